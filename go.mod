@@ -1,0 +1,3 @@
+module github.com/pawlhq/pawl
+
+go 1.26

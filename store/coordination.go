@@ -1,0 +1,108 @@
+package store
+
+import "time"
+
+// SignalID names one signal; the sender makes it, so that sending again is safe.
+type SignalID = ID
+
+// NewSignal is a signal to be sent, to a run by its ID or to the active run of
+// an external id.
+type NewSignal struct {
+	ID         SignalID
+	Run        ID
+	ExternalID string
+	Suffix     string
+	Name       string
+	Payload    []byte
+}
+
+// SignalParams is the input of Signal, which stores messages for runs.
+//
+// P17: signals wait for their reader, in the order of sending per run and name,
+// and leave the inbox when a commit has Consumed them. Cases: signal/order,
+// signal/consumed-once, signal/waits-for-reader, signal/wakes-sleeper,
+// signal/no-wake-unasked.
+//
+// P4: a signal ID that the run has had is the same signal sent again, consumed
+// or not. Cases: signal/repeat, signal/repeat-after-consumed.
+type SignalParams struct {
+	Namespace string
+	Signals   []NewSignal
+	Now       time.Time
+}
+
+// SignalResult is the outcome of one signal: the run that got it. Err matches
+// ErrNotFound (no such run, or no active one of that external id), ErrFinished,
+// ErrInvalid or ErrTooLarge. Cases: signal/finished, signal/unknown-run,
+// signal/external-id.
+type SignalResult struct {
+	Run ID
+	Err error
+}
+
+// Signal is a stored signal.
+type Signal struct {
+	ID      SignalID
+	Name    string
+	Payload []byte
+	SentAt  time.Time
+}
+
+// StateWrite changes one key of a run's flow state.
+type StateWrite struct {
+	Key    string
+	Value  []byte
+	Delete bool
+	// IfVersion makes the write conditional: the key's present version, 0 for a
+	// key that must not exist.
+	IfVersion *int64
+}
+
+// StateEntry is one key of a run's flow state. Versions grow with every change
+// of the run's state and never repeat in a run, so that a key deleted and made
+// again is told apart.
+type StateEntry struct {
+	Key       string
+	Value     []byte
+	Version   int64
+	UpdatedAt time.Time
+}
+
+// SetStateParams is the input of SetState, which changes flow state from outside
+// the run's lease: all writes or none, each an event of the run. It returns the
+// entries as written, in the order of the writes (of a deleted key only Key and
+// Version). ErrConflict when an IfVersion does not hold; ErrNotFound; ErrFinished;
+// ErrInvalid; ErrTooLarge. Cases: state/set-and-get, state/compare-and-set,
+// state/all-or-nothing, state/wakes-sleeper, state/versions-never-repeat,
+// state/delete, state/finished.
+type SetStateParams struct {
+	Namespace string
+	Run       ID
+	Writes    []StateWrite
+	Now       time.Time
+}
+
+// GetStateParams is the input of GetState, which returns the entries of the
+// given keys that exist, or all (Keys empty), in the order of the keys' bytes.
+// It works on final runs too. ErrNotFound.
+type GetStateParams struct {
+	Namespace string
+	Run       ID
+	Keys      []string
+}
+
+// InboxParams is the input of Inbox, which reads what has reached a run.
+// ErrNotFound. Case: inbox/reads-all.
+type InboxParams struct {
+	Namespace string
+	Run       ID
+}
+
+// Inbox is what has reached a run: everything of it at one moment.
+type Inbox struct {
+	Status  Status
+	Events  int64
+	Signals []Signal // unread, in the order of sending, at most MaxPage
+	State   []StateEntry
+	Groups  []Group // by name
+}

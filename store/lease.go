@@ -1,0 +1,244 @@
+package store
+
+import "time"
+
+// Lease is a worker's temporary exclusive right to a run. It is given by Claim
+// (or by Create) and named in every Extend and Commit.
+type Lease struct {
+	Run    ID
+	Worker string
+	Epoch  int64
+}
+
+// ClaimParams is the input of Claim, which leases runs to a worker.
+//
+// Claimable is a run that is pending, running, sleeping or canceling, whose
+// VisibleAt is not after the store's clock, and whose queue and workflow are not
+// paused. A claimed run is running (a canceling one stays canceling), its epoch
+// is one higher, and it is visible again when the lease ends.
+//
+// P1: of concurrent claims, one gets a run. No more runs come back than Max, nor
+// for a demand more than its own Max. Cases: claim/one-holder,
+// claim/epoch-grows, claim/never-more-than-asked, claim/race.
+//
+// P6: a run whose lease ran out is claimed like any other; its Crashes count one
+// more and Recovered says so. Cases: claim/takeover-after-expiry,
+// claim/crashes-counted, claim/crashes-reset-by-commit, claim/released-is-no-crash.
+//
+// P7: higher priority first, then earlier VisibleAt, then lower ID. Cases:
+// claim/priority-first, claim/due-time-next, claim/fifo.
+//
+// P13: case claim/not-early. P15: case claim/namespaces-apart.
+//
+// P18: a claim reads an index of what is claimable; runs that sleep, are final,
+// paused, or belong to other queues or workflows add nothing. Case:
+// claim/cost-follows-claimable.
+type ClaimParams struct {
+	Namespace string
+	Worker    string
+	Demands   []Demand
+	Max       int // bound over all demands; 0: the sum of the demands' Max
+	LeaseFor  time.Duration
+	// MaxBytes bounds the step outputs that come along, over all runs; 0: 8 MB.
+	MaxBytes int
+	Now      time.Time
+}
+
+// Demand asks for runs of some workflows in one queue.
+type Demand struct {
+	Queue     string
+	Workflows []string
+	Max       int
+}
+
+// DefaultClaimBytes bounds the step outputs of a claim that names no bound.
+const DefaultClaimBytes = 8 << 20
+
+// Claimed is the result of a claim.
+type Claimed struct {
+	Runs []ClaimedRun // in the order of P7
+	// NextDue is the earliest VisibleAt among runs of these demands that were
+	// not returned. It may lie in the past: more is due now. Zero: there are
+	// none. Case: claim/next-due.
+	NextDue time.Time
+	// Now is the store's clock at the claim, against which the DueAt of steps is
+	// to be read.
+	Now time.Time
+}
+
+// ClaimedRun is a leased run with what its replay needs.
+type ClaimedRun struct {
+	Run       Run
+	Lease     Lease
+	Recovered bool // the lease before ran out
+	// Steps are the run's checkpoints by Position. MoreSteps says that the
+	// claim's bound cut them off; Steps has the rest. Cases:
+	// claim/brings-replay, claim/bounded-in-bytes.
+	Steps     []Step
+	MoreSteps bool
+	Inbox     Inbox
+}
+
+// ExtendParams is the input of Extend: it renews leases and is the worker's
+// heartbeat (a worker that was never registered is not made by it). A lease
+// that ran out but was not taken over is renewed.
+//
+// P2: a lease that is not the run's present one is reported lost and nothing of
+// its run changes. Cases: extend/keeps-lease, extend/lost-after-takeover,
+// extend/lost-after-finish, extend/expired-but-not-taken, extend/heartbeat,
+// extend/tells-canceling.
+type ExtendParams struct {
+	Namespace string
+	Worker    string
+	Leases    []Lease
+	LeaseFor  time.Duration
+	Now       time.Time
+}
+
+// LeaseState is the outcome for one lease.
+type LeaseState struct {
+	Lost      bool
+	Canceling bool
+	Pausing   bool
+	Events    int64 // the run's event count
+}
+
+// CommitParams is the input of Commit: commits for different runs, each atomic
+// and independent of the others, in one durable write.
+type CommitParams struct {
+	Namespace string
+	Commits   []Commit // no two for the same run: ErrInvalid for the later one
+	Now       time.Time
+}
+
+// Commit is everything that a lease holder changes about its run at once.
+//
+// P2: a lease that is not the run's present one changes nothing and gets
+// ErrLeaseLost, even when it races the takeover. Cases: commit/old-epoch,
+// commit/other-worker, commit/races-takeover, commit/after-finish,
+// commit/expired-but-not-taken.
+//
+// P3: case commit/all-or-nothing.
+//
+// P4: a Seq that is not above the last one applied under this lease was applied
+// already: nothing changes and the result says Repeated. Cases:
+// commit/repeat, commit/repeat-of-transition, commit/repeat-keeps-state,
+// commit/late-repeat.
+//
+// A commit clears Crashes. An item's Err matches ErrLeaseLost, ErrInvalid or
+// ErrTooLarge; on ErrInvalid and ErrTooLarge nothing is stored and the lease
+// stands.
+type Commit struct {
+	Lease    Lease
+	Seq      int64 // 1 for the first commit under a lease, then one more each
+	Steps    []StepRecord
+	State    []StateWrite // IfVersion unset
+	Consumed []SignalID   // signals that a recorded step has read
+	Spawn    []NewRun     // children, counted in their Group; see [Group]
+	// Seen is the run's event count that the holder has taken into account.
+	Seen       int64
+	Transition *Transition // nil: the run keeps running under this lease
+}
+
+// TransitionKind is what becomes of a run.
+type TransitionKind uint8
+
+// The transitions. All of them end the lease.
+const (
+	// Complete makes the run completed with Output.
+	Complete TransitionKind = 1 + iota
+	// Fail makes it failed with Failure.
+	Fail
+	// CancelRun makes it canceled with Failure.
+	CancelRun
+	// Sleep makes it sleeping until its time or an event. P5: when an event has
+	// reached the run that the holder had not Seen, or an Await is met already,
+	// or the run is canceling, it is claimable at once. Cases: sleep/until-due,
+	// sleep/unseen-event, sleep/signal-race, sleep/canceling.
+	Sleep
+	// Retry makes it pending with Attempt one higher and Failure kept. Case:
+	// commit/retry.
+	Retry
+	// Release makes it pending at once; nothing else changes: how a worker that
+	// shuts down gives back its runs. Case: claim/released-is-no-crash.
+	Release
+	// Continue begins the run anew with Input: steps and groups are forgotten,
+	// state and unread signals stay, Generation is one higher, Attempt 1. Case:
+	// commit/continue-as-new.
+	Continue
+)
+
+func (k TransitionKind) String() string {
+	names := [...]string{"none", "complete", "fail", "cancel", "sleep", "retry", "release", "continue"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+// Final reports whether the transition ends the run.
+func (k TransitionKind) Final() bool { return k >= Complete && k <= CancelRun }
+
+// Transition ends a lease.
+type Transition struct {
+	Kind    TransitionKind
+	Output  []byte   // Complete
+	Failure *Failure // Fail, CancelRun, Retry
+	Input   []byte   // Continue
+
+	// After and At say when a Sleep or Retry is due: After by the store's
+	// clock, At absolute. The earlier counts when both are set; neither means
+	// by an event alone (Sleep) or at once (Retry).
+	After time.Duration
+	At    time.Time
+	// Wakes says which events end a Sleep; Await lists the groups of children
+	// that do.
+	Wakes WakeOn
+	Await []Await
+}
+
+// WakeOn is a set of event kinds. Cancel always wakes.
+type WakeOn uint8
+
+// The kinds.
+const (
+	WakeSignal WakeOn = 1 << iota
+	WakeState
+)
+
+// Await asks that a sleep end when a group of children has come so far: at most
+// Open children of it are not final, or at least Failures of it have failed or
+// were canceled (0: failures do not matter).
+type Await struct {
+	Group    string
+	Open     int64
+	Failures int64
+}
+
+// CommitResult is the outcome of one commit.
+type CommitResult struct {
+	Repeated  bool
+	Status    Status    // of the run afterwards
+	Events    int64     // the run's event count
+	VisibleAt time.Time // of the run afterwards; zero when final
+	Pausing   bool
+	Err       error
+}
+
+// Group counts the children of a run that were spawned under one name.
+//
+// P9: a child counts once, when it is spawned and when it becomes final, by
+// whatever means and however often that is reported. The parent that sleeps with
+// an [Await] becomes claimable, with one event, in the write by which the
+// condition is met; never before, and once. Cases: children/last-one-wakes,
+// children/not-before, children/wakes-once, children/finished-before-sleep,
+// children/canceled-counts, children/spawn-repeat, children/failures-wake,
+// children/window, children/detached.
+type Group struct {
+	Name      string
+	Total     int64
+	Open      int64 // not final
+	Completed int64
+	Failed    int64
+	Canceled  int64
+}

@@ -1,0 +1,355 @@
+package store
+
+import (
+	"fmt"
+	"time"
+)
+
+// Status is where a run is in its life.
+type Status uint8
+
+// The statuses of a run. Completed, failed and canceled are final.
+const (
+	Pending   Status = 1 + iota // waits for a worker
+	Running                     // leased
+	Sleeping                    // waits for its time or an event
+	Paused                      // waits for a person
+	Canceling                   // canceled while it was leased; its holder is to stop
+	Completed
+	Failed
+	Canceled
+)
+
+var statusNames = [...]string{Pending: "pending", Running: "running", Sleeping: "sleeping", Paused: "paused", Canceling: "canceling", Completed: "completed", Failed: "failed", Canceled: "canceled"}
+
+// Statuses lists every status in order.
+func Statuses() []Status {
+	return []Status{Pending, Running, Sleeping, Paused, Canceling, Completed, Failed, Canceled}
+}
+
+// Final reports whether a run of this status will never change by itself again.
+func (s Status) Final() bool { return s >= Completed }
+
+func (s Status) String() string {
+	if int(s) < len(statusNames) && s != 0 {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("Status(%d)", uint8(s))
+}
+
+// MarshalText writes the status's name.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a status's name.
+func (s *Status) UnmarshalText(b []byte) error {
+	for i, name := range statusNames {
+		if i > 0 && name == string(b) {
+			*s = Status(i)
+			return nil
+		}
+	}
+	return Invalid("status", fmt.Sprintf("%q is none of pending, running, sleeping, paused, canceling, completed, failed, canceled", clip(string(b))))
+}
+
+// Failure is why a run or a step did not succeed. The store keeps it as it is.
+type Failure struct {
+	Code    string `json:"code"`              // what kind: "error", "panic", "canceled", ...
+	Message string `json:"message"`           // for people
+	Type    string `json:"type,omitempty"`    // the Go type of the error
+	Stack   string `json:"stack,omitempty"`   // of a panic
+	Details []byte `json:"details,omitempty"` // of the engine's own
+}
+
+// Failure codes that the store itself writes.
+const (
+	FailureCanceled = "canceled" // a run that was canceled before anything ran it
+)
+
+func (f *Failure) Error() string { return f.Message }
+
+// ClosePolicy says what becomes of a child when its parent is final.
+type ClosePolicy uint8
+
+// The policies.
+const (
+	CloseCancel  ClosePolicy = iota // the child is canceled, as [Runs.Cancel] would
+	CloseAbandon                    // the child goes on
+)
+
+// Run is one execution of a workflow, as it is stored.
+type Run struct {
+	ID         ID
+	Namespace  string
+	Workflow   string
+	Queue      string
+	Status     Status
+	Priority   int // higher is claimed first
+	ExternalID string
+	Suffix     string
+
+	Parent  ID     // zero: none
+	Group   string // the parent's group that counts this child; empty: none
+	Ordinal int64  // the child's place in its group
+	OnClose ClosePolicy
+
+	Input   []byte
+	Output  []byte   // of a completed run
+	Failure *Failure // of a failed or canceled run; of the last attempt while a retry waits
+	Meta    []byte   // of the engine's own, given at creation
+
+	Attempt    int    // 1, and one more for each retry of the run
+	Crashes    int    // leases that ran out since a commit was last applied
+	Generation int    // how often the run has continued as new
+	Epoch      int64  // raised by every claim
+	Worker     string // the lease holder; empty when not leased
+	Events     int64  // events that have reached the run: signals, state changes, awaited children, cancel
+	Pausing    bool   // pause was asked for while the run is leased
+
+	VisibleAt  time.Time // when it may be claimed; zero when final
+	CreatedAt  time.Time
+	StartedAt  time.Time // first claim; zero: never
+	FinishedAt time.Time // zero unless final
+	Deadline   time.Time // zero: none
+	ForkedFrom ID
+}
+
+// NewRun describes a run to be made.
+type NewRun struct {
+	ID         ID // required; see [NewID] and [DeriveID]
+	Workflow   string
+	Queue      string
+	Input      []byte
+	Meta       []byte
+	Priority   int // from MinPriority to MaxPriority; 0 is usual
+	ExternalID string
+	Suffix     string
+
+	// After delays the run by the store's clock; At names an absolute time. The
+	// later of both counts.
+	After time.Duration
+	At    time.Time
+	// Timeout sets the run's deadline, counted from creation; 0: none. A run
+	// that is not leased becomes claimable at its deadline at the latest, so
+	// that a worker can end it.
+	Timeout time.Duration
+
+	// Group, Ordinal and OnClose belong to children, in [Commit.Spawn] alone.
+	Group   string
+	Ordinal int64
+	OnClose ClosePolicy
+
+	// Worker and LeaseFor, when set, take the run's first lease in the same
+	// write: the run is made running with epoch 1, and the lease comes back in
+	// the result. Not together with After, At or a parent.
+	Worker   string
+	LeaseFor time.Duration
+}
+
+// Priorities lie in this range. Each distinct priority in use costs a claim one
+// index lookup.
+const (
+	MinPriority = -100
+	MaxPriority = 100
+)
+
+// CreateParams is the input of [Runs.Create].
+type CreateParams struct {
+	Namespace string
+	Runs      []NewRun
+	Now       time.Time
+}
+
+// CreateResult is the outcome of one [NewRun].
+//
+// Create makes runs, each independent of the others, in one durable write.
+//
+// P4: an ID that exists already in the namespace is the same request sent
+// again: Created is true, nothing changes, and no lease is given back unless the
+// run still has the very lease that the request asked for (epoch 1, that worker).
+// Cases: create/repeat-is-one-run, create/repeat-after-finish,
+// create/repeat-of-eager-lease.
+//
+// P8: when an active (not final) run has the same namespace, external id and
+// suffix, no run is made; ID is that run's and Created is false. Concurrent
+// creates agree on one. A final run frees its external id. Cases:
+// create/external-id-active, create/external-id-race,
+// create/external-id-free-after-finish, create/suffix-makes-another.
+//
+// An item's Err matches ErrInvalid, ErrTooLarge, or ErrAlreadyExists (that ID
+// exists in another namespace).
+type CreateResult struct {
+	ID      ID
+	Created bool
+	Lease   Lease // of a run made with Worker; zero otherwise
+	Err     error
+}
+
+// GetParams is the input of Get, which returns the runs of the given IDs, in
+// the order of the IDs; those that do not exist in the namespace are left out.
+// Cases: get/in-order-without-missing, get/final-only.
+type GetParams struct {
+	Namespace string
+	IDs       []ID
+	// FinalOnly leaves out the runs that are not final: what a waiter asks.
+	FinalOnly bool
+	// NoInput leaves Input and Meta unread.
+	NoInput bool
+}
+
+// FindParams is the input of Find, which returns the active run of that
+// external id and suffix, or else the one created last, or ErrNotFound. Case:
+// get/find-by-external-id.
+type FindParams struct {
+	Namespace  string
+	ExternalID string
+	Suffix     string
+}
+
+// RunFilter selects runs. Zero fields select everything.
+type RunFilter struct {
+	Statuses      []Status
+	Workflow      string
+	Queue         string
+	Parent        ID
+	ExternalID    string
+	IDPrefix      string // of the ID's text
+	CreatedAfter  time.Time
+	CreatedBefore time.Time
+}
+
+// ListParams is the input of List, which pages through runs in the order of
+// their IDs (those of [NewID] are in the order of creation), newest first
+// unless OldestFirst. Input, Output and Meta are left out of the rows.
+//
+// P14: rows that exist during the whole listing come exactly once, whatever is
+// made, changed or purged meanwhile. A cursor of another query is refused with
+// ErrInvalid. Cases: list/pages-are-exact, list/pages-under-writes,
+// list/filters, list/foreign-cursor.
+type ListParams struct {
+	Namespace   string
+	Filter      RunFilter
+	OldestFirst bool
+	Cursor      string
+	Limit       int // 0: 100; at most MaxPage
+}
+
+// MaxPage bounds the rows of a page.
+const MaxPage = 1000
+
+// RunPage is a page of runs; Next is empty on the last one.
+type RunPage struct {
+	Runs []Run
+	Next string
+}
+
+// CountParams is the input of Count, which counts the runs that the filter
+// selects, by queue, workflow and status. Rows of zero are left out; rows come
+// in the order of queue, workflow, status. It may read every run of the
+// namespace. Case: list/count.
+type CountParams struct {
+	Namespace string
+	Filter    RunFilter
+}
+
+// RunCount is a row of Count.
+type RunCount struct {
+	Queue    string
+	Workflow string
+	Status   Status
+	Count    int64
+}
+
+// ChildrenParams is the input of Children, which returns the children in a
+// group of a parent by ordinal, those above After, with their outputs and
+// failures, without Input and Meta. Case: children/list-by-ordinal.
+type ChildrenParams struct {
+	Namespace string
+	Parent    ID
+	Group     string
+	After     int64 // ordinals start at 1; 0 begins
+	Limit     int   // 0: 100; at most MaxPage
+}
+
+// CancelParams is the input of Cancel.
+//
+// P11: a run that no worker holds becomes canceled at once, with a failure of
+// code [FailureCanceled] and the reason. A leased run becomes canceling, which
+// is an event; its holder learns of it by Extend and Commit, may still commit,
+// and ends the run as it sees fit: a completion that was on its way stands.
+// Descendants whose close policy is CloseCancel follow in the same write.
+// Cancel of a canceled or canceling run succeeds and changes nothing. Cases:
+// cancel/pending-is-final, cancel/sleeping-is-final, cancel/running-is-canceling,
+// cancel/completion-wins, cancel/tree, cancel/abandoned-child-lives,
+// cancel/finished, cancel/repeat.
+//
+// An item's Err matches ErrNotFound or ErrFinished (completed or failed).
+type CancelParams struct {
+	Namespace string
+	IDs       []ID
+	Reason    string
+	Now       time.Time
+}
+
+// ControlResult is the outcome for one run: its status afterwards.
+type ControlResult struct {
+	Status Status
+	Err    error
+}
+
+// PauseParams is the input of Pause, which pauses or resumes runs.
+//
+// A run that is not leased becomes paused at once and keeps its time and its
+// events. A leased run is marked Pausing; it becomes paused by its holder's next
+// commit with a transition that is not final. Resume makes a paused run what it
+// was (an event that came meanwhile has woken it) and unmarks a Pausing one.
+// Both succeed without effect on a run that is so already. Cases: pause/pending,
+// pause/running-at-next-transition, pause/resume-keeps-time,
+// pause/event-while-paused, pause/finished.
+//
+// An item's Err matches ErrNotFound or ErrFinished.
+type PauseParams struct {
+	Namespace string
+	IDs       []ID
+	Resume    bool
+	Now       time.Time
+}
+
+// RestartParams is the input of Restart: a failed or canceled run is pending
+// again, with attempt 1, a raised epoch, and its completed steps; its failed and
+// unfinished steps are forgotten, its output and failure cleared. A restarted
+// child no longer counts in its parent's group. ErrNotFound; ErrConflict when
+// the run is not failed or canceled; ErrAlreadyExists when another active run
+// has its external id. Cases: restart/keeps-completed-steps, restart/not-finished,
+// restart/external-id-taken.
+type RestartParams struct {
+	Namespace string
+	ID        ID
+	Now       time.Time
+}
+
+// ForkParams is the input of Fork: a new run of the same workflow, queue,
+// priority, input and meta, with the completed steps of the old one that were
+// recorded before Before. It has no parent, external id or deadline. The old run
+// is left alone. ErrNotFound when there is no such run or step; repeating the
+// same New ID is one fork (P4). Cases: fork/keeps-steps-before, fork/repeat,
+// fork/unknown-step.
+type ForkParams struct {
+	Namespace string
+	ID        ID
+	New       ID
+	Before    *StepKey // nil: keep every completed step
+	Now       time.Time
+}
+
+// PurgeParams is the input of Purge, which deletes up to Limit final runs with
+// all that belongs to them, oldest first, and returns how many. A child whose
+// parent is not final is kept, for its parent may still read it. Cases:
+// purge/only-final-and-old, purge/limit, purge/keeps-children-of-live-parents.
+type PurgeParams struct {
+	Namespace string
+	Workflow  string        // empty: any
+	Statuses  []Status      // empty: any final status
+	OlderThan time.Duration // since FinishedAt, by the store's clock
+	Limit     int           // 0: 1000
+	Now       time.Time
+}

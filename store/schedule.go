@@ -1,0 +1,105 @@
+package store
+
+import "time"
+
+// Schedule is a rule that starts runs. The store keeps the rule and the next
+// fire time; what the rule means is the engine's.
+type Schedule struct {
+	Name      string
+	Workflow  string
+	Queue     string
+	Spec      string // the cron expression, opaque
+	Input     []byte
+	Meta      []byte // of the engine's own: zone, catch-up, overlap
+	Paused    bool
+	NextAt    time.Time // zero: never again
+	LastAt    time.Time // the last fire time; the store's
+	CreatedAt time.Time // the store's
+	UpdatedAt time.Time // the store's
+}
+
+// PutScheduleParams is the input of PutSchedule, which makes a schedule or
+// replaces it (LastAt, CreatedAt and its firings stay) and returns it as stored.
+// Cases: schedules/put-and-list, schedules/replace.
+type PutScheduleParams struct {
+	Namespace string
+	Schedule  Schedule
+	Now       time.Time
+}
+
+// DeleteScheduleParams is the input of DeleteSchedule, which deletes a schedule
+// and its firings; its runs stay. ErrNotFound. Case: schedules/delete.
+type DeleteScheduleParams struct {
+	Namespace string
+	Name      string
+}
+
+// ListSchedulesParams is the input of ListSchedules, which lists by name, or,
+// with Due, those not paused whose NextAt is not after the store's clock, by
+// NextAt (no cursor there: firing them removes them). Cases: schedules/due,
+// schedules/pages.
+type ListSchedulesParams struct {
+	Namespace string
+	Names     []string // empty: all
+	Due       bool
+	Cursor    string
+	Limit     int // 0: 100; at most MaxPage
+	Now       time.Time
+}
+
+// SchedulePage is a page of schedules; Next is empty on the last one. NextDue is
+// the earliest NextAt of all schedules that are not paused; zero: none.
+type SchedulePage struct {
+	Schedules []Schedule
+	Next      string
+	NextDue   time.Time
+}
+
+// FireParams is the input of Fire: in one write, the firing is recorded, the run
+// is made as Create would, and the schedule advances to Next.
+//
+// P10: of any number of calls for one (schedule, fire time), one fires; the
+// others report that firing with Fired false and no error. Cases: fire/once,
+// fire/race, fire/advances.
+//
+// P13: At must not be after the store's clock: ErrInvalid. ErrConflict when the
+// schedule's NextAt is not At and that time has not been fired (it was edited);
+// ErrNotFound when there is no such schedule. Cases: fire/not-early,
+// fire/edited-meanwhile, fire/skip, fire/external-id-taken.
+type FireParams struct {
+	Namespace string
+	Schedule  string
+	At        time.Time
+	Next      time.Time // zero: never again
+	Run       *NewRun   // nil: the firing is recorded as skipped
+	Now       time.Time
+}
+
+// FireResult is the firing: Run is the run that it made, or the active run whose
+// external id stood in the way; zero when skipped.
+type FireResult struct {
+	Fired bool
+	Run   ID
+}
+
+// Firing is a fire time that has passed.
+type Firing struct {
+	At      time.Time
+	FiredAt time.Time
+	Run     ID // zero: skipped
+}
+
+// ListFiringsParams is the input of ListFirings, newest first. ErrNotFound when
+// there is no such schedule. Case: fire/list.
+type ListFiringsParams struct {
+	Namespace string
+	Schedule  string
+	Cursor    string
+	Limit     int // 0: 100; at most MaxPage
+}
+
+// FiringPage is a page of firings; Next is empty on the last one.
+type FiringPage struct {
+	Firings []Firing
+	Next    string
+}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"fmt"
+	"time"
+)
+
+// StepKind is what a step is.
+type StepKind uint8
+
+// The kinds.
+const (
+	KindFunction StepKind = 1 + iota
+	KindSleep
+	KindSignal
+	KindChild
+	KindMap
+	KindGenerator
+	KindValue
+)
+
+var kindNames = [...]string{KindFunction: "function", KindSleep: "sleep", KindSignal: "signal", KindChild: "child", KindMap: "map", KindGenerator: "generator", KindValue: "value"}
+
+func (k StepKind) String() string {
+	if int(k) < len(kindNames) && k != 0 {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("StepKind(%d)", uint8(k))
+}
+
+// StepStatus is where a step is.
+type StepStatus uint8
+
+// The statuses of a step. Completed and failed are final.
+const (
+	StepPending   StepStatus = 1 + iota // an attempt failed; a retry waits
+	StepRunning                         // seen to be under way: a long function, a sleep
+	StepCompleted                       //
+	StepFailed                          //
+)
+
+var stepStatusNames = [...]string{StepPending: "pending", StepRunning: "running", StepCompleted: "completed", StepFailed: "failed"}
+
+// Final reports whether the step's record will not change again.
+func (s StepStatus) Final() bool { return s >= StepCompleted }
+
+func (s StepStatus) String() string {
+	if int(s) < len(stepStatusNames) && s != 0 {
+		return stepStatusNames[s]
+	}
+	return fmt.Sprintf("StepStatus(%d)", uint8(s))
+}
+
+// StepKey names a step in its run.
+type StepKey struct {
+	Branch     string // path of the concurrent branch; empty: the main one
+	Name       string
+	Occurrence int // 1 for the first use of the name in the branch
+}
+
+func (k StepKey) String() string {
+	s := k.Name
+	if k.Branch != "" {
+		s = k.Branch + "/" + s
+	}
+	if k.Occurrence > 1 {
+		s = fmt.Sprintf("%s#%d", s, k.Occurrence)
+	}
+	return s
+}
+
+// Step is a checkpoint as it is stored.
+type Step struct {
+	StepKey
+	Kind       StepKind
+	Status     StepStatus
+	Position   int64 // order of first record in the run
+	Index      int   // place among the operations of its branch, from 0
+	Attempt    int
+	Epoch      int64 // of the lease that wrote it
+	Output     []byte
+	Failure    *Failure
+	StartedAt  time.Time
+	FinishedAt time.Time // zero unless final
+	DueAt      time.Time // of a sleep or a retry; zero: none
+}
+
+// StepRecord is what a commit writes about a step. The first record of a key
+// fixes its Position; later ones replace the rest, unless the stored status is
+// final: then they are ignored.
+type StepRecord struct {
+	StepKey
+	Kind     StepKind
+	Status   StepStatus
+	Position int64 // required, from 1, a new one for each key of the run
+	Index    int
+	Attempt  int
+	Output   []byte
+	Failure  *Failure
+	Took     time.Duration // how long it ran: StartedAt is the commit's time less this
+	DueIn    time.Duration // sets DueAt from the store's clock; 0: none
+	DueAt    time.Time     // an absolute time, as a user named it or a step's record said
+}
+
+// StepsParams is the input of Steps, which pages through a run's steps by
+// Position. A page ends after Limit steps or when their outputs exceed MaxBytes
+// (it holds at least one). ErrNotFound when there is no such run. Cases:
+// steps/pages-by-position, steps/page-bounded-in-bytes.
+type StepsParams struct {
+	Namespace string
+	Run       ID
+	After     int64 // Position of the last step seen; 0 begins
+	Limit     int   // 0: 100; at most MaxPage
+	MaxBytes  int   // 0: no bound
+}
+
+// StepPage is a page of steps. More says that further steps follow the last.
+type StepPage struct {
+	Steps []Step
+	More  bool
+}
