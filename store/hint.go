@@ -115,6 +115,9 @@ func (h *Hub) feed(ctx context.Context, s *subscription, out chan<- []Hint) {
 		batch := s.pending
 		s.pending = nil
 		h.mu.Unlock()
+		if len(batch) == 0 { // a hint came after its wake, and left with the batch before
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			return

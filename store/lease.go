@@ -156,8 +156,10 @@ const (
 	// or the run is canceling, it is claimable at once. Cases: sleep/until-due,
 	// sleep/unseen-event, sleep/signal-race, sleep/canceling.
 	Sleep
-	// Retry makes it pending with Attempt one higher and Failure kept. Case:
-	// commit/retry.
+	// Retry makes it pending with Attempt one higher and Failure kept. Each
+	// failed step is forgotten with what followed it: the steps of a higher
+	// Position in the same branch, in a branch above it or below it (see
+	// [StepKey.Related]). Cases: commit/retry, commit/retry-forgets-failed-steps.
 	Retry
 	// Release makes it pending at once; nothing else changes: how a worker that
 	// shuts down gives back its runs. Case: claim/released-is-no-crash.

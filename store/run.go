@@ -58,6 +58,8 @@ type Failure struct {
 	Type    string `json:"type,omitempty"`    // the Go type of the error
 	Stack   string `json:"stack,omitempty"`   // of a panic
 	Details []byte `json:"details,omitempty"` // of the engine's own
+	// Permanent says that trying again is of no use.
+	Permanent bool `json:"permanent,omitempty"`
 }
 
 // Failure codes that the store itself writes.
@@ -181,7 +183,9 @@ type CreateResult struct {
 	ID      ID
 	Created bool
 	Lease   Lease // of a run made with Worker; zero otherwise
-	Err     error
+	// CreatedAt is when a run with a Lease was made, by the store's clock.
+	CreatedAt time.Time
+	Err       error
 }
 
 // GetParams is the input of Get, which returns the runs of the given IDs, in
@@ -315,8 +319,8 @@ type PauseParams struct {
 }
 
 // RestartParams is the input of Restart: a failed or canceled run is pending
-// again, with attempt 1, a raised epoch, and its completed steps; its failed and
-// unfinished steps are forgotten, its output and failure cleared. A restarted
+// again, with attempt 1, a raised epoch, and its completed steps; steps are
+// forgotten as a [Retry] forgets them, and its failure is cleared. A restarted
 // child no longer counts in its parent's group. ErrNotFound; ErrConflict when
 // the run is not failed or canceled; ErrAlreadyExists when another active run
 // has its external id. Cases: restart/keeps-completed-steps, restart/not-finished,

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -56,6 +57,14 @@ type StepKey struct {
 	Branch     string // path of the concurrent branch; empty: the main one
 	Name       string
 	Occurrence int // 1 for the first use of the name in the branch
+}
+
+// Related reports whether two steps lie in one line of execution: their branches
+// are the same, or one is above the other. Branch paths are joined by "/"; the
+// main branch is above all.
+func (k StepKey) Related(other StepKey) bool {
+	a, b := k.Branch, other.Branch
+	return a == "" || b == "" || a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
 func (k StepKey) String() string {

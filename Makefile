@@ -1,0 +1,50 @@
+# Every target is a shorthand; what it runs can be typed as it stands.
+
+GO    ?= go
+BENCH ?= .
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Index the Go standard library's source durably; kill it and run it again
+	$(GO) run ./examples/index
+
+.PHONY: test
+test: ## Run all tests
+	$(GO) test ./...
+
+.PHONY: race
+race: ## Run all tests with the race detector
+	$(GO) test -race ./...
+
+.PHONY: lint
+lint: ## Check format, vet, staticcheck and the import arrows
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted; run make fmt:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) test ./internal/arrows
+
+.PHONY: bench
+bench: ## Measure (BENCH=regexp selects)
+	$(GO) test -run '^$$' -bench '$(BENCH)' ./...
+
+.PHONY: chaos
+chaos: ## Kill the index with -9 at random moments and check its report
+	./examples/index/chaos.sh
+
+.PHONY: fmt
+fmt: ## Format all Go files
+	gofmt -w .
+
+.PHONY: ci
+ci: ## Run what the continuous integration runs
+	./.ci/run
+
+.PHONY: cover
+cover: ## Show how much of each function the tests reach
+	$(GO) test -coverpkg ./... -coverprofile cover.out ./...
+	$(GO) tool cover -func cover.out

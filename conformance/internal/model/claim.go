@@ -1,0 +1,110 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return store.Claimed{}, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	out := store.Claimed{Now: now}
+	want := p.Wanted()
+	budget := p.MaxBytes
+	if budget <= 0 {
+		budget = store.DefaultClaimBytes
+	}
+	taken := make([]int, len(p.Demands))
+	for _, r := range s.candidates(p.Namespace, p.Demands) {
+		if d := room(p.Demands, r, taken); !r.VisibleAt.After(now) && len(out.Runs) < want && d >= 0 {
+			taken[d]++
+			c := store.ClaimedRun{Recovered: r.leased()}
+			c.Lease = r.lease(p.Worker, p.LeaseFor, now)
+			c.Run = r.row()
+			c.Steps, c.MoreSteps, budget = r.replay(budget)
+			c.Inbox = r.inbox()
+			out.Runs = append(out.Runs, c)
+			continue
+		}
+		out.NextDue = earliest(out.NextDue, r.VisibleAt)
+	}
+	return out, nil
+}
+
+// candidates are the runs of the demands that are or will be claimable, in the
+// order of P7.
+func (s *Store) candidates(namespace string, demands []store.Demand) []*run {
+	var out []*run
+	for _, r := range s.live {
+		if r.Namespace != namespace || r.Status == store.Paused || r.VisibleAt.IsZero() || s.held(r) {
+			continue
+		}
+		if slices.ContainsFunc(demands, func(d store.Demand) bool { return asksFor(d, r) }) {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *run) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.VisibleAt.Compare(b.VisibleAt), compareIDs(a.ID, b.ID))
+	})
+	return out
+}
+
+// held reports whether the run's queue or workflow is paused.
+func (s *Store) held(r *run) bool {
+	_, queue := s.paused[target{r.Namespace, r.Queue, ""}]
+	_, workflow := s.paused[target{r.Namespace, "", r.Workflow}]
+	return queue || workflow
+}
+
+func asksFor(d store.Demand, r *run) bool {
+	return d.Queue == r.Queue && slices.Contains(d.Workflows, r.Workflow)
+}
+
+// room returns the first demand for the run that is not filled, or -1.
+func room(demands []store.Demand, r *run, taken []int) int {
+	for i, d := range demands {
+		if asksFor(d, r) && taken[i] < d.Max {
+			return i
+		}
+	}
+	return -1
+}
+
+// lease gives the run to a worker. If the lease before has run out, that is a
+// crash (P6).
+func (r *run) lease(worker string, d time.Duration, now time.Time) store.Lease {
+	if r.leased() {
+		r.Crashes++
+	}
+	if r.Status != store.Canceling {
+		r.Status = store.Running
+	}
+	r.Epoch++
+	r.Worker, r.holder, r.seq = worker, worker, 0
+	r.VisibleAt = after(now, d) // not cut by the deadline: that would be a second lease
+	if r.StartedAt.IsZero() {
+		r.StartedAt = now
+	}
+	r.wakes, r.awaits = 0, nil
+	return store.Lease{Run: r.ID, Worker: worker, Epoch: r.Epoch}
+}
+
+// replay returns the steps from the first up to the one that is over the
+// budget of output bytes, whether that cut any off, and what is left.
+func (r *run) replay(budget int) (steps []store.Step, more bool, left int) {
+	for _, st := range r.steps {
+		if len(st.Output) > budget {
+			return steps, true, budget
+		}
+		budget -= len(st.Output)
+		steps = append(steps, cloneStep(st))
+	}
+	return steps, false, budget
+}

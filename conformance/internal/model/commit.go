@@ -1,0 +1,293 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	out := make([]store.CommitResult, len(p.Commits))
+	seen := map[store.ID]bool{}
+	for i := range p.Commits {
+		c := &p.Commits[i]
+		if seen[c.Lease.Run] {
+			out[i].Err = store.Invalid("commit", fmt.Sprintf("run %s has another one in this call; send them one after the other", c.Lease.Run))
+			continue
+		}
+		seen[c.Lease.Run] = true
+		out[i] = s.commit(p.Namespace, c, now)
+	}
+	return out, nil
+}
+
+// commit applies all of one commit or nothing (P3): everything that can fail
+// comes before the first change.
+func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.CommitResult {
+	if err := c.Validate(s.limits); err != nil {
+		return store.CommitResult{Err: err}
+	}
+	r := s.find(namespace, c.Lease.Run)
+	if r == nil || r.Epoch != c.Lease.Epoch || r.holder != c.Lease.Worker {
+		return store.CommitResult{Err: leaseLost(c.Lease)}
+	}
+	if c.Seq <= r.seq { // P4, also when that commit has ended the lease
+		res := r.result()
+		res.Repeated = true
+		return res
+	}
+	if !r.leased() {
+		return store.CommitResult{Err: leaseLost(c.Lease)}
+	}
+	if err := cmp.Or(r.checkSteps(c.Steps), s.checkSpawn(r, c.Spawn)); err != nil {
+		return store.CommitResult{Err: err}
+	}
+
+	r.seq, r.Crashes = c.Seq, 0
+	unseen := r.Events > c.Seen // asked before the commit's own writes, which its holder knows
+	for i := range c.Steps {
+		r.record(&c.Steps[i], now)
+	}
+	for _, w := range c.State {
+		r.write(w, now)
+	}
+	r.signals = slices.DeleteFunc(r.signals, func(sig store.Signal) bool { return slices.Contains(c.Consumed, sig.ID) })
+	for i := range c.Spawn {
+		s.spawn(r, &c.Spawn[i], now)
+	}
+	if c.Transition != nil {
+		s.transition(r, c.Transition, unseen, now)
+	}
+	return r.result()
+}
+
+func leaseLost(l store.Lease) error {
+	return fmt.Errorf("run %s, worker %s, epoch %d: %w", l.Run, l.Worker, l.Epoch, store.ErrLeaseLost)
+}
+
+func (r *run) result() store.CommitResult {
+	return store.CommitResult{Status: r.Status, Events: r.Events, VisibleAt: r.VisibleAt, Pausing: r.Pausing}
+}
+
+// step returns the place of a key's record, or -1.
+func (r *run) step(key store.StepKey) int {
+	return slices.IndexFunc(r.steps, func(st store.Step) bool { return st.StepKey == key })
+}
+
+// place finds a position among the steps.
+func (r *run) place(position int64) (int, bool) {
+	return slices.BinarySearchFunc(r.steps, position, func(st store.Step, p int64) int { return cmp.Compare(st.Position, p) })
+}
+
+// checkSteps refuses a new key at a position that another key has.
+func (r *run) checkSteps(records []store.StepRecord) error {
+	fresh := map[int64]store.StepKey{}
+	for _, rec := range records {
+		if r.step(rec.StepKey) >= 0 {
+			continue // its position is fixed
+		}
+		_, taken := r.place(rec.Position)
+		if key, ok := fresh[rec.Position]; taken || ok && key != rec.StepKey {
+			return store.Invalid(fmt.Sprintf("step %q", rec.StepKey), fmt.Sprintf("position %d is another step's", rec.Position))
+		}
+		fresh[rec.Position] = rec.StepKey
+	}
+	return nil
+}
+
+// record writes a step's record. A final one stands; the first fixes the
+// position.
+func (r *run) record(rec *store.StepRecord, now time.Time) {
+	st := store.Step{
+		StepKey: rec.StepKey, Kind: rec.Kind, Status: rec.Status, Position: rec.Position, Index: rec.Index,
+		Attempt: rec.Attempt, Epoch: r.Epoch, Output: rec.Output, Failure: rec.Failure,
+		StartedAt: after(now, -rec.Took), DueAt: micro(rec.DueAt),
+	}
+	st = cloneStep(st)
+	if rec.DueIn > 0 {
+		st.DueAt = after(now, rec.DueIn)
+	}
+	if rec.Status.Final() {
+		st.FinishedAt = now
+	}
+	i := r.step(rec.StepKey)
+	switch {
+	case i < 0:
+		i, _ = r.place(rec.Position)
+		r.steps = slices.Insert(r.steps, i, st)
+	case !r.steps[i].Status.Final():
+		st.Position = r.steps[i].Position
+		r.steps[i] = st
+	}
+}
+
+// checkSpawn refuses a child whose ID belongs to a run that is not this one's
+// child: the parent would wait for a stranger.
+func (s *Store) checkSpawn(r *run, spawn []store.NewRun) error {
+	for i := range spawn {
+		if c := s.runs[spawn[i].ID]; c != nil && (c.Namespace != r.Namespace || c.Parent != r.ID) {
+			return store.Invalid("run id", fmt.Sprintf("child %d: %s is another run's id", i, spawn[i].ID))
+		}
+	}
+	return nil
+}
+
+// spawn makes a child and counts it in its group; one that exists already was
+// counted then (P4, P9).
+func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) {
+	if s.runs[n.ID] != nil {
+		return
+	}
+	c := s.insert(parent.Namespace, n, now)
+	c.Parent, c.Group, c.Ordinal, c.OnClose = parent.ID, n.Group, n.Ordinal, n.OnClose
+	s.children[parent.ID] = append(s.children[parent.ID], c.ID)
+	if n.Group != "" {
+		g := parent.groups[n.Group]
+		if g == nil {
+			g = &store.Group{Name: n.Group}
+			parent.groups[n.Group] = g
+		}
+		g.Total++
+		g.Open++
+	}
+	s.hintDue(c)
+}
+
+// transition ends the lease.
+func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Time) {
+	if t.Kind.Final() {
+		r.Output, r.Failure = bytes.Clone(t.Output), cloneFailure(t.Failure)
+		if t.Kind == store.Complete {
+			r.Failure = nil
+		}
+		s.finish(r, map[store.TransitionKind]store.Status{
+			store.Complete: store.Completed, store.Fail: store.Failed, store.CancelRun: store.Canceled,
+		}[t.Kind], now)
+		return
+	}
+
+	status := store.Pending
+	r.Worker, r.VisibleAt = "", now
+	var due time.Time // zero: none
+	if t.After > 0 {
+		due = after(now, t.After)
+	}
+	due = earliest(due, micro(t.At))
+	switch t.Kind {
+	case store.Sleep:
+		status = store.Sleeping
+		r.VisibleAt = due
+		r.wakes, r.awaits = t.Wakes, slices.Clone(t.Await)
+		met := r.awaitMet()
+		if met {
+			r.awaits = nil // this sleep is over; no more events for it
+		}
+		if unseen || met { // P5
+			r.VisibleAt = earliest(due, now)
+		}
+	case store.Retry:
+		r.Attempt++
+		r.Failure = cloneFailure(t.Failure)
+		r.forget()
+		if !due.IsZero() {
+			r.VisibleAt = due
+		}
+	case store.Continue:
+		r.Input, r.Failure = bytes.Clone(t.Input), nil
+		r.Generation++
+		r.Attempt = 1
+		r.steps = nil
+		clear(r.groups)
+		for _, id := range s.children[r.ID] { // they are none of the new generation's
+			s.runs[id].Group, s.runs[id].Ordinal = "", 0
+		}
+	}
+	switch {
+	case r.Status == store.Canceling: // stays so, for somebody to end it at once
+		r.VisibleAt, r.wakes, r.awaits = now, 0, nil
+	case r.Pausing:
+		r.Status, r.resume, r.Pausing = store.Paused, status, false
+	default:
+		r.Status = status
+	}
+	r.VisibleAt = earliest(r.VisibleAt, r.Deadline)
+	s.hintDue(r)
+}
+
+// forget drops each failed step with what followed it in its line of execution,
+// so that the next attempt runs them again.
+func (r *run) forget() {
+	var failed []store.Step
+	r.steps = slices.DeleteFunc(r.steps, func(st store.Step) bool { // visits them by Position
+		if st.Status == store.StepFailed {
+			failed = append(failed, st)
+		}
+		return st.Status == store.StepFailed || slices.ContainsFunc(failed, func(f store.Step) bool { return f.Related(st.StepKey) })
+	})
+}
+
+// awaitMet reports whether one of the run's awaits is met.
+func (r *run) awaitMet() bool {
+	return slices.ContainsFunc(r.awaits, func(a store.Await) bool {
+		var g store.Group // nobody spawned: nothing is open
+		if p := r.groups[a.Group]; p != nil {
+			g = *p
+		}
+		return g.Open <= a.Open || a.Failures > 0 && g.Failed+g.Canceled >= a.Failures
+	})
+}
+
+// finish makes a run final, tells its parent, and closes its children.
+func (s *Store) finish(r *run, status store.Status, now time.Time) {
+	r.Status, r.FinishedAt = status, now
+	r.VisibleAt, r.Worker, r.Pausing = time.Time{}, "", false
+	r.wakes, r.awaits, r.resume = 0, nil, 0
+	delete(s.live, r.ID)
+	if r.ExternalID != "" {
+		delete(s.active, external{r.Namespace, r.ExternalID, r.Suffix})
+	}
+	s.hintRun(store.HintFinal, r)
+	if parent := s.runs[r.Parent]; parent != nil && parent.groups[r.Group] != nil {
+		s.childEnded(parent, parent.groups[r.Group], status, now)
+	}
+	s.closeChildren(r, now)
+}
+
+// childEnded counts a child's end, once, and wakes the parent when that meets
+// what it awaits (P9).
+func (s *Store) childEnded(parent *run, g *store.Group, status store.Status, now time.Time) {
+	g.Open--
+	switch status {
+	case store.Completed:
+		g.Completed++
+	case store.Failed:
+		g.Failed++
+	case store.Canceled:
+		g.Canceled++
+	}
+	if parent.awaitMet() {
+		parent.awaits = nil
+		parent.Events++
+		s.wake(parent, now)
+		s.hintRun(store.HintEvent, parent)
+	}
+}
+
+// closeChildren cancels the children that do not outlive their parent.
+func (s *Store) closeChildren(r *run, now time.Time) {
+	for _, id := range s.children[r.ID] {
+		if c := s.runs[id]; c.OnClose == store.CloseCancel {
+			s.cancel(c, fmt.Sprintf("canceled with its parent run %s", r.ID), now)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+	do := func(r *run, now time.Time) { s.cancel(r, p.Reason, now) }
+	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, do, store.Canceled)
+}
+
+// control applies do to each run that is not final. A final run is an error,
+// except in the status that do would bring it to.
+func (s *Store) control(ctx context.Context, invalid error, namespace string, ids []store.ID, now time.Time, do func(*run, time.Time), goal store.Status) ([]store.ControlResult, error) {
+	if err := s.enter(ctx, invalid); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now = clock(now)
+	out := make([]store.ControlResult, len(ids))
+	for i, id := range ids {
+		r := s.find(namespace, id)
+		switch {
+		case r == nil:
+			out[i].Err = notFound(id)
+			continue
+		case !r.Status.Final():
+			do(r, now)
+		case r.Status != goal:
+			out[i].Err = finished(r)
+		}
+		out[i].Status = r.Status
+	}
+	return out, nil
+}
+
+// cancel cancels a run and the children that follow it (P11). What is canceling
+// or final stays as it is.
+func (s *Store) cancel(r *run, reason string, now time.Time) {
+	switch {
+	case r.Status.Final() || r.Status == store.Canceling:
+	case r.leased():
+		r.Status, r.Pausing = store.Canceling, false // its end comes before a pause
+		r.Events++
+		s.hintRun(store.HintEvent, r)
+		s.closeChildren(r, now)
+	default:
+		r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
+		s.finish(r, store.Canceled, now)
+	}
+}
+
+func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
+	do := s.pause
+	if p.Resume {
+		do = s.resume
+	}
+	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, do, store.Paused)
+}
+
+func (s *Store) pause(r *run, _ time.Time) {
+	switch r.Status {
+	case store.Pending, store.Sleeping:
+		r.Status, r.resume = store.Paused, r.Status
+	case store.Running:
+		r.Pausing = true
+		s.hintRun(store.HintEvent, r) // not an event, but its holder wants to know
+	}
+	// A canceling run is to end, not to wait.
+}
+
+func (s *Store) resume(r *run, _ time.Time) {
+	r.Pausing = false
+	if r.Status == store.Paused {
+		r.Status, r.resume = r.resume, 0
+		s.hintDue(r)
+	}
+}
+
+func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	r := s.find(p.Namespace, p.ID)
+	if r == nil {
+		return notFound(p.ID)
+	}
+	if r.Status != store.Failed && r.Status != store.Canceled {
+		return fmt.Errorf("run %s is %v; only a failed or canceled run is restarted: %w", r.ID, r.Status, store.ErrConflict)
+	}
+	if r.ExternalID != "" {
+		key := external{r.Namespace, r.ExternalID, r.Suffix}
+		if id, taken := s.active[key]; taken {
+			return fmt.Errorf("run %s is active with external id %q: %w", id, r.ExternalID, store.ErrAlreadyExists)
+		}
+		s.active[key] = r.ID
+	}
+	s.live[r.ID] = r
+	r.Status, r.VisibleAt, r.FinishedAt = store.Pending, earliest(now, r.Deadline), time.Time{}
+	r.Attempt, r.Crashes = 1, 0
+	r.Output, r.Failure = nil, nil
+	r.Epoch++
+	r.holder, r.seq = "", 0
+	r.Group, r.Ordinal = "", 0 // it was counted when it ended
+	r.forget()
+	s.hintDue(r)
+	return nil
+}
+
+func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return store.CreateResult{}, err
+	}
+	defer s.mu.Unlock()
+	if r := s.runs[p.New]; r != nil {
+		if r.Namespace != p.Namespace {
+			return store.CreateResult{}, fmt.Errorf("run %s: %w", p.New, store.ErrAlreadyExists)
+		}
+		return store.CreateResult{ID: p.New, Created: true}, nil // P4, even if the old run is gone
+	}
+	old := s.find(p.Namespace, p.ID)
+	if old == nil {
+		return store.CreateResult{}, notFound(p.ID)
+	}
+	before := int64(math.MaxInt64)
+	if p.Before != nil {
+		i := old.step(*p.Before)
+		if i < 0 {
+			return store.CreateResult{}, fmt.Errorf("step %q of run %s: %w", p.Before, old.ID, store.ErrNotFound)
+		}
+		before = old.steps[i].Position
+	}
+	r := s.insert(p.Namespace, &store.NewRun{
+		ID: p.New, Workflow: old.Workflow, Queue: old.Queue, Priority: old.Priority, Input: old.Input, Meta: old.Meta,
+	}, clock(p.Now))
+	r.ForkedFrom = old.ID
+	for _, st := range old.steps {
+		if st.Status == store.StepCompleted && st.Position < before {
+			r.steps = append(r.steps, cloneStep(st))
+		}
+	}
+	s.hintDue(r)
+	return store.CreateResult{ID: r.ID, Created: true}, nil
+}
+
+func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	until := after(clock(p.Now), -p.OlderThan)
+	var old []*run
+	for _, r := range s.runs {
+		if r.Namespace == p.Namespace && r.Status.Final() && oneOf(p.Statuses, r.Status) &&
+			(p.Workflow == "" || r.Workflow == p.Workflow) && !r.FinishedAt.After(until) && s.live[r.Parent] == nil {
+			old = append(old, r)
+		}
+	}
+	slices.SortFunc(old, func(a, b *run) int {
+		return cmp.Or(a.FinishedAt.Compare(b.FinishedAt), compareIDs(a.ID, b.ID))
+	})
+	old = old[:min(len(old), cmp.Or(p.Limit, 1000))]
+	for _, r := range old {
+		delete(s.runs, r.ID)
+		siblings := s.children[r.Parent]
+		if i := slices.Index(siblings, r.ID); i >= 0 {
+			s.children[r.Parent] = slices.Delete(siblings, i, i+1)
+		}
+	}
+	return len(old), nil
+}

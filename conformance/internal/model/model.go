@@ -1,0 +1,224 @@
+// Package model is the contract of package store, written to be read: one
+// mutex, plain maps, each verb one critical section. It is the oracle that
+// random operations on real backends are compared with, and the store on which
+// the engine runs in simulated time. It keeps nothing when the process ends.
+package model
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Options changes what a Store enforces.
+type Options struct {
+	PayloadLimit int // 0: store.DefaultPayloadLimit
+}
+
+// Store is the model.
+type Store struct {
+	limits store.Limits
+	hub    store.Hub
+
+	mu        sync.Mutex
+	closed    bool
+	runs      map[store.ID]*run
+	live      map[store.ID]*run       // those of runs that are not final
+	active    map[external]store.ID   // P8: who holds an external id
+	children  map[store.ID][]store.ID // by parent, in the order of spawning
+	workers   map[name]*store.Worker
+	workflows map[name]store.Workflow
+	paused    map[target]time.Time // since when
+	locks     map[name]lock
+	schedules map[name]*schedule
+}
+
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Hinter = (*Store)(nil)
+)
+
+type name struct{ namespace, name string }
+
+type external struct{ namespace, id, suffix string }
+
+type target struct{ namespace, queue, workflow string }
+
+// run is a run with all that belongs to it.
+type run struct {
+	store.Run
+	steps   []store.Step // by Position
+	state   map[string]store.StateEntry
+	signals []store.Signal          // unread, in the order of sending
+	had     map[store.SignalID]bool // every signal that ever came: P4
+	groups  map[string]*store.Group
+
+	// Of the last lease, kept when it has ended so that a repeated transition
+	// is known as one (P4).
+	holder string
+	seq    int64
+
+	// While asleep: what ends the sleep besides its time.
+	wakes  store.WakeOn
+	awaits []store.Await
+
+	resume store.Status // while paused: what it is to be again
+}
+
+// New makes an empty store.
+func New(opts Options) *Store {
+	if opts.PayloadLimit == 0 {
+		opts.PayloadLimit = store.DefaultPayloadLimit
+	}
+	return &Store{
+		limits:    store.Limits{Payload: opts.PayloadLimit},
+		runs:      map[store.ID]*run{},
+		live:      map[store.ID]*run{},
+		active:    map[external]store.ID{},
+		children:  map[store.ID][]store.ID{},
+		workers:   map[name]*store.Worker{},
+		workflows: map[name]store.Workflow{},
+		paused:    map[target]time.Time{},
+		locks:     map[name]lock{},
+		schedules: map[name]*schedule{},
+	}
+}
+
+// enter begins a verb: with no error, the caller holds the mutex. A call whose
+// context is done or whose params are wrong touches nothing.
+func (s *Store) enter(ctx context.Context, invalid error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if invalid != nil {
+		return invalid
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return fmt.Errorf("model store is closed: %w", store.ErrUnavailable)
+	}
+	return nil
+}
+
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	if err := s.enter(ctx, nil); err != nil {
+		return time.Time{}, err
+	}
+	defer s.mu.Unlock()
+	return clock(time.Time{}), nil
+}
+
+func (s *Store) Features() store.Features { return store.Features{Name: "model", Hints: true} }
+
+func (s *Store) Limits() store.Limits { return s.limits }
+
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.hub.Close()
+	return nil
+}
+
+func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+	if err := s.enter(ctx, nil); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return s.hub.Subscribe(ctx)
+}
+
+// hintDue tells that a run has a new time at which it may be claimed.
+func (s *Store) hintDue(r *run) {
+	if r.Status != store.Paused && !r.VisibleAt.IsZero() {
+		s.hub.Publish(store.Hint{Kind: store.HintQueue, Namespace: r.Namespace, Queue: r.Queue})
+	}
+}
+
+func (s *Store) hintRun(kind store.HintKind, r *run) {
+	s.hub.Publish(store.Hint{Kind: kind, Namespace: r.Namespace, Run: r.ID})
+}
+
+// find returns the run of that ID, nil when the namespace has none (P15).
+func (s *Store) find(namespace string, id store.ID) *run {
+	if r := s.runs[id]; r != nil && r.Namespace == namespace {
+		return r
+	}
+	return nil
+}
+
+// leased reports whether somebody holds the run. An expired lease counts until
+// another worker takes over.
+func (r *run) leased() bool { return r.Worker != "" }
+
+// asleep reports whether events can change the run's time: a paused sleeper is
+// woken too, and found awake when it is resumed.
+func (r *run) asleep() bool {
+	return r.Status == store.Sleeping || r.Status == store.Paused && r.resume == store.Sleeping
+}
+
+// wake makes a sleeper claimable now. An earlier time stands, so that more
+// events do not send it to the end of the queue.
+func (s *Store) wake(r *run, now time.Time) {
+	r.VisibleAt = earliest(r.VisibleAt, now)
+	s.hintDue(r)
+}
+
+// row copies a run for a caller.
+func (r *run) row() store.Run {
+	out := r.Run
+	out.Input, out.Output, out.Meta = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Meta)
+	out.Failure = cloneFailure(r.Failure)
+	return out
+}
+
+func cloneFailure(f *store.Failure) *store.Failure {
+	if f == nil {
+		return nil
+	}
+	c := *f
+	c.Details = bytes.Clone(f.Details)
+	return &c
+}
+
+func cloneStep(st store.Step) store.Step {
+	st.Output, st.Failure = bytes.Clone(st.Output), cloneFailure(st.Failure)
+	return st
+}
+
+func compareIDs(a, b store.ID) int { return bytes.Compare(a[:], b[:]) }
+
+func notFound(id store.ID) error { return fmt.Errorf("run %s: %w", id, store.ErrNotFound) }
+
+// finished is the error for a run that is final.
+func finished(r *run) error { return fmt.Errorf("run %s is %v: %w", r.ID, r.Status, store.ErrFinished) }
+
+// clock is the time of a call that names now: the store's own when it is zero.
+func clock(now time.Time) time.Time {
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return micro(now)
+}
+
+// micro is a time as it is kept.
+func micro(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// after is the time d later, in whole microseconds.
+func after(t time.Time, d time.Duration) time.Time { return t.Add(d.Truncate(time.Microsecond)) }
+
+// earliest returns the earlier time, where zero means never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func oneOf[T comparable](list []T, v T) bool { return len(list) == 0 || slices.Contains(list, v) }

@@ -1,0 +1,238 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	out := make([]store.CreateResult, len(p.Runs))
+	for i := range p.Runs {
+		out[i] = s.create(p.Namespace, &p.Runs[i], now)
+	}
+	return out, nil
+}
+
+func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.CreateResult {
+	if err := n.Validate(s.limits); err != nil {
+		return store.CreateResult{Err: err}
+	}
+	if r := s.runs[n.ID]; r != nil {
+		if r.Namespace != namespace {
+			return store.CreateResult{Err: fmt.Errorf("run %s: %w", n.ID, store.ErrAlreadyExists)}
+		}
+		res := store.CreateResult{ID: r.ID, Created: true} // P4
+		if r.leased() && r.Epoch == 1 && r.Worker == n.Worker {
+			res.Lease = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: r.Epoch}
+		}
+		return res
+	}
+	if n.ExternalID != "" {
+		if id, taken := s.active[external{namespace, n.ExternalID, n.Suffix}]; taken {
+			return store.CreateResult{ID: id} // P8
+		}
+	}
+	r := s.insert(namespace, n, now)
+	res := store.CreateResult{ID: r.ID, Created: true}
+	if n.Worker != "" {
+		res.Lease = r.lease(n.Worker, n.LeaseFor, now)
+	} else {
+		s.hintDue(r)
+	}
+	return res
+}
+
+// insert makes a pending run that nobody holds.
+func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
+	r := &run{
+		Run: store.Run{
+			ID: n.ID, Namespace: namespace, Workflow: n.Workflow, Queue: n.Queue, Status: store.Pending,
+			Priority: n.Priority, ExternalID: n.ExternalID, Suffix: n.Suffix,
+			Input: bytes.Clone(n.Input), Meta: bytes.Clone(n.Meta),
+			Attempt: 1, CreatedAt: now, VisibleAt: after(now, n.After),
+		},
+		state:  map[string]store.StateEntry{},
+		had:    map[store.SignalID]bool{},
+		groups: map[string]*store.Group{},
+	}
+	if at := micro(n.At); at.After(r.VisibleAt) {
+		r.VisibleAt = at
+	}
+	if n.Timeout > 0 {
+		r.Deadline = after(now, n.Timeout)
+		r.VisibleAt = earliest(r.VisibleAt, r.Deadline)
+	}
+	s.runs[r.ID], s.live[r.ID] = r, r
+	if r.ExternalID != "" {
+		s.active[external{namespace, r.ExternalID, r.Suffix}] = r.ID
+	}
+	return r
+}
+
+func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var out []store.Run
+	for _, id := range p.IDs {
+		r := s.find(p.Namespace, id)
+		if r == nil || p.FinalOnly && !r.Status.Final() {
+			continue
+		}
+		row := r.row()
+		if p.NoInput {
+			row.Input, row.Meta = nil, nil
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+func (s *Store) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return store.Run{}, err
+	}
+	defer s.mu.Unlock()
+	if id, ok := s.active[external{p.Namespace, p.ExternalID, p.Suffix}]; ok {
+		return s.runs[id].row(), nil
+	}
+	var last *run
+	for _, r := range s.runs {
+		if r.Namespace != p.Namespace || r.ExternalID != p.ExternalID || r.Suffix != p.Suffix {
+			continue
+		}
+		if last == nil || cmp.Or(r.CreatedAt.Compare(last.CreatedAt), compareIDs(r.ID, last.ID)) > 0 {
+			last = r
+		}
+	}
+	if last == nil {
+		return store.Run{}, fmt.Errorf("run of external id %q, suffix %q: %w", p.ExternalID, p.Suffix, store.ErrNotFound)
+	}
+	return last.row(), nil
+}
+
+// selected returns the runs that a filter selects, by ID.
+func (s *Store) selected(namespace string, f store.RunFilter) []*run {
+	lo, hi, _ := store.IDRange(f.IDPrefix) // Validate has seen it
+	var out []*run
+	for _, r := range s.runs {
+		if r.Namespace == namespace &&
+			oneOf(f.Statuses, r.Status) &&
+			(f.Workflow == "" || r.Workflow == f.Workflow) &&
+			(f.Queue == "" || r.Queue == f.Queue) &&
+			(f.Parent.IsZero() || r.Parent == f.Parent) &&
+			(f.ExternalID == "" || r.ExternalID == f.ExternalID) &&
+			compareIDs(lo, r.ID) <= 0 && compareIDs(r.ID, hi) <= 0 &&
+			(f.CreatedAfter.IsZero() || r.CreatedAt.After(f.CreatedAfter)) &&
+			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(f.CreatedBefore)) {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *run) int { return compareIDs(a.ID, b.ID) })
+	return out
+}
+
+func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+	pos, err := p.Position()
+	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.RunPage{}, err
+	}
+	defer s.mu.Unlock()
+	limit, _ := store.Page(p.Limit)
+	rows := s.selected(p.Namespace, p.Filter)
+	if !p.OldestFirst {
+		slices.Reverse(rows)
+	}
+	var page store.RunPage
+	for _, r := range rows {
+		if c := compareIDs(r.ID, pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
+			continue // on an earlier page
+		}
+		if len(page.Runs) == limit {
+			page.Next = p.NextCursor(page.Runs[limit-1].ID)
+			break
+		}
+		row := r.row()
+		row.Input, row.Output, row.Meta = nil, nil, nil
+		page.Runs = append(page.Runs, row)
+	}
+	return page, nil
+}
+
+func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCount, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	counts := map[store.RunCount]int64{} // by rows without their count
+	for _, r := range s.selected(p.Namespace, p.Filter) {
+		counts[store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}]++
+	}
+	var out []store.RunCount
+	for c, n := range counts {
+		c.Count = n
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b store.RunCount) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+	})
+	return out, nil
+}
+
+func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	limit, _ := store.Page(p.Limit)
+	var out []store.Run
+	for _, id := range s.children[p.Parent] {
+		if c := s.find(p.Namespace, id); c != nil && c.Group == p.Group && c.Ordinal > p.After {
+			row := c.row()
+			row.Input, row.Meta = nil, nil
+			out = append(out, row)
+		}
+	}
+	slices.SortFunc(out, func(a, b store.Run) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), compareIDs(a.ID, b.ID))
+	})
+	return out[:min(limit, len(out))], nil
+}
+
+func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return store.StepPage{}, err
+	}
+	defer s.mu.Unlock()
+	r := s.find(p.Namespace, p.Run)
+	if r == nil {
+		return store.StepPage{}, notFound(p.Run)
+	}
+	limit, _ := store.Page(p.Limit)
+	var page store.StepPage
+	bytes := 0
+	for _, st := range r.steps {
+		if st.Position <= p.After {
+			continue
+		}
+		bytes += len(st.Output)
+		if n := len(page.Steps); n == limit || n > 0 && p.MaxBytes > 0 && bytes > p.MaxBytes {
+			page.More = true
+			break
+		}
+		page.Steps = append(page.Steps, cloneStep(st))
+	}
+	return page, nil
+}

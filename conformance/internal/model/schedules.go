@@ -1,0 +1,163 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// schedule is a schedule with what it fired.
+type schedule struct {
+	store.Schedule
+	firings []store.Firing // by At
+}
+
+func (s *schedule) row() store.Schedule {
+	out := s.Schedule
+	out.Input, out.Meta = bytes.Clone(s.Input), bytes.Clone(s.Meta)
+	return out
+}
+
+func noSchedule(name string) error { return fmt.Errorf("schedule %q: %w", name, store.ErrNotFound) }
+
+func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
+	if err := s.enter(ctx, p.Validate(s.limits)); err != nil {
+		return store.Schedule{}, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	key := name{p.Namespace, p.Schedule.Name}
+	sc := s.schedules[key]
+	if sc == nil {
+		sc = &schedule{Schedule: store.Schedule{CreatedAt: now}}
+		s.schedules[key] = sc
+	}
+	put := p.Schedule
+	put.Input, put.Meta, put.NextAt = bytes.Clone(put.Input), bytes.Clone(put.Meta), micro(put.NextAt)
+	put.LastAt, put.CreatedAt, put.UpdatedAt = sc.LastAt, sc.CreatedAt, now
+	sc.Schedule = put
+	return sc.row(), nil
+}
+
+func (s *Store) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	key := name{p.Namespace, p.Name}
+	if s.schedules[key] == nil {
+		return noSchedule(p.Name)
+	}
+	delete(s.schedules, key)
+	return nil
+}
+
+func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+	var pos string
+	var err error
+	if !p.Due { // there is no cursor then
+		pos, err = p.Position()
+	}
+	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.SchedulePage{}, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	limit, _ := store.Page(p.Limit)
+	var page store.SchedulePage
+	var rows []*schedule
+	for key, sc := range s.schedules {
+		if key.namespace != p.Namespace {
+			continue
+		}
+		if !sc.Paused {
+			page.NextDue = earliest(page.NextDue, sc.NextAt)
+		}
+		due := !sc.Paused && !sc.NextAt.IsZero() && !sc.NextAt.After(now)
+		if oneOf(p.Names, sc.Name) && (due || !p.Due) && sc.Name > pos {
+			rows = append(rows, sc)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *schedule) int {
+		byTime := 0
+		if p.Due {
+			byTime = a.NextAt.Compare(b.NextAt)
+		}
+		return cmp.Or(byTime, cmp.Compare(a.Name, b.Name))
+	})
+	for _, sc := range rows[:min(limit, len(rows))] {
+		page.Schedules = append(page.Schedules, sc.row())
+	}
+	if len(rows) > limit && !p.Due {
+		page.Next = p.NextCursor(rows[limit-1].Name)
+	}
+	return page, nil
+}
+
+func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+	if err := s.enter(ctx, p.Validate(s.limits)); err != nil {
+		return store.FireResult{}, err
+	}
+	defer s.mu.Unlock()
+	now, at := clock(p.Now), micro(p.At)
+	sc := s.schedules[name{p.Namespace, p.Schedule}]
+	if sc == nil {
+		return store.FireResult{}, noSchedule(p.Schedule)
+	}
+	i, fired := slices.BinarySearchFunc(sc.firings, at, func(f store.Firing, t time.Time) int { return f.At.Compare(t) })
+	switch {
+	case fired: // P10
+		return store.FireResult{Run: sc.firings[i].Run}, nil
+	case at.After(now): // P13
+		return store.FireResult{}, store.Invalid("fire time", fmt.Sprintf("%v is still to come", at))
+	case !sc.NextAt.Equal(at):
+		return store.FireResult{}, fmt.Errorf("schedule %q fires next at %v, not at %v: %w", p.Schedule, sc.NextAt, at, store.ErrConflict)
+	}
+	f := store.Firing{At: at, FiredAt: now}
+	if p.Run != nil {
+		made := s.create(p.Namespace, p.Run, now)
+		if made.Err != nil {
+			return store.FireResult{}, made.Err
+		}
+		f.Run = made.ID // or the one whose external id stood in the way
+	}
+	sc.firings = slices.Insert(sc.firings, i, f)
+	sc.LastAt, sc.NextAt = at, micro(p.Next)
+	return store.FireResult{Fired: true, Run: f.Run}, nil
+}
+
+func (s *Store) ListFirings(ctx context.Context, p store.ListFiringsParams) (store.FiringPage, error) {
+	var before time.Time // zero: begin with the newest
+	pos, err := p.Position()
+	if err == nil && pos != "" {
+		if before, err = time.Parse(time.RFC3339Nano, pos); err != nil {
+			err = store.Invalid("cursor", "it names no time; start without one")
+		}
+	}
+	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.FiringPage{}, err
+	}
+	defer s.mu.Unlock()
+	sc := s.schedules[name{p.Namespace, p.Schedule}]
+	if sc == nil {
+		return store.FiringPage{}, noSchedule(p.Schedule)
+	}
+	limit, _ := store.Page(p.Limit)
+	var page store.FiringPage
+	for _, f := range slices.Backward(sc.firings) {
+		if !before.IsZero() && !f.At.Before(before) {
+			continue // on an earlier page
+		}
+		if len(page.Firings) == limit {
+			page.Next = p.NextCursor(page.Firings[limit-1].At.Format(time.RFC3339Nano))
+			break
+		}
+		page.Firings = append(page.Firings, f)
+	}
+	return page, nil
+}

@@ -1,0 +1,58 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	out := make([]store.SignalResult, len(p.Signals))
+	for i := range p.Signals {
+		out[i].Run, out[i].Err = s.signal(p.Namespace, &p.Signals[i], now)
+	}
+	return out, nil
+}
+
+func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (store.ID, error) {
+	if err := n.Validate(s.limits); err != nil {
+		return store.ID{}, err
+	}
+	id := n.Run
+	if n.ExternalID != "" {
+		var ok bool
+		if id, ok = s.active[external{namespace, n.ExternalID, n.Suffix}]; !ok {
+			return store.ID{}, fmt.Errorf("active run of external id %q, suffix %q: %w", n.ExternalID, n.Suffix, store.ErrNotFound)
+		}
+	}
+	r := s.find(namespace, id)
+	switch {
+	case r == nil:
+		return store.ID{}, notFound(id)
+	case r.had[n.ID]: // P4, also when the run has ended since
+		return r.ID, nil
+	case r.Status.Final():
+		return store.ID{}, finished(r)
+	}
+	r.had[n.ID] = true
+	r.signals = append(r.signals, store.Signal{ID: n.ID, Name: n.Name, Payload: bytes.Clone(n.Payload), SentAt: now})
+	r.Events++
+	s.stirred(r, store.WakeSignal, now)
+	return r.ID, nil
+}
+
+// stirred follows an event of a kind that a sleeper may have asked for.
+func (s *Store) stirred(r *run, by store.WakeOn, now time.Time) {
+	if r.asleep() && r.wakes&by != 0 {
+		s.wake(r, now)
+	}
+	s.hintRun(store.HintEvent, r)
+}

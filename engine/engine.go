@@ -1,0 +1,126 @@
+// Package engine is the client of Pawl: it starts runs, waits for their results,
+// and reads and steers them. It runs no workflow; a worker does.
+//
+//	st, err := backends.Open(ctx, "sqlite:pawl.db")
+//	eng := engine.New(st)
+//	defer eng.Close()
+//
+// An Engine may be used by many goroutines. Typed starts and results are in
+// package workflow.
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/batch"
+	"github.com/pawlhq/pawl/store"
+)
+
+// DefaultNamespace is where an engine works that was not told another.
+const DefaultNamespace = "default"
+
+// Engine is a client of one namespace of a store.
+type Engine struct {
+	store     store.Store
+	namespace string
+	codec     Codec
+	log       *slog.Logger
+	trigger   Trigger
+	retryFor  time.Duration
+
+	starts  *batch.Group[store.NewRun, store.CreateResult]
+	waiters waiters
+	known   sync.Map // workflow name -> its queue
+	local   localWorkers
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+}
+
+// Option configures an engine.
+type Option func(*Engine)
+
+// Namespace makes the engine work in another namespace than [DefaultNamespace].
+func Namespace(name string) Option { return func(e *Engine) { e.namespace = name } }
+
+// Logger sets where the engine, and workers on it, log. Default: slog.Default().
+func Logger(l *slog.Logger) Option { return func(e *Engine) { e.log = l } }
+
+// Encoding sets the codec of all payloads. Default: [JSON]. All engines and
+// workers of a namespace need the same one.
+func Encoding(c Codec) Option { return func(e *Engine) { e.codec = c } }
+
+// Trigger says what a start requires of its workflow.
+type Trigger uint8
+
+// The trigger policies.
+const (
+	// TriggerRegistered: some worker has registered the workflow, once.
+	TriggerRegistered Trigger = iota
+	// TriggerAny: nothing; the run waits until a worker knows its workflow.
+	TriggerAny
+)
+
+// TriggerCheck sets the trigger policy. Default: [TriggerRegistered].
+func TriggerCheck(t Trigger) Option { return func(e *Engine) { e.trigger = t } }
+
+// RetryFor sets how long a request is repeated while the store is out of reach,
+// within its context. Default: 10 s.
+func RetryFor(d time.Duration) Option { return func(e *Engine) { e.retryFor = d } }
+
+// startBatch bounds how many concurrent starts share a write.
+const startBatch = 500
+
+// New makes an engine on a store. The caller keeps the store and closes it after
+// the engine.
+func New(st store.Store, opts ...Option) *Engine {
+	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second}
+	for _, opt := range opts {
+		opt(e)
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.starts = batch.New(startBatch, 1, e.create)
+	e.waiters.engine = e
+	return e
+}
+
+// Close ends what the engine does in the background. Waiting calls return with
+// [ErrClosed]. Runs are not touched.
+func (e *Engine) Close() { e.cancel() }
+
+// Store returns the engine's store.
+func (e *Engine) Store() store.Store { return e.store }
+
+// Namespace returns the engine's namespace.
+func (e *Engine) Namespace() string { return e.namespace }
+
+// Codec returns the codec of payloads.
+func (e *Engine) Codec() Codec { return e.codec }
+
+// Logger returns the engine's logger.
+func (e *Engine) Logger() *slog.Logger { return e.log }
+
+// retry repeats a call while the store is out of reach.
+func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, e.retryFor)
+	defer cancel()
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := call(ctx)
+		if !store.Retryable(err) {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-e.ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// LocalWorker is a worker in the engine's own process. A start whose workflow it
+// serves and for which it has a free slot takes the lease in the same write that
+// makes the run (an eager start), which saves the claim.
+type LocalWorker interface {
+	// Reserve keeps a slot for a run of that queue and workflow; false: none is
+	// free, or others wait for it already.
+	Reserve(queue, workflow string) bool
+	// Identity is what the lease is taken with.
+	Identity() (worker string, leaseFor time.Duration)
+	// Adopt hands over the run that was leased for the slot. Nil gives the slot
+	// back.
+	Adopt(run *store.ClaimedRun)
+}
+
+type localWorkers struct {
+	worker atomic.Pointer[attached]
+}
+
+type attached struct{ LocalWorker }
+
+// Attach makes a worker of this process known for eager starts; nil ends that.
+func (e *Engine) Attach(w LocalWorker) {
+	if w == nil {
+		e.local.worker.Store(nil)
+		return
+	}
+	e.local.worker.Store(&attached{w})
+}
+
+// reserve makes a start eager where it can be.
+func (l *localWorkers) reserve(run *store.NewRun) LocalWorker {
+	w := l.worker.Load()
+	if w == nil || run.Worker != "" || run.After > 0 || !run.At.IsZero() || !w.Reserve(run.Queue, run.Workflow) {
+		return nil
+	}
+	run.Worker, run.LeaseFor = w.Identity()
+	return w.LocalWorker
+}
+
+// adopt hands a started run over, or its slot back. A lease whose fate is not
+// known runs out by itself.
+func (e *Engine) adopt(w LocalWorker, run store.NewRun, res store.CreateResult, err error) {
+	if err != nil || !res.Created || res.Lease.Epoch == 0 {
+		w.Adopt(nil)
+		return
+	}
+	stored := store.Run{
+		ID: res.ID, Namespace: e.namespace, Workflow: run.Workflow, Queue: run.Queue, Status: store.Running,
+		Priority: run.Priority, ExternalID: run.ExternalID, Suffix: run.Suffix, Input: run.Input, Meta: run.Meta,
+		Attempt: 1, Epoch: res.Lease.Epoch, Worker: run.Worker,
+		CreatedAt: res.CreatedAt, StartedAt: res.CreatedAt, VisibleAt: res.CreatedAt.Add(run.LeaseFor),
+	}
+	if run.Timeout > 0 {
+		stored.Deadline = res.CreatedAt.Add(run.Timeout)
+	}
+	w.Adopt(&store.ClaimedRun{Run: stored, Lease: res.Lease, Inbox: store.Inbox{Status: store.Running}})
+}

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Get returns a run as it is now. store.ErrNotFound.
+func (e *Engine) Get(ctx context.Context, id store.ID) (store.Run, error) {
+	runs, err := e.store.Get(ctx, store.GetParams{Namespace: e.namespace, IDs: []store.ID{id}})
+	if err == nil && len(runs) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return store.Run{}, fmt.Errorf("run %s in namespace %q: %w", id, e.namespace, err)
+	}
+	return runs[0], nil
+}
+
+// Find returns the active run of an external id (see [ID] and [Suffix]), or else
+// the one created last. store.ErrNotFound.
+func (e *Engine) Find(ctx context.Context, externalID, suffix string) (store.Run, error) {
+	run, err := e.store.Find(ctx, store.FindParams{Namespace: e.namespace, ExternalID: externalID, Suffix: suffix})
+	if err != nil {
+		return store.Run{}, fmt.Errorf("run of external id %q in namespace %q: %w", externalID, e.namespace, err)
+	}
+	return run, nil
+}
+
+// List pages through runs, newest first.
+func (e *Engine) List(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
+	return e.store.List(ctx, store.ListParams{Namespace: e.namespace, Filter: filter, Cursor: cursor, Limit: limit})
+}
+
+// Count counts runs by queue, workflow and status.
+func (e *Engine) Count(ctx context.Context, filter store.RunFilter) ([]store.RunCount, error) {
+	return e.store.Count(ctx, store.CountParams{Namespace: e.namespace, Filter: filter})
+}
+
+// Steps returns all recorded steps of a run, in the order in which they were
+// first recorded.
+func (e *Engine) Steps(ctx context.Context, id store.ID) ([]store.Step, error) {
+	var steps []store.Step
+	for after := int64(0); ; {
+		page, err := e.store.Steps(ctx, store.StepsParams{Namespace: e.namespace, Run: id, After: after, Limit: store.MaxPage})
+		if err != nil {
+			return steps, fmt.Errorf("steps of run %s: %w", id, err)
+		}
+		steps = append(steps, page.Steps...)
+		if !page.More {
+			return steps, nil
+		}
+		after = page.Steps[len(page.Steps)-1].Position
+	}
+}
+
+// Cancel cancels a run: at once when no worker has it, otherwise as soon as its
+// code has heard of it. A canceled run stays canceled; one that has completed or
+// failed gives store.ErrFinished.
+func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
+	return e.control(ctx, id, func(ctx context.Context) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason})
+	})
+}
+
+// Restart lets a failed or canceled run go on from what it completed. What failed
+// is tried again. store.ErrConflict when the run is neither failed nor canceled.
+func (e *Engine) Restart(ctx context.Context, id store.ID) error {
+	err := e.retry(ctx, func(ctx context.Context) error {
+		return e.store.Restart(ctx, store.RestartParams{Namespace: e.namespace, ID: id})
+	})
+	if err != nil {
+		return fmt.Errorf("run %s: %w", id, err)
+	}
+	return nil
+}
+
+func (e *Engine) control(ctx context.Context, id store.ID, call func(context.Context) ([]store.ControlResult, error)) error {
+	err := e.retry(ctx, func(ctx context.Context) error {
+		res, err := call(ctx)
+		if err == nil {
+			err = res[0].Err
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("run %s: %w", id, err)
+	}
+	return nil
+}

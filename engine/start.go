@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// StartOption configures a start.
+type StartOption func(*store.NewRun)
+
+// ID gives the run an external id: while a run with that id is active, another
+// start returns that run instead of making one.
+func ID(id string) StartOption { return func(r *store.NewRun) { r.ExternalID = id } }
+
+// Suffix sets the idempotency suffix: runs of one external id with different
+// suffixes may be active together.
+func Suffix(s string) StartOption { return func(r *store.NewRun) { r.Suffix = s } }
+
+// RunID sets the run's own ID instead of a new one. Starting twice with one ID
+// is one run.
+func RunID(id store.ID) StartOption { return func(r *store.NewRun) { r.ID = id } }
+
+// Queue puts the run into another queue than its workflow's.
+func Queue(name string) StartOption { return func(r *store.NewRun) { r.Queue = name } }
+
+// Priority sets the run's priority, from -100 to 100; higher is claimed first.
+func Priority(p int) StartOption { return func(r *store.NewRun) { r.Priority = p } }
+
+// Delay starts the run no earlier than d from now, by the store's clock.
+func Delay(d time.Duration) StartOption { return func(r *store.NewRun) { r.After = d } }
+
+// At starts the run no earlier than t, by the store's clock.
+func At(t time.Time) StartOption { return func(r *store.NewRun) { r.At = t } }
+
+// Timeout gives the run a deadline, counted from its creation.
+func Timeout(d time.Duration) StartOption { return func(r *store.NewRun) { r.Timeout = d } }
+
+// Started is the outcome of a start.
+type Started struct {
+	ID store.ID
+	// Existing says that an active run of the same external id was found; ID is
+	// that run's and no new one was made.
+	Existing bool
+}
+
+// Start makes a run of a workflow by name, durably, with the input as it is
+// encoded. Concurrent starts share one write. Most programs use the typed Start
+// of their workflow.
+//
+// It fails with [ErrUnknownWorkflow], store.ErrInvalid, store.ErrTooLarge, or,
+// after [RetryFor], store.ErrUnavailable (no run was made) or
+// store.ErrOutcomeUnknown (perhaps one was made: start again with the same
+// [RunID] or [ID]). A start whose context ends may or may not have been made.
+func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Started, error) {
+	run := store.NewRun{Workflow: workflow, Input: input}
+	if err := e.prepare(ctx, &run, opts); err != nil {
+		return Started{}, err
+	}
+	worker := e.local.reserve(&run)
+	res, sent, err := e.starts.Do(ctx, run)
+	switch {
+	case err != nil && sent:
+		err = errors.Join(err, store.ErrOutcomeUnknown)
+	case err == nil:
+		err = res.Err
+	}
+	if worker != nil {
+		e.adopt(worker, run, res, err)
+	}
+	if err != nil {
+		return Started{ID: run.ID}, startError(workflow, err)
+	}
+	return Started{ID: res.ID, Existing: !res.Created}, nil
+}
+
+// Item is one start of many.
+type Item struct {
+	Input   []byte
+	Options []StartOption
+}
+
+// StartMany makes many runs of a workflow, in few writes: up to 1,000 in each.
+// The outcomes come in the order of the items. When it fails with a error, the
+// outcomes tell which items were started: those with an ID.
+func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) ([]Started, error) {
+	const chunk = 1000
+	started := make([]Started, len(items))
+	runs := make([]store.NewRun, len(items))
+	for i, item := range items {
+		runs[i] = store.NewRun{Workflow: workflow, Input: item.Input}
+		if err := e.prepare(ctx, &runs[i], item.Options); err != nil {
+			return started, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	for from := 0; from < len(runs); from += chunk {
+		part := runs[from:min(from+chunk, len(runs))]
+		var results []store.CreateResult
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: part})
+			return err
+		})
+		if err != nil {
+			return started, startError(workflow, err)
+		}
+		for i, res := range results {
+			if res.Err != nil {
+				return started, fmt.Errorf("item %d: %w", from+i, startError(workflow, res.Err))
+			}
+			started[from+i] = Started{ID: res.ID, Existing: !res.Created}
+		}
+	}
+	return started, nil
+}
+
+// prepare fills in and checks a run that is to be made.
+func (e *Engine) prepare(ctx context.Context, run *store.NewRun, opts []StartOption) error {
+	for _, opt := range opts {
+		opt(run)
+	}
+	if run.ID.IsZero() {
+		run.ID = store.NewID()
+	}
+	queue, err := e.queueOf(ctx, run.Workflow)
+	if err != nil {
+		return err
+	}
+	if run.Queue == "" {
+		run.Queue = queue
+	}
+	if err := run.Validate(e.store.Limits()); err != nil {
+		return startError(run.Workflow, err)
+	}
+	return nil
+}
+
+func startError(workflow string, err error) error {
+	return fmt.Errorf("start of workflow %q: %w", workflow, err)
+}
+
+// Know tells the engine that this process has a worker for a workflow, so that
+// starts need not ask the store.
+func (e *Engine) Know(workflow, queue string) { e.known.Store(workflow, queue) }
+
+// queueOf finds a workflow's default queue, which some worker must have
+// registered. What was found once is remembered.
+func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
+	if q, ok := e.known.Load(workflow); ok {
+		return q.(string), nil
+	}
+	if err := store.ValidateName("workflow", workflow); err != nil {
+		return "", err
+	}
+	var found []store.Workflow
+	err := e.retry(ctx, func(ctx context.Context) (err error) {
+		found, err = e.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: e.namespace, Names: []string{workflow}})
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", startError(workflow, err)
+	case len(found) > 0:
+		e.known.Store(workflow, found[0].Queue)
+		return found[0].Queue, nil
+	case e.trigger == TriggerAny:
+		return workflow, nil
+	}
+	return "", fmt.Errorf("start of workflow %q in namespace %q: %w: no worker has ever registered it; check the name, register it with worker.Register and run that worker once, or let starts wait for one with engine.TriggerCheck(engine.TriggerAny)",
+		workflow, e.namespace, ErrUnknownWorkflow)
+}
+
+// create makes the runs of concurrent starts.
+func (e *Engine) create(runs []store.NewRun) []store.CreateResult {
+	var results []store.CreateResult
+	err := e.retry(context.Background(), func(ctx context.Context) (err error) {
+		results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
+		return err
+	})
+	if err != nil {
+		return slices.Repeat([]store.CreateResult{{Err: err}}, len(runs))
+	}
+	return results
+}

@@ -1,0 +1,361 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Branch is one line of execution in a run. Its operations come one after the
+// other; what is concurrent is a branch of its own.
+type Branch struct {
+	inv      *Invocation
+	path     string // empty: the main one
+	next     int    // index of the next operation
+	uses     map[string]int
+	forks    map[string]int
+	active   string // the operation under way
+	returned bool   // its function returned or its end is known
+
+	done    chan struct{} // closed when its goroutine has ended; nil for the main one
+	joiners int           // goroutines that wait for done
+	err     error
+	value   any
+}
+
+func newBranch(inv *Invocation, path string) *Branch { return &Branch{inv: inv, path: path} }
+
+// Invocation is the branch's.
+func (b *Branch) Invocation() *Invocation { return b.inv }
+
+// Path names the branch; the main one's is empty.
+func (b *Branch) Path() string { return b.path }
+
+func (b *Branch) describe() string {
+	if b.path == "" {
+		return "the main branch"
+	}
+	return fmt.Sprintf("branch %q", b.path)
+}
+
+// unvisited returns the first recorded step that the branch has not come to.
+func (b *Branch) unvisited() (store.StepKey, bool) {
+	line := b.inv.recorded[b.path]
+	for i := b.next; i < len(line); i++ {
+		if line[i].Name != "" {
+			return line[i].StepKey, true
+		}
+	}
+	return store.StepKey{}, false
+}
+
+// op is an operation under way.
+type op struct {
+	b        *Branch
+	key      store.StepKey
+	kind     store.StepKind
+	index    int
+	position int64
+	attempt  int         // the attempt that is next or under way
+	recorded *store.Step // what the history has of it; nil: nothing
+}
+
+// begin starts an operation, with the invocation locked: it finds what is
+// recorded of it and refuses what cannot be. On error the lock is still held.
+func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
+	inv := b.inv
+	inv.exitIfClosedLocked()
+	if b.active != "" {
+		if b.active == name {
+			return nil, fmt.Errorf("%w: step %q is used twice at the same time in %s; use workflow.Go or a Group, which give each its own branch", ErrConcurrent, name, b.describe())
+		}
+		return nil, fmt.Errorf("%w: step %q began in %s while %q was still running; use workflow.Go or a Group for what is concurrent, and begin no step inside another", ErrConcurrent, name, b.describe(), b.active)
+	}
+	if err := store.ValidateName("step name", name); err != nil {
+		return nil, err
+	}
+	if b.uses == nil {
+		b.uses = make(map[string]int)
+	}
+	o := &op{b: b, kind: kind, index: b.next, key: store.StepKey{Branch: b.path, Name: name, Occurrence: b.uses[name] + 1}, attempt: 1}
+	if line := inv.recorded[b.path]; o.index < len(line) && line[o.index].Name != "" {
+		s := &line[o.index]
+		if s.Name != name || s.Kind != kind {
+			inv.failLocked(nondeterministic(inv, "operation %d of %s was recorded as %s %q, and the code now asks for %s %q",
+				o.index+1, b.describe(), s.Kind, s.Name, kind, name))
+			inv.exitIfClosedLocked()
+		}
+		o.recorded, o.position = s, s.Position
+		if s.Status == store.StepPending {
+			o.attempt = s.Attempt + 1
+		}
+	}
+	if (inv.canceling || inv.expired) && (o.recorded == nil || !o.recorded.Status.Final()) {
+		return nil, inv.interruptionLocked()
+	}
+	b.next++
+	b.uses[name]++
+	if o.position == 0 {
+		o.position = inv.nextPos
+		inv.nextPos++
+	}
+	b.active = name
+	return o, nil
+}
+
+// ErrConcurrent: an operation began in a branch in which another was running.
+var ErrConcurrent = errors.New("concurrent use of one branch")
+
+func (inv *Invocation) interruptionLocked() error {
+	if inv.canceling {
+		return ErrCanceled
+	}
+	return ErrDeadline
+}
+
+func (o *op) endLocked() { o.b.active = "" }
+
+func (o *op) record(status store.StepStatus) store.StepRecord {
+	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt}
+}
+
+// wait is a goroutine that waits for a time.
+type wait struct {
+	due       time.Time // by this process's clock
+	storeDue  time.Time // by the store's, where it is fixed
+	interrupt chan struct{}
+}
+
+// waitLocked waits until the due time. It ends the goroutine when the run is
+// suspended or closed, and returns an error when it is canceled or expired.
+func (b *Branch) waitLocked(w *wait) error {
+	inv := b.inv
+	if d := time.Until(w.due); d <= 0 {
+		return nil
+	}
+	inv.exitIfClosedLocked()
+	if inv.canceling || inv.expired {
+		return inv.interruptionLocked()
+	}
+	w.interrupt = make(chan struct{}, 1)
+	if inv.waits == nil {
+		inv.waits = make(map[*wait]struct{})
+	}
+	inv.waits[w] = struct{}{}
+	timer := time.NewTimer(time.Until(w.due))
+	defer timer.Stop()
+	inv.blocked++
+	inv.checkIdleLocked()
+	inv.mu.Unlock()
+	select {
+	case <-timer.C:
+	case <-w.interrupt:
+	case <-inv.done:
+	}
+	inv.mu.Lock()
+	inv.exitIfClosedLocked() // the waits of a suspended run stay: they say when it is due
+	delete(inv.waits, w)
+	inv.unblockLocked()
+	if inv.canceling || inv.expired {
+		return inv.interruptionLocked()
+	}
+	return nil
+}
+
+// checkIdleLocked suspends the run, or parks it, when all its goroutines wait.
+func (inv *Invocation) checkIdleLocked() {
+	if inv.closed || inv.live == 0 || inv.blocked < inv.live || inv.parked {
+		return
+	}
+	if inv.draining {
+		inv.closeLocked(bySuspend)
+		return
+	}
+	for w := range inv.waits {
+		if time.Until(w.due) <= inv.cfg.Park {
+			inv.parked = true
+			inv.host.Parked(inv)
+			return
+		}
+	}
+	inv.closeLocked(bySuspend)
+}
+
+func (inv *Invocation) unblockLocked() {
+	inv.blocked--
+	if !inv.parked {
+		return
+	}
+	inv.parked = false
+	inv.mu.Unlock()
+	inv.host.Unparked(inv)
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+}
+
+// Sleep waits durably: until a time of the store's clock, or for a duration from
+// the first time that the run comes here.
+func (b *Branch) Sleep(name string, d time.Duration, until time.Time) error {
+	inv := b.inv
+	inv.mu.Lock()
+	o, err := b.beginLocked(store.KindSleep, name)
+	if err != nil {
+		inv.mu.Unlock()
+		return err
+	}
+	if o.recorded != nil && o.recorded.Status == store.StepCompleted {
+		o.endLocked()
+		inv.mu.Unlock()
+		return nil
+	}
+	w := &wait{storeDue: until}
+	began := time.Now()
+	switch {
+	case o.recorded != nil:
+		w.storeDue = o.recorded.DueAt
+		w.due = inv.local(w.storeDue)
+	case !until.IsZero():
+		w.due = inv.local(until)
+	default:
+		w.due = began.Add(d)
+	}
+	if o.recorded == nil && time.Until(w.due) > 0 {
+		r := o.record(store.StepRunning)
+		r.DueAt = until
+		if until.IsZero() {
+			inv.appendLocked(r, w.due)
+		} else {
+			inv.appendLocked(r, time.Time{})
+		}
+	}
+	if err = b.waitLocked(w); err == nil {
+		r := o.record(store.StepCompleted)
+		r.Took, r.DueAt = time.Since(began), w.storeDue
+		inv.appendLocked(r, time.Time{})
+	}
+	o.endLocked()
+	inv.mu.Unlock()
+	return err
+}
+
+// Value records what fn returns, once. fn must be quick and have no side effect.
+func (b *Branch) Value(name string, fn func() ([]byte, error)) ([]byte, error) {
+	inv := b.inv
+	inv.mu.Lock()
+	o, err := b.beginLocked(store.KindValue, name)
+	if err != nil {
+		inv.mu.Unlock()
+		return nil, err
+	}
+	if o.recorded != nil {
+		o.endLocked()
+		inv.mu.Unlock()
+		return o.recorded.Output, nil
+	}
+	inv.mu.Unlock()
+	out, err := fn()
+	if err == nil {
+		err = inv.checkSize("the value of "+o.key.String(), out)
+	}
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	o.endLocked()
+	if err != nil {
+		b.next--
+		b.uses[name]--
+	} else {
+		r := o.record(store.StepCompleted)
+		r.Output = out
+		inv.appendLocked(r, time.Time{})
+	}
+	inv.mu.Unlock()
+	return out, err
+}
+
+// Fork starts a concurrent branch, under its own name, and returns it.
+func (b *Branch) Fork(name string, fn func(child *Branch) (any, error)) (*Branch, error) {
+	inv := b.inv
+	if err := store.ValidateName("branch name", name); err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(name, "/#") {
+		return nil, store.Invalid("branch name", fmt.Sprintf(`%q contains "/" or "#", which separate the parts of a branch's path`, name))
+	}
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	if b.forks == nil {
+		b.forks = make(map[string]int)
+	}
+	b.forks[name]++
+	path := name
+	if n := b.forks[name]; n > 1 {
+		path = fmt.Sprintf("%s#%d", name, n)
+	}
+	if b.path != "" {
+		path = b.path + "/" + path
+	}
+	if err := store.ValidateName("branch path", path); err != nil {
+		inv.mu.Unlock()
+		return nil, err
+	}
+	child := newBranch(inv, path)
+	child.done = make(chan struct{})
+	inv.live++
+	inv.mu.Unlock()
+	go func() {
+		defer inv.leave(child)
+		defer inv.catch(child.describe())
+		v, err := fn(child)
+		child.returned = true
+		inv.mu.Lock()
+		child.value, child.err = v, err
+		if key, ok := child.unvisited(); ok && !inv.closed && !inv.canceling && !inv.expired {
+			inv.failLocked(nondeterministic(inv, "%s returned, but its history goes on with %s", child.describe(), key))
+		}
+		inv.mu.Unlock()
+	}()
+	return child, nil
+}
+
+// endLocked closes the branch; those who wait for it go on.
+func (b *Branch) endLocked() {
+	if b.done != nil {
+		b.inv.blocked -= b.joiners
+		close(b.done)
+	}
+}
+
+// Join waits for a branch that was forked and returns what it returned.
+func (b *Branch) Join(child *Branch) (any, error) {
+	inv := b.inv
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	select {
+	case <-child.done:
+		inv.mu.Unlock()
+	default:
+		child.joiners++
+		inv.blocked++
+		inv.checkIdleLocked()
+		inv.mu.Unlock()
+		select {
+		case <-child.done:
+		case <-inv.done:
+		}
+		inv.mu.Lock()
+		inv.exitIfClosedLocked()
+		inv.mu.Unlock()
+	}
+	return child.value, child.err
+}
+
+// Context is what the workflow's own code may pass on: it ends when the run is
+// canceled, taken over or its worker stops waiting for it.
+func (b *Branch) Context() context.Context { return b.inv.ctx }
+
+// Now is the store's clock as the worker can tell it.
+func (b *Branch) Now() time.Time { return b.inv.now() }

@@ -1,0 +1,60 @@
+package exec
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Definition is a workflow as a worker needs it.
+type Definition struct {
+	Name  string
+	Queue string
+	// Retry is the policy of the run itself: one attempt unless said otherwise.
+	Retry Policy
+	// Invoke runs the workflow's function from the top. Failures of the function
+	// come back as an error.
+	Invoke func(b *Branch, input []byte) (output []byte, err error)
+	// Err is what is wrong with the definition, found when it was made.
+	Err error
+}
+
+// Policy says how often and when something is tried again.
+type Policy struct {
+	Attempts int // negative: for ever
+	Initial  time.Duration
+	Factor   float64
+	Max      time.Duration
+	// Retryable, when set, says whether an error is worth another attempt.
+	Retryable func(error) bool
+}
+
+// Wait returns how long to wait after the given failed attempt, with jitter of a
+// fifth downwards so that what failed together does not come back together;
+// ok is false when there is no further attempt.
+func (p Policy) Wait(attempt int) (wait time.Duration, ok bool) {
+	if p.Attempts >= 0 && attempt >= p.Attempts {
+		return 0, false
+	}
+	f := float64(p.Initial) * math.Pow(p.Factor, float64(attempt-1))
+	if limit := float64(p.Max); p.Max > 0 && f > limit {
+		f = limit
+	}
+	return time.Duration(f * (1 - 0.2*rand.Float64())), true
+}
+
+// Failure codes that the engine writes into records, beside those of package
+// store and those that users give.
+const (
+	CodeError            = "error"
+	CodePanic            = "panic"
+	CodeTimeout          = "timeout"
+	CodeExited           = "exited" // runtime.Goexit in user code
+	CodeTooLarge         = "too-large"
+	CodeCrashed          = "crashed"
+	CodeDeadline         = "deadline"
+	CodeNondeterministic = "nondeterministic"
+	CodeCanceled         = store.FailureCanceled
+)

@@ -1,0 +1,487 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Causes with which a step's context is canceled.
+var (
+	ErrCanceled  = errors.New("the run was canceled")
+	ErrDeadline  = errors.New("the run's deadline has passed")
+	ErrShutdown  = errors.New("the worker shuts down")
+	ErrLeaseLost = errors.New("the run was taken over by another worker")
+	errEnded     = errors.New("the run's function has returned")
+)
+
+// Host is what an invocation needs of its worker.
+type Host interface {
+	// Commit makes one commit durable. It repeats the commit while the store is
+	// out of reach; an error says that it can never be applied.
+	Commit(c store.Commit) store.CommitResult
+	// Ready returns once a side effect may begin: the lease is not known to have
+	// run out. False: the lease is lost.
+	Ready(inv *Invocation) bool
+	// Parked and Unparked say that no goroutine of the run does anything but
+	// wait, and that one goes on. Unparked may wait for a slot.
+	Parked(inv *Invocation)
+	Unparked(inv *Invocation)
+	// Ended says that no user code of the run runs any more, or that it was given
+	// up; parked: at a moment when it held no slot.
+	Ended(inv *Invocation, parked bool)
+	// Closed says that the lease has ended: the last commit is durable or lost.
+	Closed(inv *Invocation, end End)
+}
+
+// End tells how an invocation ended.
+type End struct {
+	Status store.Status // of the run afterwards
+	// Transition is what was committed; its Kind is zero when the lease was lost.
+	Transition store.Transition
+	Err        error
+}
+
+// Config is what a worker decides about its invocations.
+type Config struct {
+	// Park is how long a run that only waits stays in memory.
+	Park time.Duration
+	// Linger is how long a step's record may wait for the run's next operation
+	// before it is written on its own.
+	Linger time.Duration
+	// ShowAfter is how long a step runs before its start is recorded.
+	ShowAfter time.Duration
+	// MaxCrashes is how many leases in a row may run out before the run fails.
+	MaxCrashes int
+	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
+	PayloadLimit, PayloadWarn int
+	Logger                    *slog.Logger
+}
+
+// Invocation is one lease's execution of a run.
+type Invocation struct {
+	cfg   Config
+	host  Host
+	def   *Definition
+	run   store.Run
+	lease store.Lease
+	log   func() *slog.Logger
+
+	ctx    context.Context // of steps
+	cancel context.CancelCauseFunc
+
+	claimed   time.Time // when the claim was answered, by this process's clock
+	storeTime time.Time // the store's clock in that answer
+
+	mu        sync.Mutex
+	durable   sync.Cond // on mu: a flush has ended
+	recorded  map[string][]store.Step
+	nextPos   int64
+	live      int // goroutines of the run
+	blocked   int // of them: those that wait for time or for each other
+	parked    bool
+	waits     map[*wait]struct{}
+	pending   []store.StepRecord
+	dues      map[store.StepKey]time.Time // local due times of pending records
+	appended  int64                       // records ever appended
+	flushed   int64                       // of them: those that are durable
+	flushing  bool
+	seq       int64
+	seen      int64
+	lingering *time.Timer
+	deadline  *time.Timer
+
+	draining  bool
+	canceling bool
+	expired   bool
+	closed    bool // no operation goes on; see reason
+	reason    reason
+	failure   *store.Failure // reason fail
+	done      chan struct{}  // closed with closed
+	result    *outcome       // of the main function
+	finished  bool
+	ended     bool
+}
+
+type outcome struct {
+	output []byte
+	err    error
+}
+
+// reason is why an invocation was closed.
+type reason uint8
+
+const (
+	byReturn  reason = iota // the main function returned
+	bySuspend               // everything waits
+	byRelease               // the worker shuts down, or the run is to pause
+	byFailure               // a panic, a history that does not fit
+	byLoss                  // the lease is lost
+)
+
+// New prepares an invocation of a claimed run. claimed is when the claim was
+// answered, now what the store's clock said then; base carries what steps'
+// contexts inherit.
+func New(base context.Context, cfg Config, host Host, def *Definition, cr store.ClaimedRun, claimed, now time.Time) *Invocation {
+	inv := &Invocation{
+		cfg: cfg, host: host, def: def, run: cr.Run, lease: cr.Lease,
+		claimed: claimed, storeTime: now,
+		nextPos: 1, seen: cr.Run.Events,
+		done: make(chan struct{}),
+	}
+	inv.durable.L = &inv.mu
+	inv.log = sync.OnceValue(func() *slog.Logger {
+		return cfg.Logger.With("run", cr.Run.ID.String(), "workflow", cr.Run.Workflow)
+	})
+	inv.canceling = cr.Run.Status == store.Canceling
+	inv.ctx, inv.cancel = context.WithCancelCause(base)
+	inv.AddSteps(cr.Steps)
+	return inv
+}
+
+// AddSteps hands in recorded steps, in the order of their positions: more of
+// them than came with the claim.
+func (inv *Invocation) AddSteps(steps []store.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	if inv.recorded == nil {
+		inv.recorded = make(map[string][]store.Step)
+	}
+	for _, s := range steps {
+		line := inv.recorded[s.Branch]
+		for len(line) <= s.Index {
+			line = append(line, store.Step{})
+		}
+		line[s.Index] = s
+		inv.recorded[s.Branch] = line
+		inv.nextPos = max(inv.nextPos, s.Position+1)
+	}
+}
+
+// Run is the run as it was claimed.
+func (inv *Invocation) Run() *store.Run { return &inv.run }
+
+// Closing returns a channel that closes when no operation of the run goes on.
+func (inv *Invocation) Closing() <-chan struct{} { return inv.done }
+
+// Lease is the lease under which the invocation runs.
+func (inv *Invocation) Lease() store.Lease { return inv.lease }
+
+// Logger logs with the run's attributes.
+func (inv *Invocation) Logger() *slog.Logger { return inv.log() }
+
+// now is the store's clock as this process can tell it.
+func (inv *Invocation) now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
+
+// local turns a time of the store's clock into one of this process's.
+func (inv *Invocation) local(t time.Time) time.Time { return inv.claimed.Add(t.Sub(inv.storeTime)) }
+
+// Execute runs the workflow's function on the calling goroutine and returns when
+// that goroutine is done with it; the lease may end later, when the run's other
+// branches have ended.
+func (inv *Invocation) Execute() {
+	if f := inv.refuse(); f != nil {
+		inv.finish(store.Transition{Kind: store.Fail, Failure: f})
+		return
+	}
+	inv.live = 1
+	if !inv.run.Deadline.IsZero() {
+		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.now()), inv.expire)
+	}
+	if inv.canceling {
+		inv.cancel(ErrCanceled)
+	}
+	main := newBranch(inv, "")
+	defer inv.leave(main)
+	defer inv.catch("the workflow's function")
+	out, err := inv.def.Invoke(main, inv.run.Input)
+	main.returned = true
+	inv.mu.Lock()
+	if !inv.closed {
+		if key, ok := main.unvisited(); ok && !inv.canceling && !inv.expired {
+			inv.failLocked(nondeterministic(inv, "the code returned, but the history goes on with %s", key))
+		} else {
+			inv.result = &outcome{out, err}
+			inv.closeLocked(byReturn)
+		}
+	}
+	inv.mu.Unlock()
+}
+
+// refuse says why the run is to fail without being executed.
+func (inv *Invocation) refuse() *store.Failure {
+	if inv.run.Crashes > inv.cfg.MaxCrashes {
+		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
+			"the run's lease ran out %d times in a row without progress: it seems to kill or block its worker; look at the workers' logs of that time, then restart it", inv.run.Crashes)}
+	}
+	if !inv.run.Deadline.IsZero() && !inv.now().Before(inv.run.Deadline) {
+		return deadlineFailure(inv.run.Deadline)
+	}
+	return nil
+}
+
+func deadlineFailure(at time.Time) *store.Failure {
+	return &store.Failure{Code: CodeDeadline, Message: "the run's deadline of " + at.Format(time.RFC3339) + " has passed"}
+}
+
+// catch turns a panic of user code into the run's failure. It must be deferred
+// directly.
+func (inv *Invocation) catch(where string) {
+	if v := recover(); v != nil {
+		inv.mu.Lock()
+		inv.failLocked(panicFailure(where, v, debug.Stack()))
+		inv.mu.Unlock()
+	}
+}
+
+func panicFailure(where string, v any, stack []byte) *store.Failure {
+	const maxStack = 16 << 10
+	if len(stack) > maxStack {
+		stack = stack[:maxStack]
+	}
+	return &store.Failure{Code: CodePanic, Message: fmt.Sprintf("%s panicked: %v", where, v), Type: fmt.Sprintf("%T", v), Stack: string(stack)}
+}
+
+// leave is deferred by every goroutine of the run; the last one ends the lease.
+func (inv *Invocation) leave(b *Branch) {
+	inv.mu.Lock()
+	if !b.returned && !inv.closed {
+		inv.failLocked(&store.Failure{Code: CodeExited, Message: fmt.Sprintf(
+			"the function of %s ended its goroutine with runtime.Goexit; a workflow must return", b.describe())})
+	}
+	inv.live--
+	b.endLocked()
+	inv.checkIdleLocked()
+	last := inv.live == 0 || inv.closed && inv.reason == byReturn && b.path == ""
+	inv.mu.Unlock()
+	if last {
+		inv.conclude()
+	}
+}
+
+// conclude ends the lease by what became of the execution.
+func (inv *Invocation) conclude() {
+	inv.mu.Lock()
+	why, result, failure := inv.reason, inv.result, inv.failure
+	canceling, expired := inv.canceling, inv.expired
+	inv.mu.Unlock()
+	inv.cancel(errEnded)
+	switch why {
+	case byLoss:
+		inv.give(End{Err: ErrLeaseLost})
+	case byRelease:
+		inv.finish(store.Transition{Kind: store.Release})
+	case bySuspend:
+		inv.finish(inv.sleep())
+	case byFailure:
+		inv.finish(store.Transition{Kind: store.Fail, Failure: failure})
+	case byReturn:
+		switch {
+		case result.err == nil:
+			if len(result.output) > inv.cfg.PayloadLimit {
+				inv.finish(inv.failed(tooLarge("the run's output", len(result.output), inv.cfg.PayloadLimit), false))
+				return
+			}
+			inv.finish(store.Transition{Kind: store.Complete, Output: result.output})
+		case expired:
+			inv.finish(store.Transition{Kind: store.Fail, Failure: deadlineFailure(inv.run.Deadline)})
+		case canceling:
+			f := Fail(result.err)
+			f.Code = CodeCanceled
+			inv.finish(store.Transition{Kind: store.CancelRun, Failure: f})
+		default:
+			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err)))
+		}
+	}
+}
+
+// failed makes the transition of a run whose function returned an error.
+func (inv *Invocation) failed(f *store.Failure, retry bool) store.Transition {
+	if retry {
+		if wait, ok := inv.def.Retry.Wait(inv.run.Attempt); ok {
+			return store.Transition{Kind: store.Retry, Failure: f, After: wait}
+		}
+	}
+	return store.Transition{Kind: store.Fail, Failure: f}
+}
+
+// sleep makes the transition of a run in which everything waits.
+func (inv *Invocation) sleep() store.Transition {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	tr := store.Transition{Kind: store.Sleep}
+	var first time.Time
+	for w := range inv.waits {
+		if !w.storeDue.IsZero() {
+			if tr.At.IsZero() || w.storeDue.Before(tr.At) {
+				tr.At = w.storeDue
+			}
+		} else if first.IsZero() || w.due.Before(first) {
+			first = w.due
+		}
+	}
+	if !first.IsZero() {
+		tr.After = max(time.Until(first), time.Microsecond)
+	}
+	return tr
+}
+
+// finish commits what is pending together with the transition.
+func (inv *Invocation) finish(tr store.Transition) {
+	inv.mu.Lock()
+	if inv.finished {
+		inv.mu.Unlock()
+		return
+	}
+	inv.finished = true
+	if !inv.closed {
+		inv.closeLocked(byRelease)
+	}
+	for inv.flushing {
+		inv.durable.Wait()
+	}
+	lost := inv.reason == byLoss
+	c := inv.takeLocked()
+	inv.endedLocked()
+	inv.mu.Unlock()
+	if lost {
+		inv.host.Closed(inv, End{Err: ErrLeaseLost})
+		return
+	}
+	c.Transition = &tr
+	res := inv.host.Commit(c)
+	if rejected(res.Err) {
+		tr = store.Transition{Kind: store.Fail, Failure: Fail(res.Err)}
+		res = inv.host.Commit(store.Commit{Lease: inv.lease, Seq: c.Seq + 1, Transition: &tr})
+	}
+	inv.host.Closed(inv, End{Status: res.Status, Transition: tr, Err: res.Err})
+}
+
+// give gives the lease up without a commit.
+func (inv *Invocation) give(end End) {
+	inv.mu.Lock()
+	if inv.finished {
+		inv.mu.Unlock()
+		return
+	}
+	inv.finished = true
+	inv.endedLocked()
+	inv.mu.Unlock()
+	inv.host.Closed(inv, end)
+}
+
+// endedLocked tells the host, once, that user code is done with.
+func (inv *Invocation) endedLocked() {
+	if inv.deadline != nil {
+		inv.deadline.Stop()
+	}
+	if inv.lingering != nil {
+		inv.lingering.Stop()
+	}
+	if !inv.ended {
+		inv.ended = true
+		inv.host.Ended(inv, inv.parked)
+	}
+}
+
+// closeLocked lets no operation go on: each ends its goroutine from now on, and
+// those that wait end at once.
+func (inv *Invocation) closeLocked(why reason) {
+	if !inv.closed {
+		inv.closed, inv.reason = true, why
+		close(inv.done)
+	} else if why == byLoss {
+		inv.reason = why // what was to be committed cannot be any more
+	}
+}
+
+func (inv *Invocation) failLocked(f *store.Failure) {
+	if !inv.closed {
+		inv.failure = f
+		inv.closeLocked(byFailure)
+		inv.cancel(errEnded)
+	}
+}
+
+// exit ends the calling goroutine of a closed invocation. User code cannot
+// recover from it.
+func exit() { runtime.Goexit() }
+
+// Lose ends the invocation because its lease is lost: nothing of it is recorded.
+func (inv *Invocation) Lose() {
+	inv.mu.Lock()
+	if inv.finished {
+		inv.mu.Unlock()
+		return
+	}
+	inv.closeLocked(byLoss)
+	inv.durable.Broadcast()
+	inv.mu.Unlock()
+	inv.cancel(ErrLeaseLost)
+}
+
+// Cancel tells the running code that the run is canceled: its contexts end, and
+// its further operations return [ErrCanceled].
+func (inv *Invocation) Cancel() {
+	inv.mu.Lock()
+	inv.canceling = true
+	inv.wakeAllLocked()
+	inv.mu.Unlock()
+	inv.cancel(ErrCanceled)
+}
+
+func (inv *Invocation) expire() {
+	inv.mu.Lock()
+	inv.expired = true
+	inv.wakeAllLocked()
+	inv.mu.Unlock()
+	inv.cancel(ErrDeadline)
+}
+
+func (inv *Invocation) wakeAllLocked() {
+	for w := range inv.waits {
+		select {
+		case w.interrupt <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Drain lets the run's present steps finish and gives the lease back before the
+// next one begins.
+func (inv *Invocation) Drain() {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	inv.draining = true
+	if inv.live > 0 && inv.blocked == inv.live {
+		inv.closeLocked(bySuspend)
+	}
+}
+
+// Abandon gives the lease back at once, whatever still runs. What running steps
+// return is not recorded.
+func (inv *Invocation) Abandon() {
+	inv.mu.Lock()
+	if inv.closed && inv.reason != byRelease {
+		inv.mu.Unlock()
+		inv.cancel(ErrShutdown)
+		return // its end is on the way
+	}
+	inv.closeLocked(byRelease)
+	inv.mu.Unlock()
+	inv.cancel(ErrShutdown)
+	inv.finish(store.Transition{Kind: store.Release})
+}
+
+func nondeterministic(inv *Invocation, format string, args ...any) *store.Failure {
+	return &store.Failure{Code: CodeNondeterministic, Message: "the recorded history does not fit the code: " + fmt.Sprintf(format, args...) +
+		". Run the code that recorded it, or give the changed workflow a new name or version"}
+}

@@ -1,0 +1,116 @@
+package exec
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// appendLocked adds a record to what the next commit carries. A record of the
+// same key that has not gone out yet is replaced: it was never seen.
+func (inv *Invocation) appendLocked(r store.StepRecord, due time.Time) {
+	inv.appended++
+	if !due.IsZero() {
+		if inv.dues == nil {
+			inv.dues = make(map[store.StepKey]time.Time)
+		}
+		inv.dues[r.StepKey] = due
+	}
+	for i := range inv.pending {
+		if inv.pending[i].StepKey == r.StepKey {
+			inv.pending[i] = r
+			return
+		}
+	}
+	inv.pending = append(inv.pending, r)
+}
+
+// takeLocked makes a commit of what is pending.
+func (inv *Invocation) takeLocked() store.Commit {
+	inv.seq++
+	for i := range inv.pending {
+		r := &inv.pending[i]
+		if due, ok := inv.dues[r.StepKey]; ok {
+			if !r.Status.Final() {
+				r.DueIn = max(time.Until(due), time.Microsecond)
+			}
+			delete(inv.dues, r.StepKey)
+		}
+	}
+	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, Seen: inv.seen}
+	inv.pending = nil
+	return c
+}
+
+// flushLocked makes durable what has been recorded so far. It ends the calling
+// goroutine when the invocation was closed meanwhile.
+func (inv *Invocation) flushLocked() {
+	for target := inv.appended; inv.flushed < target; {
+		inv.exitIfClosedLocked()
+		if inv.flushing {
+			inv.durable.Wait()
+			continue
+		}
+		inv.commitLocked()
+	}
+}
+
+// commitLocked sends one commit of what is pending.
+func (inv *Invocation) commitLocked() {
+	inv.flushing = true
+	upTo := inv.appended
+	c := inv.takeLocked()
+	inv.mu.Unlock()
+	res := inv.host.Commit(c)
+	inv.mu.Lock()
+	inv.flushing = false
+	if res.Err == nil {
+		inv.flushed = upTo
+		if res.Status == store.Canceling && !inv.canceling {
+			inv.canceling = true
+			inv.cancel(ErrCanceled)
+			inv.wakeAllLocked()
+		}
+		if res.Pausing {
+			inv.draining = true
+		}
+	} else if rejected(res.Err) {
+		inv.failLocked(Fail(res.Err))
+	} else {
+		inv.closeLocked(byLoss)
+		inv.cancel(ErrLeaseLost)
+	}
+	inv.durable.Broadcast()
+}
+
+// lingerLocked sees to it that what is pending goes out even when the run's code
+// takes its time until the next operation.
+func (inv *Invocation) lingerLocked() {
+	if inv.lingering == nil {
+		inv.lingering = time.AfterFunc(inv.cfg.Linger, inv.linger)
+	} else {
+		inv.lingering.Reset(inv.cfg.Linger)
+	}
+}
+
+func (inv *Invocation) linger() {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if len(inv.pending) > 0 && !inv.flushing && !inv.closed && !inv.finished {
+		inv.commitLocked()
+	}
+}
+
+func (inv *Invocation) exitIfClosedLocked() {
+	if inv.closed {
+		inv.mu.Unlock()
+		exit()
+	}
+}
+
+// rejected reports that the store will never take a commit as it is, though the
+// lease stands: the run cannot go on.
+func rejected(err error) bool {
+	return errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrTooLarge)
+}

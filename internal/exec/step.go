@@ -1,0 +1,213 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// StepOptions say how a step is run.
+type StepOptions struct {
+	Retry   Policy
+	Timeout time.Duration // of an attempt; 0: none
+}
+
+// StepInfo is what a step's context carries.
+type StepInfo struct {
+	Inv     *Invocation
+	Key     store.StepKey
+	Attempt int
+}
+
+type stepInfoKey struct{}
+
+// Info returns what the step's context carries; nil outside a step.
+func Info(ctx context.Context) *StepInfo {
+	info, _ := ctx.Value(stepInfoKey{}).(*StepInfo)
+	return info
+}
+
+// IdempotencyKey is the same for every attempt of a step, and no other step has
+// it.
+func (i *StepInfo) IdempotencyKey() string {
+	id := i.Inv.run.ID.String()
+	if g := i.Inv.run.Generation; g > 0 {
+		id = fmt.Sprintf("%s~%d", id, g)
+	}
+	return id + "/" + i.Key.String()
+}
+
+// Logger logs with the step's attributes.
+func (i *StepInfo) Logger() *slog.Logger {
+	return i.Inv.Logger().With("step", i.Key.String(), "attempt", i.Attempt)
+}
+
+// FailedStep is the error of a step that failed for good. It holds what is
+// recorded and nothing else, so that code sees the same when it is replayed.
+type FailedStep struct {
+	Key      store.StepKey
+	Attempts int
+	Failure  *store.Failure
+}
+
+func (e *FailedStep) Error() string {
+	if e.Attempts == 1 {
+		return fmt.Sprintf("step %s: %s", e.Key, e.Failure.Message)
+	}
+	return fmt.Sprintf("step %s failed after %d attempts: %s", e.Key, e.Attempts, e.Failure.Message)
+}
+
+// Unwrap gives the recorded failure.
+func (e *FailedStep) Unwrap() error { return e.Failure }
+
+// Step runs a function step: fn is called with an attempt's context until it
+// succeeds or its policy is exhausted, unless the history has its outcome.
+func (b *Branch) Step(name string, opts StepOptions, fn func(ctx context.Context) ([]byte, error)) ([]byte, error) {
+	inv := b.inv
+	inv.mu.Lock()
+	o, err := b.beginLocked(store.KindFunction, name)
+	if err != nil {
+		inv.mu.Unlock()
+		return nil, err
+	}
+	if s := o.recorded; s != nil && s.Status.Final() {
+		o.endLocked()
+		inv.mu.Unlock()
+		if s.Status == store.StepCompleted {
+			return s.Output, nil
+		}
+		return nil, &FailedStep{Key: o.key, Attempts: s.Attempt, Failure: s.Failure}
+	}
+	if s := o.recorded; s != nil && s.Status == store.StepPending && !s.DueAt.IsZero() {
+		err = b.waitLocked(&wait{due: inv.local(s.DueAt), storeDue: s.DueAt})
+	}
+	for err == nil {
+		inv.flushLocked() // what came before must be durable before this side effect begins
+		if inv.draining {
+			inv.closeLocked(byRelease)
+		}
+		inv.exitIfClosedLocked()
+		if inv.canceling || inv.expired {
+			err = inv.interruptionLocked()
+			break
+		}
+		inv.mu.Unlock()
+		out, failure, took := o.attemptOnce(opts, fn)
+		inv.mu.Lock()
+		inv.exitIfClosedLocked()
+		if failure == nil {
+			r := o.record(store.StepCompleted)
+			r.Output, r.Took = out, took
+			inv.appendLocked(r, time.Time{})
+			inv.lingerLocked()
+			o.endLocked()
+			inv.mu.Unlock()
+			return out, nil
+		}
+		if inv.canceling || inv.expired {
+			// The attempt was cut short from outside: it says nothing of the step.
+			err = inv.interruptionLocked()
+			break
+		}
+		delay, again := time.Duration(0), false
+		if failure.retry {
+			delay, again = opts.Retry.Wait(o.attempt)
+		}
+		if !again {
+			r := o.record(store.StepFailed)
+			r.Failure, r.Took = failure.Failure, took
+			inv.appendLocked(r, time.Time{})
+			inv.lingerLocked()
+			attempts := o.attempt
+			o.endLocked()
+			inv.mu.Unlock()
+			return nil, &FailedStep{Key: o.key, Attempts: attempts, Failure: failure.Failure}
+		}
+		due := time.Now().Add(delay)
+		r := o.record(store.StepPending)
+		r.Failure, r.Took = failure.Failure, took
+		inv.appendLocked(r, due)
+		inv.mu.Unlock()
+		inv.Logger().Warn("step failed, will be tried again", "step", o.key.String(), "attempt", o.attempt, "in", delay, "error", failure.Message)
+		inv.mu.Lock()
+		o.attempt++
+		err = b.waitLocked(&wait{due: due})
+	}
+	o.endLocked()
+	inv.mu.Unlock()
+	return nil, err
+}
+
+// attemptFailure is a failed attempt's record, and whether another may follow.
+type attemptFailure struct {
+	*store.Failure
+	retry bool
+}
+
+// attemptOnce calls the user's function once.
+func (o *op) attemptOnce(opts StepOptions, fn func(ctx context.Context) ([]byte, error)) (out []byte, failure *attemptFailure, took time.Duration) {
+	inv := o.b.inv
+	if !inv.host.Ready(inv) {
+		inv.Lose()
+		exit()
+	}
+	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt}
+	ctx := context.WithValue(inv.ctx, stepInfoKey{}, info)
+	if opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, opts.Timeout, errTimeout)
+		defer cancel()
+	}
+	began := time.Now()
+	show := time.AfterFunc(inv.cfg.ShowAfter, o.show)
+	defer show.Stop()
+	out, err := o.call(ctx, fn)
+	took = time.Since(began)
+	if err == nil {
+		err = inv.checkSize("the output of step "+o.key.String(), out)
+	}
+	if err == nil {
+		return out, nil, took
+	}
+	f := Fail(err)
+	if f.Code == CodeError && context.Cause(ctx) == errTimeout {
+		f.Code = CodeTimeout
+		f.Message = fmt.Sprintf("timed out after %v: %s", opts.Timeout, f.Message)
+	}
+	return nil, &attemptFailure{Failure: f, retry: Retryable(opts.Retry, err)}, took
+}
+
+var errTimeout = errors.New("the step's timeout has passed")
+
+// show records that a long step is under way, so that it can be seen.
+func (o *op) show() {
+	inv := o.b.inv
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if inv.closed || inv.finished || o.b.active != o.key.Name {
+		return
+	}
+	inv.appendLocked(o.record(store.StepRunning), time.Time{})
+	if !inv.flushing {
+		inv.commitLocked()
+	}
+}
+
+// call calls the user's function and turns a panic into an error.
+func (o *op) call(ctx context.Context, fn func(ctx context.Context) ([]byte, error)) (out []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{panicFailure("step "+o.key.String(), v, debug.Stack())}
+		}
+	}()
+	return fn(ctx)
+}
+
+type panicError struct{ failure *store.Failure }
+
+func (e *panicError) Error() string { return e.failure.Message }

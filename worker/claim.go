@@ -1,0 +1,212 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// breathe is how long the claimer waits for more slots to come free when work
+// waits and only a few are: many tiny claims cost more than they bring.
+const breathe = time.Millisecond
+
+// claimLoop claims and starts runs until ctx ends.
+func (w *Worker) claimLoop(ctx context.Context) {
+	var (
+		demands = w.demands()
+		timer   = time.NewTimer(0)
+		more    = true // work is due that was not claimed for want of slots
+		backoff time.Duration
+	)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-w.wake:
+		case <-w.freed:
+			if !more {
+				continue
+			}
+			if w.slots.available() < max(1, w.concurrency/4) && !sleep(ctx, breathe) {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !w.ledger.sound(time.Now()) {
+			// Leases may have run out (the process was stopped, the store was out of
+			// reach). They are renewed before anything is claimed: otherwise this
+			// worker might take its own runs over.
+			signal(w.renew)
+			timer.Reset(w.leaseFor / 10)
+			continue
+		}
+		n := w.slots.take(w.concurrency)
+		if n == 0 {
+			more = true // the next slot that comes free looks again
+			w.slots.setBacklog(true)
+			timer.Reset(w.poll)
+			continue
+		}
+		claimed, err := w.claim(ctx, demands, n)
+		w.slots.give(n - len(claimed.Runs))
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
+			w.log.Error("claim failed, will try again", "in", backoff, "error", err)
+			timer.Reset(backoff)
+			continue
+		}
+		backoff = 0
+		answered := time.Now()
+		for i := range claimed.Runs {
+			w.begin(&claimed.Runs[i], answered, claimed.Now)
+		}
+		wait := w.poll
+		more = false
+		if !claimed.NextDue.IsZero() {
+			due := claimed.NextDue.Sub(claimed.Now)
+			if due <= 0 {
+				more = len(claimed.Runs) == n
+				due = breathe
+			}
+			wait = min(wait, due)
+		}
+		w.slots.setBacklog(more)
+		if more {
+			if w.slots.available() > 0 {
+				signal(w.wake)
+			}
+			wait = w.poll
+		}
+		timer.Reset(wait)
+	}
+}
+
+// claim asks the store once.
+func (w *Worker) claim(ctx context.Context, demands []store.Demand, n int) (store.Claimed, error) {
+	for i := range demands {
+		demands[i].Max = n
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.callTimeout())
+	defer cancel()
+	return w.store.Claim(ctx, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
+}
+
+// callTimeout bounds a call of the store, so that a connection that hangs does
+// not hang the worker.
+func (w *Worker) callTimeout() time.Duration { return max(w.leaseFor, 5*time.Second) }
+
+func (w *Worker) demands() []store.Demand {
+	names, queues := w.served()
+	list := make([]store.Demand, len(queues))
+	for i, q := range queues {
+		list[i].Queue = q
+		for _, name := range names {
+			if w.defs[name].Queue == q {
+				list[i].Workflows = append(list[i].Workflows, name)
+			}
+		}
+	}
+	return list
+}
+
+// begin starts a claimed run, whose slot is taken. answered is when the claim's
+// answer came, in which the store's clock said now.
+func (w *Worker) begin(cr *store.ClaimedRun, answered, now time.Time) {
+	inv := exec.New(w.stop, w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
+	w.mu.Lock()
+	before := w.held[cr.Run.ID]
+	w.held[cr.Run.ID] = inv
+	w.leases.Add(1)
+	draining := w.draining
+	w.mu.Unlock()
+	if before != nil {
+		before.Lose() // its lease ran out and came back to this very worker
+	}
+	if cr.Recovered {
+		inv.Logger().Warn("run taken over: its lease had run out", "crashes", cr.Run.Crashes)
+	}
+	if draining {
+		inv.Drain()
+	}
+	go func() {
+		if cr.MoreSteps && !w.loadSteps(inv, cr.Steps) {
+			inv.Lose()
+		}
+		inv.Execute()
+	}()
+}
+
+// loadSteps reads the steps that were too many to come with the claim; false: it
+// was given up.
+func (w *Worker) loadSteps(inv *exec.Invocation, have []store.Step) bool {
+	after := int64(0)
+	if len(have) > 0 {
+		after = have[len(have)-1].Position
+	}
+	for wait := 10 * time.Millisecond; ; {
+		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
+		page, err := w.store.Steps(ctx, store.StepsParams{Namespace: w.namespace, Run: inv.Lease().Run, After: after, Limit: store.MaxPage, MaxBytes: store.DefaultClaimBytes})
+		cancel()
+		switch {
+		case err == nil:
+			inv.AddSteps(page.Steps)
+			if !page.More {
+				return true
+			}
+			after = page.Steps[len(page.Steps)-1].Position
+		case w.stop.Err() != nil || !store.Retryable(err) && ctx.Err() == nil:
+			inv.Logger().Error("the run's steps cannot be read", "error", err)
+			return false
+		default:
+			sleep(w.stop, wait)
+			wait = min(2*wait, time.Second)
+		}
+	}
+}
+
+// hintLoop turns the store's hints into looks at it.
+func (w *Worker) hintLoop(ctx context.Context) {
+	h, ok := w.store.(store.Hinter)
+	if !ok {
+		return
+	}
+	hints, err := h.Hints(ctx)
+	if err != nil {
+		w.log.Warn("the store gives no hints; polling alone finds work", "every", w.poll, "error", err)
+		return
+	}
+	_, queues := w.served()
+	mine := make(map[string]bool, len(queues))
+	for _, q := range queues {
+		mine[q] = true
+	}
+	for batch := range hints {
+		for _, hint := range batch {
+			switch hint.Kind {
+			case store.HintRescan:
+				signal(w.wake)
+				signal(w.renew)
+			case store.HintQueue:
+				if hint.Namespace == w.namespace && mine[hint.Queue] {
+					signal(w.wake)
+				}
+			case store.HintEvent:
+				w.mu.Lock()
+				held := w.held[hint.Run] != nil
+				w.mu.Unlock()
+				if held {
+					signal(w.renew) // a cancel may be what it tells of
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// host is the worker as its invocations see it.
+type host struct{ w *Worker }
+
+// Commit implements [exec.Host]: concurrent commits share a write.
+func (h host) Commit(c store.Commit) store.CommitResult {
+	res, _, err := h.w.commits.Do(h.w.stop, c)
+	if err != nil {
+		res.Err = err
+	}
+	return res
+}
+
+// commit sends commits until the store has answered. An answer that was lost
+// costs nothing: a commit that is sent again is recognised by its Seq.
+func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
+		results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: commits})
+		timedOut := ctx.Err() != nil
+		cancel()
+		if err == nil {
+			return results
+		}
+		if w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
+			w.log.Error("commits failed", "commits", len(commits), "error", err)
+			return slices.Repeat([]store.CommitResult{{Err: err}}, len(commits))
+		}
+		w.log.Error("commits could not be written, will try again", "commits", len(commits), "in", wait, "error", err)
+		sleep(w.stop, wait)
+	}
+}
+
+// Ready implements [exec.Host].
+func (h host) Ready(inv *exec.Invocation) bool {
+	for !h.w.ledger.sound(time.Now()) {
+		renewed := h.w.ledger.wait()
+		if h.w.ledger.sound(time.Now()) {
+			break
+		}
+		signal(h.w.renew)
+		select {
+		case <-renewed:
+		case <-inv.Closing():
+			return true // the caller finds out why
+		case <-h.w.stop.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// Parked implements [exec.Host].
+func (h host) Parked(*exec.Invocation) { h.w.slots.give(1) }
+
+// Unparked implements [exec.Host].
+func (h host) Unparked(*exec.Invocation) { h.w.slots.acquire() }
+
+// Ended implements [exec.Host].
+func (h host) Ended(_ *exec.Invocation, parked bool) {
+	if !parked {
+		h.w.slots.give(1)
+	}
+}
+
+// Closed implements [exec.Host].
+func (h host) Closed(inv *exec.Invocation, end exec.End) {
+	w, id := h.w, inv.Lease().Run
+	w.mu.Lock()
+	if w.held[id] == inv {
+		delete(w.held, id)
+	}
+	w.mu.Unlock()
+	w.leases.Done()
+	switch {
+	case end.Err != nil:
+		inv.Logger().Warn("the run's lease is lost; what was not recorded is done again elsewhere", "error", end.Err)
+	case end.Status == store.Failed:
+		inv.Logger().Warn("run failed", "code", end.Transition.Failure.Code, "error", end.Transition.Failure.Message)
+	case end.Transition.Kind == store.Retry:
+		inv.Logger().Warn("run failed, will be tried again", "attempt", inv.Run().Attempt, "in", end.Transition.After, "error", end.Transition.Failure.Message)
+	case end.Status == store.Canceled:
+		inv.Logger().Info("run canceled")
+	}
+}
+
+// Reserve implements [engine.LocalWorker].
+func (w *Worker) Reserve(queue, workflow string) bool {
+	def := w.defs[workflow]
+	if def == nil || def.Queue != queue || !w.ledger.sound(time.Now()) {
+		return false
+	}
+	return w.slots.takeIdle()
+}
+
+// Identity implements [engine.LocalWorker].
+func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
+
+// Adopt implements [engine.LocalWorker].
+func (w *Worker) Adopt(cr *store.ClaimedRun) {
+	if cr == nil {
+		w.slots.give(1)
+		return
+	}
+	w.begin(cr, time.Now(), cr.Run.CreatedAt)
+}

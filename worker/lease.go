@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// ledger knows until when all leases of the worker are good, by this process's
+// monotonic clock, counted from when the renewal was asked for.
+type ledger struct {
+	mu      sync.Mutex
+	until   time.Time
+	changed chan struct{} // closed when until moves
+}
+
+func (l *ledger) renewed(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = until
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+func (l *ledger) sound(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Before(l.until)
+}
+
+// wait returns a channel that closes at the next renewal.
+func (l *ledger) wait() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
+}
+
+// renewLoop renews the leases every third of their time, and when it is asked to.
+func (w *Worker) renewLoop(ctx context.Context) {
+	every := w.leaseFor / 3
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	var backoff time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-w.renew:
+		}
+		if err := w.renewAll(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			backoff = min(max(2*backoff, 10*time.Millisecond), every)
+			w.log.Error("leases could not be renewed, will try again", "in", backoff, "error", err)
+			timer.Reset(backoff)
+			continue
+		}
+		backoff = 0
+		timer.Reset(every)
+	}
+}
+
+// renewAll extends every lease that is held, and tells runs what it hears.
+func (w *Worker) renewAll(ctx context.Context) error {
+	invs := w.holding()
+	asked := time.Now()
+	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case
+		part = slices.DeleteFunc(part, func(inv *exec.Invocation) bool { return inv == nil })
+		leases := make([]store.Lease, len(part))
+		for i, inv := range part {
+			leases[i] = inv.Lease()
+		}
+		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
+		states, err := w.store.Extend(callCtx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
+		cancel()
+		if err != nil {
+			return err
+		}
+		for i, s := range states {
+			switch {
+			case s.Lost:
+				part[i].Lose()
+			case s.Canceling:
+				part[i].Cancel()
+			case s.Pausing:
+				part[i].Drain()
+			}
+		}
+	}
+	w.ledger.renewed(asked.Add(w.leaseFor))
+	return nil
+}

@@ -1,0 +1,51 @@
+package worker
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Option configures a worker.
+type Option func(*Worker)
+
+// Concurrency sets how many runs execute at the same time. A run that sleeps or
+// waits does not count. Default: 100.
+func Concurrency(n int) Option { return func(w *Worker) { w.concurrency = n } }
+
+// Lease sets how long the worker's right to a run lasts without renewal: a run
+// whose worker has died goes on elsewhere after that time. It is renewed every
+// third of it. Default: 30 s.
+func Lease(d time.Duration) Option { return func(w *Worker) { w.leaseFor = d } }
+
+// Grace sets how long a worker that shuts down waits for running steps. Runs
+// that are left then are given back; others take them up at once. Default: 20 s.
+func Grace(d time.Duration) Option { return func(w *Worker) { w.grace = d } }
+
+// Poll sets how often the worker looks for work that no hint has told it of.
+// Default: 1 s.
+func Poll(d time.Duration) Option { return func(w *Worker) { w.poll = d } }
+
+// Park sets how long a run that only waits is kept in memory before it is
+// suspended; it holds no slot in that time. Default: 100 ms.
+func Park(d time.Duration) Option { return func(w *Worker) { w.cfg.Park = d } }
+
+// MaxCrashes sets how many leases of a run may run out in a row, without any
+// progress of the run, before it fails. Default: 10.
+func MaxCrashes(n int) Option { return func(w *Worker) { w.cfg.MaxCrashes = n } }
+
+// Name sets the worker's ID, which must be unique among those that are alive.
+// Default: host, process id and a random part.
+func Name(id string) Option { return func(w *Worker) { w.id = id } }
+
+// Label adds a label to the worker's registration.
+func Label(key, value string) Option {
+	return func(w *Worker) {
+		if w.labels == nil {
+			w.labels = make(map[string]string)
+		}
+		w.labels[key] = value
+	}
+}
+
+// Logger sets where the worker logs. Default: its engine's logger.
+func Logger(l *slog.Logger) Option { return func(w *Worker) { w.log = l } }

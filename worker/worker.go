@@ -1,0 +1,296 @@
+// Package worker runs workflows: it claims their runs, executes them, renews
+// their leases and commits what they do.
+//
+//	w := worker.New(eng, worker.Concurrency(100))
+//	w.Register(Fulfil)
+//	err := w.Run(ctx)
+//
+// Any number of workers, in any number of processes, may serve the same
+// workflows. A worker that is stopped in whatever way loses nothing: its runs go
+// on elsewhere, at once after a graceful shutdown, otherwise when their leases end.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/batch"
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// Worker executes runs of the workflows that are registered with it.
+type Worker struct {
+	eng         *engine.Engine
+	store       store.Store
+	namespace   string
+	id          string
+	concurrency int
+	leaseFor    time.Duration
+	grace       time.Duration
+	poll        time.Duration
+	labels      map[string]string
+	log         *slog.Logger
+	cfg         exec.Config
+
+	mu       sync.Mutex
+	defs     map[string]*exec.Definition
+	defErr   error
+	started  bool
+	held     map[store.ID]*exec.Invocation // whose leases are renewed
+	leases   sync.WaitGroup                // one for each of held
+	draining bool
+
+	slots   slots
+	freed   chan struct{} // a slot came free
+	wake    chan struct{} // look for work
+	renew   chan struct{} // renew leases now
+	commits *batch.Group[store.Commit, store.CommitResult]
+	ledger  ledger
+
+	// stop ends when the worker gives up talking to the store.
+	stop   context.Context
+	giveUp context.CancelFunc
+}
+
+// commitBatch bounds how many concurrent commits share a write.
+const commitBatch = 500
+
+// New makes a worker on an engine, in the engine's namespace.
+func New(eng *engine.Engine, opts ...Option) *Worker {
+	w := &Worker{
+		eng: eng, store: eng.Store(), namespace: eng.Namespace(),
+		concurrency: 100, leaseFor: 30 * time.Second, grace: 20 * time.Second, poll: time.Second,
+		log:  eng.Logger(),
+		cfg:  exec.Config{Park: 100 * time.Millisecond, Linger: 10 * time.Millisecond, ShowAfter: time.Second, MaxCrashes: 10},
+		defs: make(map[string]*exec.Definition),
+		held: make(map[store.ID]*exec.Invocation),
+		wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+	}
+	for _, opt := range opts {
+		opt(w)
+	}
+	if w.id == "" {
+		host, _ := os.Hostname()
+		random := store.NewID().String()
+		w.id = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), random[len(random)-8:])
+	}
+	w.log = w.log.With("worker", w.id)
+	w.cfg.Logger = w.log
+	w.cfg.PayloadLimit = eng.Store().Limits().Payload
+	w.cfg.PayloadWarn = w.cfg.PayloadLimit / 2
+	w.slots.free, w.slots.freed = w.concurrency, w.freed
+	w.stop, w.giveUp = context.WithCancel(context.Background())
+	w.commits = batch.New(commitBatch, 1, w.commit)
+	return w
+}
+
+// ID is the worker's, as leases and logs name it.
+func (w *Worker) ID() string { return w.id }
+
+// Register adds workflows, before [Worker.Run]. It fails, and so does Run, when a
+// definition is wrong or a name is registered twice.
+func (w *Worker) Register(defs ...workflow.Definition) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var errs []error
+	for _, d := range defs {
+		errs = append(errs, w.registerLocked(d))
+	}
+	err := errors.Join(errs...)
+	w.defErr = errors.Join(w.defErr, err)
+	return err
+}
+
+func (w *Worker) registerLocked(d workflow.Definition) error {
+	if d == nil {
+		return store.Invalid("workflow", "the definition is nil")
+	}
+	def := d.Define(w.eng.Codec())
+	switch {
+	case def.Err != nil:
+		return fmt.Errorf("register workflow %q: %w", def.Name, def.Err)
+	case w.started:
+		return fmt.Errorf("register workflow %q: the worker runs already; register before Run", def.Name)
+	case w.defs[def.Name] != nil:
+		return fmt.Errorf("register workflow %q: %w: this worker has a workflow of that name; give one of them another name or version", def.Name, store.ErrAlreadyExists)
+	}
+	w.defs[def.Name] = def
+	w.eng.Know(def.Name, def.Queue)
+	return nil
+}
+
+// Run works until ctx ends, then shuts down gracefully: it claims no more, lets
+// running steps finish within the grace time, gives back what is left, and
+// returns nil. It returns an error at once when nothing or something wrong is
+// registered. While the store is out of reach it waits and tries again.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.start(); err != nil {
+		return err
+	}
+	defer w.giveUp()
+	if !w.announce(ctx) {
+		return nil
+	}
+	w.log.Info("worker started", "workflows", len(w.defs), "slots", w.concurrency, "store", w.store.Features().Name)
+	background, end := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { w.renewLoop(background) })
+	wg.Go(func() { w.hintLoop(background) })
+	w.eng.Attach(w)
+	w.claimLoop(ctx)
+	w.eng.Attach(nil)
+	w.shutdown()
+	end()
+	wg.Wait()
+	return nil
+}
+
+func (w *Worker) start() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.started:
+		return errors.New("worker: Run was called twice; make a new worker")
+	case w.defErr != nil:
+		return w.defErr
+	case len(w.defs) == 0:
+		return store.Invalid("worker", "no workflow is registered; call Register before Run")
+	case w.concurrency < 1:
+		return store.Invalid("concurrency", fmt.Sprintf("%d is not positive", w.concurrency))
+	case w.leaseFor < 10*time.Millisecond:
+		return store.Invalid("lease", fmt.Sprintf("%v is too short to be renewed in time", w.leaseFor))
+	case w.poll <= 0:
+		return store.Invalid("poll", fmt.Sprintf("%v is not positive", w.poll))
+	}
+	if err := store.ValidateName("worker", w.id); err != nil {
+		return err
+	}
+	w.started = true
+	return nil
+}
+
+// announce registers the worker and its workflows; false: ctx has ended.
+func (w *Worker) announce(ctx context.Context) bool {
+	names, queues := w.served()
+	flows := make([]store.Workflow, len(names))
+	for i, name := range names {
+		flows[i] = store.Workflow{Name: name, Queue: w.defs[name].Queue}
+	}
+	host, _ := os.Hostname()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		asked := time.Now()
+		err := w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
+		if err == nil {
+			err = w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: store.Worker{
+				ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Labels: w.labels,
+				Slots: w.concurrency, Status: store.Online, TTL: 2 * w.leaseFor,
+			}})
+		}
+		if err == nil {
+			w.ledger.renewed(asked.Add(w.leaseFor))
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		w.log.Error("worker cannot register, will try again", "in", wait, "error", err)
+		if !sleep(ctx, wait) {
+			return false
+		}
+	}
+}
+
+// served lists the registered workflows and their queues, sorted.
+func (w *Worker) served() (names, queues []string) {
+	seen := make(map[string]bool)
+	for name, def := range w.defs {
+		names = append(names, name)
+		if !seen[def.Queue] {
+			seen[def.Queue] = true
+			queues = append(queues, def.Queue)
+		}
+	}
+	sort.Strings(names)
+	sort.Strings(queues)
+	return names, queues
+}
+
+// shutdown ends what runs and returns when every lease has ended or was given up.
+func (w *Worker) shutdown() {
+	w.log.Info("worker shuts down", "running", len(w.holding()), "grace", w.grace)
+	w.mu.Lock()
+	w.draining = true
+	w.mu.Unlock()
+	for _, inv := range w.holding() {
+		inv.Drain()
+	}
+	done := make(chan struct{})
+	go func() {
+		w.leases.Wait()
+		close(done)
+	}()
+	if !waitFor(done, w.grace) {
+		left := w.holding()
+		w.log.Warn("grace time is over: runs are given back while their steps still run", "runs", len(left))
+		for _, inv := range left {
+			go inv.Abandon()
+		}
+		// What cannot be given back within a lease is free by then anyway.
+		waitFor(done, w.leaseFor)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: w.id}); err != nil {
+		w.log.Warn("worker could not sign off", "error", err)
+	}
+	w.log.Info("worker stopped")
+}
+
+func (w *Worker) holding() []*exec.Invocation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]*exec.Invocation, 0, len(w.held))
+	for _, inv := range w.held {
+		list = append(list, inv)
+	}
+	return list
+}
+
+// sleep waits for d; false: ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func waitFor(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func signal(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,33 @@
+// Package workflow is what an author of workflows writes with.
+//
+// A workflow is an ordinary function. It is run from the top whenever a worker
+// takes its run; what is done in a [Step] is recorded when it has succeeded, and
+// from then on the step returns the record instead of doing it again. So after a
+// crash the run goes on behind its last recorded step.
+//
+//	var Fulfil = workflow.New("fulfil-order", func(ctx workflow.Context, o Order) (Receipt, error) {
+//		charge, err := workflow.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
+//			return payments.Charge(ctx, o.Cents, workflow.IdempotencyKey(ctx))
+//		})
+//		...
+//	})
+//
+// # Rules
+//
+// The function itself must do the same each time for the same records: everything
+// that touches the world, or may come out differently, belongs into a [Step], a
+// [Value] or another operation of this package. Operations of one branch come one
+// after the other; what is to run at the same time gets a branch by [Go].
+//
+// A step runs at least once: a crash between its work and its record repeats it.
+// [IdempotencyKey] lets the other side recognise the repetition.
+//
+// An error that a step returns is recorded as text and code. The workflow gets a
+// [*StepError] made of that record, live and replayed alike; match it with
+// [ErrorCode] and [Coded], not by the type of the original error.
+//
+// When a run only waits, it leaves memory: its goroutines end, running deferred
+// functions, and the function is run again from the top when the wait is over.
+// Deferred functions can therefore run several times in a run's life, and
+// operations in them do nothing then.
+package workflow

@@ -1,0 +1,43 @@
+package workflow
+
+import (
+	"errors"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// StepError is the error of a step that has failed for good. It is made of what is
+// recorded, and therefore the same live and replayed: Failure has the code, the
+// message, the Go type's name and the stack of a panic.
+type StepError = exec.FailedStep
+
+// Permanent marks an error as not worth another attempt. Nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exec.Coded{Permanent: true, Err: err}
+}
+
+// Coded gives an error a code, by which [ErrorCode] knows it again in a record.
+// Nil stays nil.
+func Coded(code string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exec.Coded{Code: code, Err: err}
+}
+
+// ErrorCode returns the code of a step's or a run's error: one given with [Coded],
+// or one of the Code constants; [CodeError] for any other error, empty for nil.
+func ErrorCode(err error) string {
+	if err == nil {
+		return ""
+	}
+	var failure *store.Failure
+	if errors.As(err, &failure) {
+		return failure.Code
+	}
+	return exec.Fail(err).Code
+}

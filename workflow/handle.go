@@ -1,0 +1,69 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Handle refers to a run whose output is an Out. The zero Handle refers to none.
+type Handle[Out any] struct {
+	eng      *engine.Engine
+	id       store.ID
+	existing bool
+}
+
+// ID is the run's.
+func (h Handle[Out]) ID() store.ID { return h.id }
+
+// Existing says that the start found an active run of the same external id and
+// made no new one.
+func (h Handle[Out]) Existing() bool { return h.existing }
+
+// Result waits until the run is final and returns its output, or an
+// [*engine.RunError] that matches engine.ErrFailed or engine.ErrCanceled. Other
+// errors are those of [engine.Engine.Wait].
+func (h Handle[Out]) Result(ctx context.Context) (Out, error) {
+	var out Out
+	if h.eng == nil {
+		return out, store.Invalid("handle", "it is zero: its run was not started")
+	}
+	run, err := h.eng.Wait(ctx, h.id)
+	if err != nil {
+		return out, err
+	}
+	if err := engine.Outcome(run); err != nil {
+		return out, err
+	}
+	if err := h.eng.Codec().Unmarshal(run.Output, &out); err != nil {
+		return out, fmt.Errorf("the output of run %s of workflow %q cannot be decoded into %T: %w", run.ID, run.Workflow, out, err)
+	}
+	return out, nil
+}
+
+// Status returns where the run is now.
+func (h Handle[Out]) Status(ctx context.Context) (store.Status, error) {
+	if h.eng == nil {
+		return 0, store.Invalid("handle", "it is zero: its run was not started")
+	}
+	run, err := h.eng.Get(ctx, h.id)
+	return run.Status, err
+}
+
+// Results waits for many runs and returns their outputs in the order of the
+// handles. The error joins those of all runs that did not complete; their outputs
+// are zero.
+func Results[Out any](ctx context.Context, handles []Handle[Out]) ([]Out, error) {
+	outs := make([]Out, len(handles))
+	errs := make([]error, len(handles))
+	var wg sync.WaitGroup
+	for i, h := range handles {
+		wg.Go(func() { outs[i], errs[i] = h.Result(ctx) })
+	}
+	wg.Wait()
+	return outs, errors.Join(errs...)
+}

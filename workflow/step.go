@@ -1,0 +1,145 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Step does a piece of work, once: when fn succeeds its result is recorded, and
+// from then on Step returns the record. Whatever was recorded before is durable
+// when fn begins. fn's result comes back as it was encoded and decoded, the first
+// time as in a replay.
+//
+// fn is tried again as the options say ([Attempts], [Backoff], [Timeout],
+// [NonRetryable]). When it has failed for good, the error is a [*StepError], which
+// is recorded too. When the run is canceled or its deadline passes, fn's context
+// ends and the error matches [ErrCanceled] or [ErrDeadline]; nothing is recorded.
+//
+// The name, with its number of use in the branch, identifies the step in the
+// run's records. Names need not differ; in a loop each round's step is one use
+// more.
+func Step[T any](ctx Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
+	var result T
+	if fn == nil {
+		return result, store.Invalid("step "+name, "its function is nil")
+	}
+	data, err := ctx.branch.Step(name, stepOptions(opts), func(sctx context.Context) ([]byte, error) {
+		v, err := fn(sctx)
+		if err != nil {
+			return nil, err
+		}
+		data, err := ctx.codec.Marshal(v)
+		if err != nil {
+			return nil, Permanent(fmt.Errorf("the result of step %q, a %T, cannot be encoded: %w", name, v, err))
+		}
+		return data, nil
+	})
+	if err != nil {
+		return result, err
+	}
+	return result, decode(ctx, name, data, &result)
+}
+
+// Do is a [Step] without a result.
+func Do(ctx Context, name string, fn func(ctx context.Context) error, opts ...StepOption) error {
+	if fn == nil {
+		return store.Invalid("step "+name, "its function is nil")
+	}
+	_, err := ctx.branch.Step(name, stepOptions(opts), func(sctx context.Context) ([]byte, error) { return nil, fn(sctx) })
+	return err
+}
+
+func decode(ctx Context, name string, data []byte, v any) error {
+	if err := ctx.codec.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("the record of step %q cannot be decoded into %T: %w", name, v, err)
+	}
+	return nil
+}
+
+// Sleep waits for d, counted from the first time that the run comes here, through
+// any crash and outage. A sleeping run holds no slot and no goroutine. It fails
+// with [ErrCanceled] or [ErrDeadline].
+func Sleep(ctx Context, name string, d time.Duration) error {
+	return ctx.branch.Sleep(name, d, time.Time{})
+}
+
+// SleepUntil waits until a time by the store's clock. Like [Sleep] otherwise.
+func SleepUntil(ctx Context, name string, t time.Time) error {
+	if t.IsZero() {
+		return Sleep(ctx, name, 0)
+	}
+	return ctx.branch.Sleep(name, 0, t.Truncate(time.Microsecond).UTC())
+}
+
+// Value records what fn returns, once: for what may come out differently each
+// time, such as a configuration that is read or a random choice. fn must be quick
+// and have no effect on the world; it runs again after a crash that came before
+// its record was written.
+func Value[T any](ctx Context, name string, fn func() T) (T, error) {
+	var v T
+	if fn == nil {
+		return v, store.Invalid("value "+name, "its function is nil")
+	}
+	data, err := ctx.branch.Value(name, func() ([]byte, error) {
+		data, err := ctx.codec.Marshal(fn())
+		if err != nil {
+			return nil, fmt.Errorf("value %q, a %T, cannot be encoded: %w", name, v, err)
+		}
+		return data, nil
+	})
+	if err != nil {
+		return v, err
+	}
+	return v, decode(ctx, name, data, &v)
+}
+
+// Now records the present time, by the store's clock as the worker knows it.
+func Now(ctx Context, name string) (time.Time, error) {
+	return Value(ctx, name, func() time.Time { return ctx.branch.Now().UTC() })
+}
+
+// NewID records a new unique id.
+func NewID(ctx Context, name string) (store.ID, error) { return Value(ctx, name, store.NewID) }
+
+// Random records a seed and returns a source of random numbers that gives the same
+// ones at each replay.
+func Random(ctx Context, name string) (*rand.Rand, error) {
+	seed, err := Value(ctx, name, func() [2]uint64 { return [2]uint64{rand.Uint64(), rand.Uint64()} })
+	if err != nil {
+		return nil, err
+	}
+	return rand.New(rand.NewPCG(seed[0], seed[1])), nil
+}
+
+// Errors of operations, matched with errors.Is.
+var (
+	// ErrCanceled: the run is canceled; no operation begins any more.
+	ErrCanceled = exec.ErrCanceled
+	// ErrDeadline: the run's deadline has passed; no operation begins any more.
+	ErrDeadline = exec.ErrDeadline
+	// ErrConcurrent: an operation began in a branch where another was under way.
+	ErrConcurrent = exec.ErrConcurrent
+	// ErrShutdown is the cause with which a step's context ends when its worker
+	// shuts down and its grace time is over. The step is run again elsewhere.
+	ErrShutdown = exec.ErrShutdown
+	// ErrLeaseLost is the cause with which a step's context ends when another
+	// worker has taken the run over. What the step returns is not recorded.
+	ErrLeaseLost = exec.ErrLeaseLost
+)
+
+// Failure codes of [ErrorCode] beside those given with [Coded].
+const (
+	CodeError            = exec.CodeError
+	CodePanic            = exec.CodePanic
+	CodeTimeout          = exec.CodeTimeout
+	CodeTooLarge         = exec.CodeTooLarge
+	CodeCanceled         = exec.CodeCanceled
+	CodeCrashed          = exec.CodeCrashed
+	CodeDeadline         = exec.CodeDeadline
+	CodeNondeterministic = exec.CodeNondeterministic
+)
