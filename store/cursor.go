@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"hash/fnv"
+	"time"
 )
 
 // A cursor's bytes: version, eight of a hash over what was asked, the position.
@@ -52,16 +53,18 @@ const (
 	cursorFirings   = "firings"
 )
 
-type runQuery struct {
-	Namespace   string
-	Filter      RunFilter
-	OldestFirst bool
+// query is what must stay the same over the pages of a listing. Times are
+// numbers: JSON cannot write every time.
+func (p *ListParams) query() any {
+	f := p.Filter
+	f.CreatedAfter, f.CreatedBefore = time.Time{}, time.Time{}
+	return []any{p.Namespace, f, p.Filter.CreatedAfter.UnixMicro(), p.Filter.CreatedBefore.UnixMicro(), p.OldestFirst}
 }
 
 // Position decodes the cursor: the ID of the last run seen, zero at the start.
 func (p *ListParams) Position() (ID, error) {
 	var id ID
-	pos, err := DecodeCursor(cursorRuns, runQuery{p.Namespace, p.Filter, p.OldestFirst}, p.Cursor)
+	pos, err := DecodeCursor(cursorRuns, p.query(), p.Cursor)
 	if err == nil && pos != nil && copy(id[:], pos) != len(id) {
 		err = Invalid("cursor", "it is cut short; start without one")
 	}
@@ -70,7 +73,7 @@ func (p *ListParams) Position() (ID, error) {
 
 // NextCursor makes the cursor behind a page's last run.
 func (p *ListParams) NextCursor(last ID) string {
-	return EncodeCursor(cursorRuns, runQuery{p.Namespace, p.Filter, p.OldestFirst}, last[:])
+	return EncodeCursor(cursorRuns, p.query(), last[:])
 }
 
 // Position decodes the cursor: the name of the last schedule seen.

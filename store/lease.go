@@ -149,11 +149,12 @@ const (
 	Complete TransitionKind = 1 + iota
 	// Fail makes it failed with Failure.
 	Fail
-	// CancelRun makes it canceled with Failure.
+	// CancelRun makes it canceled with Failure; nil keeps that of the cancel.
 	CancelRun
 	// Sleep makes it sleeping until its time or an event. P5: when an event has
 	// reached the run that the holder had not Seen, or an Await is met already,
-	// or the run is canceling, it is claimable at once. Cases: sleep/until-due,
+	// or the run is canceling, it is claimable at once. An event that wakes it makes
+	// VisibleAt the time of the event, if it was later. Cases: sleep/until-due,
 	// sleep/unseen-event, sleep/signal-race, sleep/canceling.
 	Sleep
 	// Retry makes it pending with Attempt one higher and Failure kept. Each

@@ -62,10 +62,13 @@ type Failure struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// Failure codes that the store itself writes.
-const (
-	FailureCanceled = "canceled" // a run that was canceled before anything ran it
-)
+// FailureCanceled is the code of the failure that Cancel writes; its message is
+// the reason given.
+const FailureCanceled = "canceled"
+
+// CanceledWithParent is the reason of a child that is canceled because its parent
+// was canceled or is final.
+const CanceledWithParent = "canceled with its parent"
 
 func (f *Failure) Error() string { return f.Message }
 
@@ -142,7 +145,8 @@ type NewRun struct {
 
 	// Worker and LeaseFor, when set, take the run's first lease in the same
 	// write: the run is made running with epoch 1, and the lease comes back in
-	// the result. Not together with After, At or a parent.
+	// the result. Not together with After, At or a parent. Where the queue or the
+	// workflow is paused the run is made pending, without a lease.
 	Worker   string
 	LeaseFor time.Duration
 }
@@ -278,8 +282,10 @@ type ChildrenParams struct {
 //
 // P11: a run that no worker holds becomes canceled at once, with a failure of
 // code [FailureCanceled] and the reason. A leased run becomes canceling, which
-// is an event; its holder learns of it by Extend and Commit, may still commit,
-// and ends the run as it sees fit: a completion that was on its way stands.
+// is an event; the failure is kept on the run until its holder, who learns of it
+// by Extend and Commit and may still commit, ends the run as it sees fit: a
+// completion that was on its way stands. Descendants get [CanceledWithParent] for
+// a reason.
 // Descendants whose close policy is CloseCancel follow in the same write.
 // Cancel of a canceled or canceling run succeeds and changes nothing. Cases:
 // cancel/pending-is-final, cancel/sleeping-is-final, cancel/running-is-canceling,
@@ -319,8 +325,8 @@ type PauseParams struct {
 }
 
 // RestartParams is the input of Restart: a failed or canceled run is pending
-// again, with attempt 1, a raised epoch, and its completed steps; steps are
-// forgotten as a [Retry] forgets them, and its failure is cleared. A restarted
+// again, with attempt 1 and a raised epoch; steps are forgotten as a [Retry]
+// forgets them, its failure and its deadline are cleared. A restarted
 // child no longer counts in its parent's group. ErrNotFound; ErrConflict when
 // the run is not failed or canceled; ErrAlreadyExists when another active run
 // has its external id. Cases: restart/keeps-completed-steps, restart/not-finished,

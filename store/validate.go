@@ -328,6 +328,11 @@ func (c *Commit) Validate(l Limits) error {
 		if err := c.Steps[i].validate(l); err != nil {
 			return err
 		}
+		for j := range i { // few: a commit carries what one run did since its last
+			if c.Steps[j].StepKey == c.Steps[i].StepKey {
+				return Invalid("step "+strconv.Quote(clip(c.Steps[i].String())), "it is recorded twice in one commit")
+			}
+		}
 	}
 	if err := validateWrites(c.State, l); err != nil {
 		return err

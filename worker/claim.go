@@ -95,7 +95,9 @@ func (w *Worker) claim(ctx context.Context, demands []store.Demand, n int) (stor
 	for i := range demands {
 		demands[i].Max = n
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.callTimeout())
+	// A claim that hangs must not come through after this worker's leases have run
+	// out: it could take the worker's own runs over.
+	ctx, cancel := context.WithDeadline(ctx, w.ledger.goodUntil())
 	defer cancel()
 	return w.store.Claim(ctx, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
 }

@@ -34,6 +34,12 @@ func (l *ledger) sound(now time.Time) bool {
 	return now.Before(l.until)
 }
 
+func (l *ledger) goodUntil() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
+
 // wait returns a channel that closes at the next renewal.
 func (l *ledger) wait() <-chan struct{} {
 	l.mu.Lock()

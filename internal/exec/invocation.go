@@ -294,9 +294,7 @@ func (inv *Invocation) conclude() {
 		case expired:
 			inv.finish(store.Transition{Kind: store.Fail, Failure: deadlineFailure(inv.run.Deadline)})
 		case canceling:
-			f := Fail(result.err)
-			f.Code = CodeCanceled
-			inv.finish(store.Transition{Kind: store.CancelRun, Failure: f})
+			inv.finish(store.Transition{Kind: store.CancelRun}) // with the reason of the cancel
 		default:
 			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err)))
 		}

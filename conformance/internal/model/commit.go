@@ -166,9 +166,9 @@ func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) {
 // transition ends the lease.
 func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Time) {
 	if t.Kind.Final() {
-		r.Output, r.Failure = bytes.Clone(t.Output), cloneFailure(t.Failure)
-		if t.Kind == store.Complete {
-			r.Failure = nil
+		r.Output = bytes.Clone(t.Output)
+		if t.Kind != store.CancelRun || t.Failure != nil { // else the cancel's reason stands
+			r.Failure = cloneFailure(t.Failure)
 		}
 		s.finish(r, map[store.TransitionKind]store.Status{
 			store.Complete: store.Completed, store.Fail: store.Failed, store.CancelRun: store.Canceled,
@@ -287,7 +287,7 @@ func (s *Store) childEnded(parent *run, g *store.Group, status store.Status, now
 func (s *Store) closeChildren(r *run, now time.Time) {
 	for _, id := range s.children[r.ID] {
 		if c := s.runs[id]; c.OnClose == store.CloseCancel {
-			s.cancel(c, fmt.Sprintf("canceled with its parent run %s", r.ID), now)
+			s.cancel(c, store.CanceledWithParent, now)
 		}
 	}
 }

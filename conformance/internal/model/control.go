@@ -48,6 +48,7 @@ func (s *Store) cancel(r *run, reason string, now time.Time) {
 	case r.Status.Final() || r.Status == store.Canceling:
 	case r.leased():
 		r.Status, r.Pausing = store.Canceling, false // its end comes before a pause
+		r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
 		r.Events++
 		s.hintRun(store.HintEvent, r)
 		s.closeChildren(r, now)
@@ -105,7 +106,8 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 		s.active[key] = r.ID
 	}
 	s.live[r.ID] = r
-	r.Status, r.VisibleAt, r.FinishedAt = store.Pending, earliest(now, r.Deadline), time.Time{}
+	r.Status, r.VisibleAt, r.FinishedAt = store.Pending, now, time.Time{}
+	r.Deadline = time.Time{}
 	r.Attempt, r.Crashes = 1, 0
 	r.Output, r.Failure = nil, nil
 	r.Epoch++

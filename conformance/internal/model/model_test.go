@@ -301,7 +301,7 @@ func TestCancelTree(t *testing.T) { // P11
 	assert.Equal(t, store.ControlResult{Status: store.Canceling}, b.cancel(root), "a repeat")
 	kid := b.get(store.DeriveID(root, "a"))
 	assert.Equal(t, store.Canceled, kid.Status)
-	assert.Equal(t, &store.Failure{Code: store.FailureCanceled, Message: "canceled with its parent run " + root.String()}, kid.Failure)
+	assert.Equal(t, &store.Failure{Code: store.FailureCanceled, Message: store.CanceledWithParent}, kid.Failure)
 	assert.Equal(t, store.Pending, b.get(abandoned.ID).Status)
 
 	res := b.commit(store.Commit{Lease: run.Lease, Seq: 2, Seen: 99, Transition: &store.Transition{Kind: store.Sleep, After: time.Hour}})

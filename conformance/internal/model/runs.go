@@ -34,7 +34,7 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 		}
 		res := store.CreateResult{ID: r.ID, Created: true} // P4
 		if r.leased() && r.Epoch == 1 && r.Worker == n.Worker {
-			res.Lease = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: r.Epoch}
+			res.Lease, res.CreatedAt = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: r.Epoch}, r.CreatedAt
 		}
 		return res
 	}
@@ -45,8 +45,8 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 	}
 	r := s.insert(namespace, n, now)
 	res := store.CreateResult{ID: r.ID, Created: true}
-	if n.Worker != "" {
-		res.Lease = r.lease(n.Worker, n.LeaseFor, now)
+	if n.Worker != "" && !s.held(r) {
+		res.Lease, res.CreatedAt = r.lease(n.Worker, n.LeaseFor, now), now
 	} else {
 		s.hintDue(r)
 	}

@@ -1,0 +1,427 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+var branchEngineCases = []EngineCase{
+	{Name: "branch/parallel", Promise: "P3", Rule: "Branches run at the same time, each with steps of its own key path, and give their results.", Run: func(e *E) {
+		var meet sync.WaitGroup
+		meet.Add(3)
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) ([]int, error) {
+			var fs []*workflow.Future[int]
+			for i := range 3 {
+				fs = append(fs, workflow.Go(ctx, "side", func(ctx workflow.Context) (int, error) {
+					return workflow.Step(ctx, "work", func(context.Context) (int, error) {
+						meet.Done()
+						meet.Wait() // all three must be here at once
+						return i, nil
+					})
+				}))
+			}
+			var out []int
+			for _, f := range fs {
+				v, err := f.Get(ctx)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, v)
+			}
+			return out, nil
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.eq("output", result(e, h), []int{0, 1, 2})
+		steps := e.steps(h.ID())
+		for _, key := range []string{"side/work", "side#2/work", "side#3/work"} {
+			e.check(steps[key].Status == store.StepCompleted, "no record of %s: %v", key, steps)
+		}
+	}},
+	{Name: "branch/suspend-together", Promise: "P5", Rule: "A run suspends when all its branches wait, and each goes on in its own time.", Run: func(e *E) {
+		var ran tally
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			for i := range 4 {
+				g.Go(fmt.Sprint("b", i), func(ctx workflow.Context) error {
+					if err := workflow.Sleep(ctx, "nap", e.d(time.Duration(i)*20*time.Second)); err != nil {
+						return err
+					}
+					return workflow.Do(ctx, "work", func(context.Context) error { ran.add("work"); return nil })
+				})
+			}
+			return in, g.Wait()
+		})
+		p := e.process(defs(wf))
+		h := start(e, wf, 8)
+		e.until(h.ID(), store.Sleeping)
+		p.stop()
+		e.process(defs(wf))
+		e.eq("output", result(e, h), 8)
+		e.eq("executions", ran.get("work"), 4)
+	}},
+	{Name: "branch/errors", Promise: "P3", Rule: "A group waits for all its branches and joins their errors in order.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (string, error) {
+			g := workflow.NewGroup(ctx)
+			for i := range 3 {
+				g.Go("b", func(ctx workflow.Context) error {
+					return workflow.Do(ctx, "work", func(context.Context) error {
+						if i == 1 {
+							return nil
+						}
+						return workflow.Permanent(fmt.Errorf("error %d", i))
+					})
+				})
+			}
+			return g.Wait().Error(), nil
+		})
+		e.process(defs(wf))
+		e.eq("joined errors", result(e, start(e, wf, 0)), "step b/work: error 0\nstep b#3/work: error 2")
+	}},
+	{Name: "branch/one-works-while-others-wait", Promise: "P13", Rule: "A branch whose wait is over goes on while another branch works.", Run: func(e *E) {
+		woke := make(chan struct{})
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			f := workflow.Go(ctx, "sleeper", func(ctx workflow.Context) (int, error) {
+				if err := workflow.Sleep(ctx, "nap", e.d(5*time.Second)); err != nil {
+					return 0, err
+				}
+				close(woke)
+				return 1, nil
+			})
+			err := workflow.Do(ctx, "work", func(ctx context.Context) error {
+				select {
+				case <-woke:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			if err != nil {
+				return 0, err
+			}
+			return f.Get(ctx)
+		})
+		e.process(defs(wf))
+		e.eq("output", result(e, start(e, wf, 0)), 1)
+	}},
+}
+
+var runEngineCases = []EngineCase{
+	{Name: "run/retry", Promise: "P6", Rule: "A run with a retry policy goes on from what it completed, and what failed is tried again.", Run: func(e *E) {
+		var ran tally
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			if err := workflow.Do(ctx, "once", func(context.Context) error { ran.add("once"); return nil }); err != nil {
+				return 0, err
+			}
+			return workflow.Step(ctx, "flaky", func(context.Context) (int, error) {
+				if ran.add("flaky") < 3 {
+					return 0, errFlaky
+				}
+				return ctx.Info().Attempt, nil
+			}, workflow.Attempts(1))
+		}, workflow.RunAttempts(5), workflow.RunBackoff(e.d(time.Second), 2, e.d(time.Minute)))
+		e.process(defs(wf))
+		e.eq("attempt that succeeded", result(e, start(e, wf, 0)), 3)
+		e.eq("executions of once and flaky", []int{ran.get("once"), ran.get("flaky")}, []int{1, 3})
+	}},
+	{Name: "run/fails", Promise: "P16", Rule: "A run that returns an error fails with its text and code; it can be restarted.", Run: func(e *E) {
+		var ran tally
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			if ran.add("run") == 1 {
+				return 0, workflow.Coded("no-stock", errFlaky)
+			}
+			return in, nil
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 6)
+		_, err := h.Result(e.ctx)
+		var runErr *engine.RunError
+		e.check(errors.As(err, &runErr) && errors.Is(err, engine.ErrFailed), "saw %T %v, expected a RunError", err, err)
+		e.eq("code", workflow.ErrorCode(err), "no-stock")
+		e.ok("restart", e.eng.Restart(e.ctx, h.ID()))
+		e.eq("output", result(e, h), 6)
+		e.check(errors.Is(e.eng.Restart(e.ctx, h.ID()), store.ErrConflict), "a completed run was restarted")
+	}},
+	{Name: "run/deadline", Promise: "P13", Rule: "A run whose deadline passes fails with that reason, asleep or at work.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, work bool) (int, error) {
+			if work {
+				return 0, workflow.Do(ctx, "long", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			}
+			return 0, workflow.Sleep(ctx, "nap", e.d(time.Hour))
+		})
+		e.process(defs(wf))
+		for _, work := range []bool{true, false} {
+			h := start(e, wf, work, engine.Timeout(e.d(10*time.Second)))
+			_, err := h.Result(e.ctx)
+			e.eq(fmt.Sprintf("code, at work: %v", work), workflow.ErrorCode(err), workflow.CodeDeadline)
+			run, err := e.eng.Get(e.ctx, h.ID())
+			e.ok("get", err)
+			e.check(!run.FinishedAt.Before(run.Deadline), "it failed at %v, before its deadline %v", run.FinishedAt, run.Deadline)
+		}
+	}},
+	{Name: "cancel/sleeping", Promise: "P11", Rule: "A sleeping run is canceled at once.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			return 0, workflow.Sleep(ctx, "nap", e.d(time.Hour))
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.until(h.ID(), store.Sleeping)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "not wanted"))
+		_, err := h.Result(e.ctx)
+		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
+		e.eq("message", err.(*engine.RunError).Failure.Message, "not wanted")
+	}},
+	{Name: "cancel/running", Promise: "P11", Rule: "Running code learns of a cancel through its context within a heartbeat; the run ends canceled, with the reason.", Run: func(e *E) {
+		begun := make(chan struct{}, 1)
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			err := workflow.Do(ctx, "long", func(ctx context.Context) error {
+				begun <- struct{}{}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+			if !errors.Is(err, workflow.ErrCanceled) {
+				return 0, fmt.Errorf("the step's error is %v", err)
+			}
+			if err := workflow.Sleep(ctx, "more", time.Second); !errors.Is(err, workflow.ErrCanceled) {
+				return 0, fmt.Errorf("the next operation's error is %v", err)
+			}
+			return 0, err
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		receive(e, "the step", begun)
+		from := time.Now()
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "not wanted"))
+		_, err := h.Result(e.ctx)
+		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
+		e.eq("code and message", []string{err.(*engine.RunError).Failure.Code, err.(*engine.RunError).Failure.Message}, []string{workflow.CodeCanceled, "not wanted"})
+		if e.h.Bubble {
+			e.check(time.Since(from) <= leaseFor/3+time.Second, "it took %v", time.Since(from))
+		}
+		e.check(errors.Is(e.eng.Cancel(e.ctx, store.NewID(), ""), store.ErrNotFound), "cancel of an unknown run succeeded")
+	}},
+	{Name: "cancel/completion-stands", Promise: "P11", Rule: "A run that completes although it was canceled is completed.", Run: func(e *E) {
+		begun := make(chan struct{}, 1)
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			_ = workflow.Do(ctx, "long", func(ctx context.Context) error {
+				begun <- struct{}{}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			return 9, nil
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		receive(e, "the step", begun)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), ""))
+		e.eq("output", result(e, h), 9)
+		e.check(errors.Is(e.eng.Cancel(e.ctx, h.ID(), ""), store.ErrFinished), "a completed run was canceled")
+	}},
+	{Name: "workers/share", Promise: "P1", Rule: "Several workers share the runs; each run executes once and each worker gets some.", Run: func(e *E) {
+		var mu sync.Mutex
+		by := map[string][]int{}
+		flow := func(name string) workflow.Definition {
+			return workflow.New("wf", func(ctx workflow.Context, i int) (int, error) {
+				return workflow.Step(ctx, "work", func(context.Context) (int, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					by[name] = append(by[name], i)
+					return i, nil
+				})
+			})
+		}
+		wf := flow("client").(*workflow.Workflow[int, int])
+		e.eng.Know("wf", "wf")
+		hs := startN(e, wf, 1000)
+		for _, name := range []string{"a", "b", "c"} {
+			e.process(defs(flow(name)))
+		}
+		results(e, hs)
+		mu.Lock()
+		defer mu.Unlock()
+		var all []int
+		for name, got := range by {
+			e.check(len(got) > 30, "worker %s executed %d of 1,000 runs", name, len(got))
+			all = append(all, got...)
+		}
+		slices.Sort(all)
+		e.eq("executed runs", len(all), 1000)
+		e.eq("different ones", len(slices.Compact(all)), 1000)
+	}},
+	{Name: "workers/register", Promise: "P16", Rule: "A wrong definition is refused with an error that says what to do.", Run: func(e *E) {
+		ok := workflow.New("ok", func(workflow.Context, int) (int, error) { return 0, nil })
+		for what, list := range map[string][]workflow.Definition{
+			"the same name twice": {ok, ok},
+			"no function":         {workflow.New[int, int]("none", nil)},
+			"an empty name":       {workflow.New("", func(workflow.Context, int) (int, error) { return 0, nil })},
+			"a bad queue":         {workflow.New("q", func(workflow.Context, int) (int, error) { return 0, nil }, workflow.Queue("a\nb"))},
+			"nil":                 {nil},
+		} {
+			w := worker.New(e.eng)
+			err := w.Register(list...)
+			e.check(err != nil, "%s was registered", what)
+			e.check(err != nil && w.Run(e.ctx) != nil, "%s: the worker ran all the same", what)
+		}
+		e.check(worker.New(e.eng).Run(e.ctx) != nil, "a worker without workflows ran")
+	}},
+}
+
+var startEngineCases = []EngineCase{
+	{Name: "start/external-id", Promise: "P8", Rule: "Starts with one external id make one run; the others get it and are told so.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			return in, workflow.Sleep(ctx, "nap", e.d(time.Minute))
+		})
+		p := e.process(defs(wf))
+		var wg sync.WaitGroup
+		hs := make([]workflow.Handle[int], 20)
+		for i := range hs {
+			wg.Go(func() {
+				h, err := wf.Start(e.ctx, []*engine.Engine{e.eng, p.eng}[i%2], i, engine.ID("order-1"))
+				if err != nil {
+					e.Errorf("start: %v", err)
+				}
+				hs[i] = h
+			})
+		}
+		wg.Wait()
+		made := 0
+		for _, h := range hs {
+			e.eq("run", h.ID(), hs[0].ID())
+			if !h.Existing() {
+				made++
+			}
+		}
+		e.eq("starts that made a run", made, 1)
+		result(e, hs[0])
+		again := start(e, wf, 1, engine.ID("order-1"))
+		e.check(!again.Existing() && again.ID() != hs[0].ID(), "a finished run still holds its external id")
+		other := start(e, wf, 1, engine.ID("order-1"), engine.Suffix("2"))
+		e.check(!other.Existing(), "another suffix is another run")
+		found, err := e.eng.Find(e.ctx, "order-1", "")
+		e.ok("find", err)
+		e.eq("found run", found.ID, again.ID())
+	}},
+	{Name: "start/many", Promise: "P4", Rule: "Many starts and awaits keep their order, and starting them again with their ids makes nothing new.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, i int) (int, error) { return i * i, nil })
+		p := e.process(defs(wf), worker.Concurrency(50))
+		each := make([]workflow.Each[int], 2500)
+		root := store.NewID()
+		for i := range each {
+			each[i] = workflow.Each[int]{In: i, Options: []engine.StartOption{engine.RunID(store.DeriveID(root, fmt.Sprint(i)))}}
+		}
+		for range 2 {
+			hs, err := wf.StartMany(e.ctx, p.eng, each)
+			e.ok("start many", err)
+			for i, v := range results(e, hs) {
+				if v != i*i {
+					e.Fatalf("result %d is %d", i, v)
+				}
+			}
+		}
+		n, err := e.eng.Count(e.ctx, store.RunFilter{})
+		e.ok("count", err)
+		e.eq("runs", n, []store.RunCount{{Queue: "wf", Workflow: "wf", Status: store.Completed, Count: 2500}})
+	}},
+	{Name: "start/unknown-workflow", Promise: "P16", Rule: "A start of a workflow that no worker has registered fails at once and says what to do; any registered one may be started from anywhere.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		_, err := wf.Start(e.ctx, e.eng, 1)
+		e.check(errors.Is(err, engine.ErrUnknownWorkflow), "saw %v", err)
+		lax := engine.New(e.s, engine.Namespace("engine"), engine.TriggerCheck(engine.TriggerAny), engine.Logger(quiet))
+		defer lax.Close()
+		h, err := wf.Start(e.ctx, lax, 2)
+		e.ok("start without the check", err)
+		e.process(defs(wf))
+		e.eq("output", result(e, h), 2)
+		other := engine.New(e.s, engine.Namespace("engine"), engine.Logger(quiet))
+		defer other.Close()
+		h, err = wf.Start(e.ctx, other, 3)
+		e.ok("start from a process without a worker", err)
+		e.eq("output", result(e, h), 3)
+	}},
+	{Name: "start/delayed", Promise: "P13", Rule: "A delayed run does not begin before its time.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (time.Time, error) { return workflow.Now(ctx, "now") })
+		e.process(defs(wf))
+		h := start(e, wf, 0, engine.Delay(e.d(time.Minute)))
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		began := result(e, h)
+		e.check(!began.Before(run.CreatedAt.Add(e.d(time.Minute)).Truncate(time.Millisecond)), "it was made at %v and began at %v", run.CreatedAt, began)
+	}},
+	{Name: "start/priority", Promise: "P7", Rule: "Runs of higher priority go first, equal ones in the order of their starts.", Run: func(e *E) {
+		var mu sync.Mutex
+		var order []int
+		wf := workflow.New("wf", func(ctx workflow.Context, i int) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, i)
+			return i, nil
+		})
+		e.eng.Know("wf", "wf")
+		var hs []workflow.Handle[int]
+		for i, p := range []int{0, 5, -3, 5, 0} {
+			hs = append(hs, start(e, wf, i, engine.Priority(p)))
+		}
+		e.process(defs(wf), worker.Concurrency(1))
+		results(e, hs)
+		e.eq("order", order, []int{1, 3, 0, 4, 2})
+	}},
+	{Name: "start/eager", Promise: "P1", Rule: "A start whose own process has a free slot executes there, once, and the run survives the process.", Run: func(e *E) {
+		begun := make(chan string, 10)
+		flow := func(name string) *workflow.Workflow[int, string] {
+			return workflow.New("wf", func(ctx workflow.Context, in int) (string, error) {
+				return workflow.Step(ctx, "where", func(ctx context.Context) (string, error) {
+					begun <- name
+					if name == "a" {
+						<-ctx.Done()
+						return "", ctx.Err()
+					}
+					return name, nil
+				})
+			})
+		}
+		p := e.process(defs(flow("a")))
+		h, err := flow("a").Start(e.ctx, p.eng, 0)
+		e.ok("start", err)
+		e.eq("first execution", receive(e, "the step", begun), "a")
+		p.kill()
+		e.process(defs(flow("b")))
+		e.eq("output", result(e, flow("b").Handle(e.eng, h.ID())), "b")
+	}},
+	{Name: "start/namespaces", Promise: "P15", Rule: "Engines of different namespaces see nothing of each other.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		e.process(defs(wf))
+		h := start(e, wf, 1, engine.ID("x"))
+		result(e, h)
+		other := engine.New(e.s, engine.Namespace("other"), engine.Logger(quiet))
+		defer other.Close()
+		_, err := wf.Start(e.ctx, other, 1)
+		e.check(errors.Is(err, engine.ErrUnknownWorkflow), "the other namespace knows the workflow: %v", err)
+		_, err = wf.Handle(other, h.ID()).Result(e.ctx)
+		e.check(errors.Is(err, store.ErrNotFound), "the other namespace sees the run: %v", err)
+	}},
+	{Name: "await/context", Promise: "P16", Rule: "An await that is given up says which run it waited for; the run goes on.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			return in, workflow.Sleep(ctx, "nap", e.d(time.Minute))
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 1)
+		ctx, cancel := context.WithTimeout(e.ctx, e.d(time.Second))
+		defer cancel()
+		_, err := h.Result(ctx)
+		e.check(errors.Is(err, context.DeadlineExceeded), "saw %v", err)
+		e.eq("output", result(e, h), 1)
+		canceled, stop := context.WithCancel(e.ctx)
+		stop()
+		_, err = wf.Start(canceled, e.eng, 1)
+		e.check(errors.Is(err, context.Canceled), "start with a canceled context: saw %v", err)
+	}},
+}
