@@ -16,6 +16,8 @@ type LocalWorker interface {
 	Reserve(queue, workflow string) bool
 	// Identity is what the lease is taken with.
 	Identity() (worker string, leaseFor time.Duration)
+	// Holds reports whether the worker executes a run. It must not call the engine.
+	Holds(id store.ID) bool
 	// Adopt hands over the run that was leased for the slot. Nil gives the slot
 	// back.
 	Adopt(run *store.ClaimedRun)
@@ -34,6 +36,13 @@ func (e *Engine) Attach(w LocalWorker) {
 		return
 	}
 	e.local.worker.Store(&attached{w})
+}
+
+// holds reports whether a worker of this process executes the run; its end will
+// be told by [Engine.Settle].
+func (l *localWorkers) holds(id store.ID) bool {
+	w := l.worker.Load()
+	return w != nil && w.Holds(id)
 }
 
 // reserve makes a start eager where it can be.

@@ -9,44 +9,62 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Wait returns the run of that ID once it is final, without its input. It fails
-// with store.ErrNotFound, [ErrClosed], or the context's error; while the store is
-// out of reach it goes on waiting.
+// Outcome is how a run ended.
+type Outcome struct {
+	Run      store.ID
+	Workflow string
+	Status   store.Status   // a final one
+	Output   []byte         // of a completed run
+	Failure  *store.Failure // of another
+}
+
+// Err is nil for a completed run, and otherwise a [*RunError].
+func (o Outcome) Err() error {
+	if o.Status == store.Completed {
+		return nil
+	}
+	return &RunError{Run: o.Run, Workflow: o.Workflow, Status: o.Status, Failure: o.Failure}
+}
+
+// Wait returns how the run of that ID ended, once it is final. It fails with
+// store.ErrNotFound, [ErrClosed], or the context's error; while the store is out
+// of reach it goes on waiting.
 //
 // Any number of waiting calls share one poll, which hints of the store make
-// prompt.
-func (e *Engine) Wait(ctx context.Context, id store.ID) (store.Run, error) {
+// prompt. Of runs that this process executes itself, their worker tells.
+func (e *Engine) Wait(ctx context.Context, id store.ID) (Outcome, error) {
 	w := e.waiters.add(id)
 	defer e.waiters.remove(w)
 	select {
 	case <-w.done:
-		return w.run, w.err
+		return w.outcome, w.err
 	case <-ctx.Done():
-		return store.Run{}, fmt.Errorf("waiting for run %s: %w", id, ctx.Err())
+		return Outcome{}, fmt.Errorf("waiting for run %s: %w", id, ctx.Err())
 	case <-e.ctx.Done():
-		return store.Run{}, fmt.Errorf("waiting for run %s: %w", id, ErrClosed)
+		return Outcome{}, fmt.Errorf("waiting for run %s: %w", id, ErrClosed)
 	}
 }
 
-// Outcome gives the error of a final run that did not complete, a [*RunError].
-func Outcome(run store.Run) error {
-	if run.Status == store.Completed {
-		return nil
-	}
-	return &RunError{Run: run.ID, Workflow: run.Workflow, Status: run.Status, Failure: run.Failure}
-}
-
-// Polling of waited-for runs where hints stay away: it begins at the first and
-// grows to the second.
+// Polling of waited-for runs: it begins at the first interval and grows to the
+// second; where the store gives hints it is only a safety net.
 const (
-	waitPollMin = 20 * time.Millisecond
-	waitPollMax = time.Second
+	waitPollMin   = 20 * time.Millisecond
+	waitPollMax   = time.Second
+	hintedPollMin = 500 * time.Millisecond
+	hintedPollMax = 5 * time.Second
+)
+
+// Outcomes of this process's own runs are kept for those who ask later: so many,
+// and none that is larger.
+const (
+	settledRuns = 8192
+	settledSize = 8 << 10
 )
 
 type waiter struct {
 	id      store.ID
 	checked bool // a look at the store has been under way for it
-	run     store.Run
+	outcome Outcome
 	err     error
 	done    chan struct{}
 }
@@ -55,26 +73,59 @@ type waiters struct {
 	engine *Engine
 	mu     sync.Mutex
 	byID   map[store.ID][]*waiter
-	hinted []store.ID // runs that are said to be final
+	hinted []store.ID // runs to look at now: they are new here, or said to be final
 	rescan bool
 	wake   chan struct{} // nil: the loop does not run
+
+	settled map[store.ID]Outcome
+	order   []store.ID // of settled, a ring
+	oldest  int
 }
 
 func (ws *waiters) add(id store.ID) *waiter {
 	w := &waiter{id: id, done: make(chan struct{})}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	if o, ok := ws.settled[id]; ok {
+		w.outcome = o
+		close(w.done)
+		return w
+	}
 	if ws.byID == nil {
 		ws.byID = make(map[store.ID][]*waiter)
 	}
 	ws.byID[id] = append(ws.byID[id], w)
-	ws.hinted = append(ws.hinted, id) // the first look
 	if ws.wake == nil {
 		ws.wake = make(chan struct{}, 1)
 		go ws.loop(ws.wake)
 	}
-	ws.notify()
+	if ws.engine.local.holds(id) {
+		w.checked = true // it exists, and its end will be told by Settle
+	} else {
+		ws.hinted = append(ws.hinted, id)
+		ws.notify()
+	}
 	return w
+}
+
+// Settle tells the engine how a run ended that a worker of this process has just
+// committed as final, which saves those who wait for it the look at the store.
+// Only completed ones are remembered: others may be restarted, by anyone.
+func (e *Engine) Settle(o Outcome) {
+	ws := &e.waiters
+	ws.mu.Lock()
+	if o.Status == store.Completed && len(o.Output) <= settledSize {
+		if ws.settled == nil {
+			ws.settled = make(map[store.ID]Outcome, settledRuns)
+			ws.order = make([]store.ID, settledRuns)
+		}
+		delete(ws.settled, ws.order[ws.oldest])
+		ws.settled[o.Run] = o
+		ws.order[ws.oldest] = o.Run
+		ws.oldest = (ws.oldest + 1) % settledRuns
+	}
+	ws.mu.Unlock()
+	ws.serve(o, nil)
 }
 
 func (ws *waiters) notify() {
@@ -94,13 +145,13 @@ func (ws *waiters) remove(w *waiter) {
 			break
 		}
 	}
-	if len(line) == 0 {
-		delete(ws.byID, w.id)
-		if len(ws.byID) == 0 && ws.wake != nil {
-			ws.notify() // lets the loop end
-		}
-	} else {
+	if len(line) > 0 {
 		ws.byID[w.id] = line
+		return
+	}
+	delete(ws.byID, w.id)
+	if len(ws.byID) == 0 && ws.wake != nil {
+		ws.notify() // lets the loop end
 	}
 }
 
@@ -108,15 +159,17 @@ func (ws *waiters) remove(w *waiter) {
 func (ws *waiters) loop(wake chan struct{}) {
 	ctx, cancel := context.WithCancel(ws.engine.ctx)
 	defer cancel()
+	least, most := waitPollMin, waitPollMax
 	var hints <-chan []store.Hint
 	if h, ok := ws.engine.store.(store.Hinter); ok {
 		if ch, err := h.Hints(ctx); err == nil {
-			hints = ch
+			hints, least, most = ch, hintedPollMin, hintedPollMax
 		}
 	}
-	poll := waitPollMin
+	poll := least
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
+	var rest time.Time // no look at everything before
 	for {
 		all := false
 		select {
@@ -125,22 +178,30 @@ func (ws *waiters) loop(wake chan struct{}) {
 		case <-wake:
 		case batch, ok := <-hints:
 			if !ok {
-				hints = nil
+				hints, least, most = nil, waitPollMin, waitPollMax
 				continue
 			}
 			ws.take(batch)
 		case <-timer.C:
 			all = true
-			poll = min(2*poll, waitPollMax)
+			poll = min(2*poll, most)
 			timer.Reset(poll)
 		}
-		ids, more := ws.next(all)
+		resting := time.Until(rest)
+		ids, whole, more := ws.next(all, resting <= 0)
 		if !more {
 			return
 		}
+		from := time.Now()
 		if ws.ask(ctx, ids) > 0 {
-			poll = waitPollMin
+			poll = least
 			timer.Reset(poll)
+		}
+		switch {
+		case whole: // with many who wait, one look at all of them takes its time
+			rest = time.Now().Add(4 * time.Since(from))
+		case resting > 0:
+			timer.Reset(min(resting, poll))
 		}
 	}
 }
@@ -161,25 +222,28 @@ func (ws *waiters) take(batch []store.Hint) {
 	}
 }
 
-// next gives the runs to ask for now; more is false, and the loop is to end,
-// when nobody waits any more.
-func (ws *waiters) next(all bool) (ids []store.ID, more bool) {
+// next gives the runs to ask for now, and says whether they are all there are;
+// more is false, and the loop is to end, when nobody waits any more. Runs that
+// this process itself executes are left out of a look at everything.
+func (ws *waiters) next(all, mayRescan bool) (ids []store.ID, whole, more bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if len(ws.byID) == 0 {
 		ws.wake, ws.hinted, ws.rescan = nil, nil, false
-		return nil, false
+		return nil, false, false
 	}
-	if all || ws.rescan {
+	ids, whole = ws.hinted, all || ws.rescan && mayRescan
+	if whole {
 		ids = make([]store.ID, 0, len(ws.byID))
 		for id := range ws.byID {
-			ids = append(ids, id)
+			if !ws.engine.local.holds(id) {
+				ids = append(ids, id)
+			}
 		}
-	} else {
-		ids = ws.hinted
+		ws.rescan = false
 	}
-	ws.hinted, ws.rescan = nil, false
-	return ids, true
+	ws.hinted = nil
+	return ids, whole, true
 }
 
 // ask reads runs and serves those who wait for the final ones. It returns how
@@ -197,12 +261,12 @@ func (ws *waiters) ask(ctx context.Context, ids []store.ID) (final int) {
 		for _, run := range runs {
 			delete(fresh, run.ID)
 			if run.Status.Final() {
-				ws.serve(run.ID, run, nil)
+				ws.serve(Outcome{run.ID, run.Workflow, run.Status, run.Output, run.Failure}, nil)
 				final++
 			}
 		}
 		for id := range fresh {
-			ws.serve(id, store.Run{}, fmt.Errorf("waiting for run %s in namespace %q: %w", id, ns, store.ErrNotFound))
+			ws.serve(Outcome{Run: id}, fmt.Errorf("waiting for run %s in namespace %q: %w", id, ns, store.ErrNotFound))
 		}
 	}
 	return final
@@ -227,13 +291,13 @@ func (ws *waiters) firstLooks(ids []store.ID) map[store.ID]bool {
 	return fresh
 }
 
-func (ws *waiters) serve(id store.ID, run store.Run, err error) {
+func (ws *waiters) serve(o Outcome, err error) {
 	ws.mu.Lock()
-	line := ws.byID[id]
-	delete(ws.byID, id)
+	line := ws.byID[o.Run]
+	delete(ws.byID, o.Run)
 	ws.mu.Unlock()
 	for _, w := range line {
-		w.run, w.err = run, err
+		w.outcome, w.err = o, err
 		close(w.done)
 	}
 }

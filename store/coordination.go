@@ -20,11 +20,15 @@ type NewSignal struct {
 //
 // P17: signals wait for their reader, in the order of sending per run and name,
 // and leave the inbox when a commit has Consumed them. Cases: signal/order,
-// signal/consumed-once, signal/waits-for-reader, signal/wakes-sleeper,
-// signal/no-wake-unasked.
+// signal/consumed-once, signal/waits-for-reader, signal/external-id,
+// signal/every-live-status, signal/concurrent-senders.
 //
 // P4: a signal ID that the run has had is the same signal sent again, consumed
-// or not. Cases: signal/repeat, signal/repeat-after-consumed.
+// or not. Cases: signal/repeat, signal/repeat-after-consumed,
+// signal/repeat-after-finish, signal/repeat-race.
+//
+// Further cases: signal/as-sent, signal/leaves-the-lease, signal/wakes-sleeper,
+// signal/no-wake-unasked.
 type SignalParams struct {
 	Namespace string
 	Signals   []NewSignal
@@ -33,8 +37,7 @@ type SignalParams struct {
 
 // SignalResult is the outcome of one signal: the run that got it. Err matches
 // ErrNotFound (no such run, or no active one of that external id), ErrFinished,
-// ErrInvalid or ErrTooLarge. Cases: signal/finished, signal/unknown-run,
-// signal/external-id.
+// ErrInvalid or ErrTooLarge. Cases: signal/finished, signal/unknown-run.
 type SignalResult struct {
 	Run ID
 	Err error
@@ -71,10 +74,12 @@ type StateEntry struct {
 // SetStateParams is the input of SetState, which changes flow state from outside
 // the run's lease: all writes or none, each an event of the run. It returns the
 // entries as written, in the order of the writes (of a deleted key only Key and
-// Version). ErrConflict when an IfVersion does not hold; ErrNotFound; ErrFinished;
-// ErrInvalid; ErrTooLarge. Cases: state/set-and-get, state/compare-and-set,
-// state/all-or-nothing, state/wakes-sleeper, state/versions-never-repeat,
-// state/delete, state/finished.
+// Version). ErrConflict when an IfVersion does not hold; ErrNotFound;
+// ErrFinished; ErrInvalid; ErrTooLarge. Cases: state/set-and-get,
+// state/replaces, state/delete, state/by-commit, state/is-the-runs-own,
+// state/compare-and-set, state/compare-and-set-race, state/all-or-nothing,
+// state/wakes-sleeper, state/deletion-wakes-sleeper,
+// state/versions-never-repeat, state/finished.
 type SetStateParams struct {
 	Namespace string
 	Run       ID
@@ -84,7 +89,8 @@ type SetStateParams struct {
 
 // GetStateParams is the input of GetState, which returns the entries of the
 // given keys that exist, or all (Keys empty), in the order of the keys' bytes.
-// It works on final runs too. ErrNotFound.
+// It works on final runs too. ErrNotFound. Cases: state/byte-order,
+// state/unknown-run.
 type GetStateParams struct {
 	Namespace string
 	Run       ID
@@ -92,7 +98,7 @@ type GetStateParams struct {
 }
 
 // InboxParams is the input of Inbox, which reads what has reached a run.
-// ErrNotFound. Case: inbox/reads-all.
+// ErrNotFound. Cases: inbox/reads-all, inbox/bounded.
 type InboxParams struct {
 	Namespace string
 	Run       ID

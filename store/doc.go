@@ -23,6 +23,8 @@
 // tests move time without sleeping. Leases, sleeps and delays are durations
 // that the store adds to its own clock, so that an application's clock decides
 // nothing. Times are kept in microseconds and come back in UTC.
+// Cases: time/microseconds, time/far-and-long-ago, time/each-call-its-own,
+// time/store-clock.
 //
 // # Promises
 //

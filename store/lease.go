@@ -18,21 +18,29 @@ type Lease struct {
 // is one higher, and it is visible again when the lease ends.
 //
 // P1: of concurrent claims, one gets a run. No more runs come back than Max, nor
-// for a demand more than its own Max. Cases: claim/one-holder,
-// claim/epoch-grows, claim/never-more-than-asked, claim/race.
+// for a demand more than its own Max. Cases: claim/leases-a-run,
+// claim/one-holder, claim/epoch-grows, claim/never-more-than-asked,
+// claim/asked-for-only, claim/pairs-queue-and-workflow,
+// claim/overlapping-demands, claim/race, claim/race-for-expired.
 //
 // P6: a run whose lease ran out is claimed like any other; its Crashes count one
 // more and Recovered says so. Cases: claim/takeover-after-expiry,
-// claim/crashes-counted, claim/crashes-reset-by-commit, claim/released-is-no-crash.
+// claim/own-expired-lease, claim/crashes-counted, claim/crashes-reset-by-commit.
 //
 // P7: higher priority first, then earlier VisibleAt, then lower ID. Cases:
-// claim/priority-first, claim/due-time-next, claim/fifo.
+// claim/priority-first, claim/priority-needs-due, claim/due-time-next,
+// claim/fifo, claim/order-in-a-batch, claim/order-over-demands,
+// claim/order-of-woken, claim/order-of-recovered.
 //
-// P13: case claim/not-early. P15: case claim/namespaces-apart.
+// P13: nothing is claimed before its time. Cases: claim/not-early,
+// claim/other-statuses-never.
+//
+// P15: a claim sees its own namespace. Case: claim/namespaces-apart.
 //
 // P18: a claim reads an index of what is claimable; runs that sleep, are final,
-// paused, or belong to other queues or workflows add nothing. Case:
-// claim/cost-follows-claimable.
+// paused, or belong to other queues or workflows add nothing. Cases:
+// claim/cost-follows-claimable, claim/among-scheduled, claim/among-leased,
+// claim/among-priorities.
 type ClaimParams struct {
 	Namespace string
 	Worker    string
@@ -59,7 +67,8 @@ type Claimed struct {
 	Runs []ClaimedRun // in the order of P7
 	// NextDue is the earliest VisibleAt among runs of these demands that were
 	// not returned. It may lie in the past: more is due now. Zero: there are
-	// none. Case: claim/next-due.
+	// none. Cases: claim/next-due, claim/next-due-of-the-rest,
+	// claim/next-due-of-sleepers, claim/next-due-without-paused.
 	NextDue time.Time
 	// Now is the store's clock at the claim, against which the DueAt of steps is
 	// to be read.
@@ -73,7 +82,7 @@ type ClaimedRun struct {
 	Recovered bool // the lease before ran out
 	// Steps are the run's checkpoints by Position. MoreSteps says that the
 	// claim's bound cut them off; Steps has the rest. Cases:
-	// claim/brings-replay, claim/bounded-in-bytes.
+	// claim/brings-replay, claim/brings-each-its-own, claim/bounded-in-bytes.
 	Steps     []Step
 	MoreSteps bool
 	Inbox     Inbox
@@ -84,9 +93,12 @@ type ClaimedRun struct {
 // that ran out but was not taken over is renewed.
 //
 // P2: a lease that is not the run's present one is reported lost and nothing of
-// its run changes. Cases: extend/keeps-lease, extend/lost-after-takeover,
-// extend/lost-after-finish, extend/expired-but-not-taken, extend/heartbeat,
-// extend/tells-canceling.
+// its run changes. Cases: extend/lost-after-takeover, extend/lost-after-finish,
+// extend/lost-of-others, extend/each-its-own, extend/races-takeover.
+//
+// Further cases: extend/keeps-lease, extend/expired-but-not-taken,
+// extend/heartbeat, extend/tells-canceling, extend/tells-pausing,
+// extend/tells-events.
 type ExtendParams struct {
 	Namespace string
 	Worker    string
@@ -115,19 +127,22 @@ type CommitParams struct {
 //
 // P2: a lease that is not the run's present one changes nothing and gets
 // ErrLeaseLost, even when it races the takeover. Cases: commit/old-epoch,
-// commit/other-worker, commit/races-takeover, commit/after-finish,
-// commit/expired-but-not-taken.
+// commit/other-worker, commit/never-leased, commit/after-finish,
+// commit/races-takeover.
 //
-// P3: case commit/all-or-nothing.
+// P3: of one commit, all or nothing. Cases: commit/all-or-nothing,
+// commit/everything-at-once, commit/batch, commit/nothing, commit/seen-whole.
 //
 // P4: a Seq that is not above the last one applied under this lease was applied
-// already: nothing changes and the result says Repeated. Cases:
-// commit/repeat, commit/repeat-of-transition, commit/repeat-keeps-state,
-// commit/late-repeat.
+// already: nothing changes and the result says Repeated. Cases: commit/repeat,
+// commit/repeat-of-transition, commit/repeat-keeps-state,
+// commit/repeat-does-not-sleep-again, commit/late-repeat,
+// commit/seq-begins-anew, commit/refused-takes-no-seq, commit/repeat-race.
 //
 // A commit clears Crashes. An item's Err matches ErrLeaseLost, ErrInvalid or
 // ErrTooLarge; on ErrInvalid and ErrTooLarge nothing is stored and the lease
-// stands.
+// stands. Cases: commit/expired-but-not-taken, commit/keeps-the-lease,
+// commit/one-run-twice.
 type Commit struct {
 	Lease    Lease
 	Seq      int64 // 1 for the first commit under a lease, then one more each
@@ -145,25 +160,34 @@ type TransitionKind uint8
 
 // The transitions. All of them end the lease.
 const (
-	// Complete makes the run completed with Output.
+	// Complete makes the run completed with Output. Case: commit/complete.
 	Complete TransitionKind = 1 + iota
-	// Fail makes it failed with Failure.
+	// Fail makes it failed with Failure. Case: commit/fail.
 	Fail
 	// CancelRun makes it canceled with Failure; nil keeps that of the cancel.
+	// Case: commit/cancel.
 	CancelRun
 	// Sleep makes it sleeping until its time or an event. P5: when an event has
 	// reached the run that the holder had not Seen, or an Await is met already,
-	// or the run is canceling, it is claimable at once. An event that wakes it makes
-	// VisibleAt the time of the event, if it was later. Cases: sleep/until-due,
-	// sleep/unseen-event, sleep/signal-race, sleep/canceling.
+	// or the run is canceling, it is claimable at once. An event that wakes it
+	// makes VisibleAt the time of the event, if it was later. Cases:
+	// sleep/unseen-event, sleep/unseen-event-of-any-kind, sleep/seen-event,
+	// sleep/own-state-is-seen, sleep/own-state-hides-nothing,
+	// sleep/own-state-of-earlier-commit, sleep/signal-race, sleep/state-race,
+	// sleep/canceling, sleep/wake-is-forgotten.
+	//
+	// Further cases: sleep/until-due, sleep/earlier-of-both, sleep/past-time,
+	// sleep/without-time, sleep/deadline, sleep/wakes-once.
 	Sleep
 	// Retry makes it pending with Attempt one higher and Failure kept. Each
 	// failed step is forgotten with what followed it: the steps of a higher
 	// Position in the same branch, in a branch above it or below it (see
-	// [StepKey.Related]). Cases: commit/retry, commit/retry-forgets-failed-steps.
+	// [StepKey.Related]). Cases: commit/retry, commit/retry-earlier-of-both,
+	// commit/retry-forgets-failed-steps, commit/retry-forgets-what-it-records.
 	Retry
 	// Release makes it pending at once; nothing else changes: how a worker that
-	// shuts down gives back its runs. Case: claim/released-is-no-crash.
+	// shuts down gives back its runs. Cases: claim/released-is-no-crash,
+	// claim/release-changes-nothing-else.
 	Release
 	// Continue begins the run anew with Input: steps and groups are forgotten,
 	// state and unread signals stay, Generation is one higher, Attempt 1. Case:
@@ -235,8 +259,14 @@ type CommitResult struct {
 // an [Await] becomes claimable, with one event, in the write by which the
 // condition is met; never before, and once. Cases: children/last-one-wakes,
 // children/not-before, children/wakes-once, children/finished-before-sleep,
-// children/canceled-counts, children/spawn-repeat, children/failures-wake,
-// children/window, children/detached.
+// children/no-event-while-awake, children/canceled-counts,
+// children/canceling-is-open, children/spawn-repeat, children/failures-wake,
+// children/failures-do-not-matter, children/window,
+// children/spawned-into-met-await, children/await-of-nothing,
+// children/await-any-of-several, children/other-group, children/await-with-time,
+// children/detached, children/concurrent-ends, children/end-races-sleep,
+// children/spawn-in-thousands, children/whole-family-in-one-batch,
+// children/continue-keeps-them-running.
 type Group struct {
 	Name      string
 	Total     int64

@@ -38,8 +38,9 @@ type Worker struct {
 }
 
 // PutWorkerParams is the input of PutWorker, which registers a worker or changes
-// it; a put is a sign of life. StartedAt, SeenAt and Held are the store's. Cases:
-// workers/put-and-list, workers/offline-after-ttl, workers/put-again.
+// it; a put is a sign of life. StartedAt, SeenAt and Held are the store's.
+// Cases: workers/put-and-list, workers/held, workers/offline-after-ttl,
+// workers/put-again, workers/not-needed.
 type PutWorkerParams struct {
 	Namespace string
 	Worker    Worker
@@ -67,9 +68,10 @@ type Workflow struct {
 	UpdatedAt time.Time
 }
 
-// PutWorkflowsParams is the input of PutWorkflows, which registers definitions or
-// replaces those of the same name, all or none. Cases: workflows/put-and-list,
-// workflows/replace.
+// PutWorkflowsParams is the input of PutWorkflows, which registers definitions
+// or replaces those of the same name, all or none. Cases:
+// workflows/put-and-list, workflows/replace, workflows/all-or-none,
+// workflows/race.
 type PutWorkflowsParams struct {
 	Namespace string
 	Workflows []Workflow
@@ -85,7 +87,8 @@ type ListWorkflowsParams struct {
 
 // SetPausedParams is the input of SetPaused: runs of a paused queue or a paused
 // workflow are not claimed; their leases and times go on. Exactly one of Queue
-// and Workflow is set. Cases: pause/queue, pause/workflow.
+// and Workflow is set. Cases: pause/queue, pause/workflow,
+// pause/queue-and-workflow.
 type SetPausedParams struct {
 	Namespace string
 	Queue     string
@@ -95,7 +98,7 @@ type SetPausedParams struct {
 }
 
 // ListPausedParams is the input of ListPaused, which lists by queue, then
-// workflow.
+// workflow. Case: pause/listed.
 type ListPausedParams struct {
 	Namespace string
 }
@@ -110,7 +113,7 @@ type PausedTarget struct {
 // LockParams is the input of Lock: a named lock for housekeeping, held by one
 // owner until it runs out. The owner extends it by locking again, and gives it
 // back with For 0. Cases: lock/one-owner, lock/expires, lock/release,
-// lock/extend.
+// lock/extend, lock/race.
 type LockParams struct {
 	Namespace string
 	Name      string

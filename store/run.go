@@ -73,6 +73,11 @@ const CanceledWithParent = "canceled with its parent"
 func (f *Failure) Error() string { return f.Message }
 
 // ClosePolicy says what becomes of a child when its parent is final.
+//
+// P11: what is canceled with its parent is canceled in the same write. Cases:
+// children/follow-a-final-parent, children/final-ones-stay,
+// children/spawned-by-the-last-commit, children/grandchildren-follow,
+// children/abandoned-go-on.
 type ClosePolicy uint8
 
 // The policies.
@@ -130,23 +135,27 @@ type NewRun struct {
 	Suffix     string
 
 	// After delays the run by the store's clock; At names an absolute time. The
-	// later of both counts.
+	// later of both counts. Case: create/later-of-delay-and-time.
 	After time.Duration
 	At    time.Time
 	// Timeout sets the run's deadline, counted from creation; 0: none. A run
 	// that is not leased becomes claimable at its deadline at the latest, so
-	// that a worker can end it.
+	// that a worker can end it. Cases: create/timeout-sets-deadline,
+	// create/deadline-makes-claimable.
 	Timeout time.Duration
 
 	// Group, Ordinal and OnClose belong to children, in [Commit.Spawn] alone.
+	// Case: children/spawned.
 	Group   string
 	Ordinal int64
 	OnClose ClosePolicy
 
 	// Worker and LeaseFor, when set, take the run's first lease in the same
 	// write: the run is made running with epoch 1, and the lease comes back in
-	// the result. Not together with After, At or a parent. Where the queue or the
-	// workflow is paused the run is made pending, without a lease.
+	// the result. Not together with After, At or a parent. Where the queue or
+	// the workflow is paused the run is made pending, without a lease. Cases:
+	// create/eager-lease, create/eager-lease-runs-out,
+	// create/eager-on-paused-queue.
 	Worker   string
 	LeaseFor time.Duration
 }
@@ -169,20 +178,23 @@ type CreateParams struct {
 //
 // Create makes runs, each independent of the others, in one durable write.
 //
-// P4: an ID that exists already in the namespace is the same request sent
-// again: Created is true, nothing changes, and no lease is given back unless the
-// run still has the very lease that the request asked for (epoch 1, that worker).
-// Cases: create/repeat-is-one-run, create/repeat-after-finish,
-// create/repeat-of-eager-lease.
+// P4: an ID that exists already in the namespace is the same request sent again:
+// Created is true, nothing changes, and no lease is given back unless the run
+// still has the very lease that the request asked for (epoch 1, that worker).
+// Cases: create/repeat-is-one-run, create/repeat-in-one-batch,
+// create/repeat-after-finish, create/repeat-of-eager-lease, create/repeat-race.
 //
 // P8: when an active (not final) run has the same namespace, external id and
 // suffix, no run is made; ID is that run's and Created is false. Concurrent
 // creates agree on one. A final run frees its external id. Cases:
-// create/external-id-active, create/external-id-race,
-// create/external-id-free-after-finish, create/suffix-makes-another.
+// create/external-id-active, create/external-id-in-one-batch,
+// create/external-id-race, create/external-id-free-after-finish,
+// create/suffix-makes-another, create/external-id-is-exact,
+// create/no-external-id-never-meets, create/eager-without-lease-on-conflict.
 //
 // An item's Err matches ErrInvalid, ErrTooLarge, or ErrAlreadyExists (that ID
-// exists in another namespace).
+// exists in another namespace). Cases: create/makes-a-pending-run,
+// create/batch-in-order, create/empty-batch, create/id-of-another-namespace.
 type CreateResult struct {
 	ID      ID
 	Created bool
@@ -192,9 +204,10 @@ type CreateResult struct {
 	Err       error
 }
 
-// GetParams is the input of Get, which returns the runs of the given IDs, in
-// the order of the IDs; those that do not exist in the namespace are left out.
-// Cases: get/in-order-without-missing, get/final-only.
+// GetParams is the input of Get, which returns the runs of the given IDs, in the
+// order of the IDs; those that do not exist in the namespace are left out.
+// Cases: get/in-order-without-missing, get/final-only, get/no-input,
+// get/seen-by-every-handle.
 type GetParams struct {
 	Namespace string
 	IDs       []ID
@@ -231,8 +244,10 @@ type RunFilter struct {
 //
 // P14: rows that exist during the whole listing come exactly once, whatever is
 // made, changed or purged meanwhile. A cursor of another query is refused with
-// ErrInvalid. Cases: list/pages-are-exact, list/pages-under-writes,
-// list/filters, list/foreign-cursor.
+// ErrInvalid. Cases: list/pages-are-exact, list/default-page, list/rows,
+// list/empty, list/pages-under-writes, list/pages-under-concurrent-writes,
+// list/filters, list/id-prefix, list/foreign-cursor,
+// list/cursor-of-the-other-handle.
 type ListParams struct {
 	Namespace   string
 	Filter      RunFilter
@@ -284,15 +299,16 @@ type ChildrenParams struct {
 // code [FailureCanceled] and the reason. A leased run becomes canceling, which
 // is an event; the failure is kept on the run until its holder, who learns of it
 // by Extend and Commit and may still commit, ends the run as it sees fit: a
-// completion that was on its way stands. Descendants get [CanceledWithParent] for
-// a reason.
-// Descendants whose close policy is CloseCancel follow in the same write.
-// Cancel of a canceled or canceling run succeeds and changes nothing. Cases:
-// cancel/pending-is-final, cancel/sleeping-is-final, cancel/running-is-canceling,
-// cancel/completion-wins, cancel/tree, cancel/abandoned-child-lives,
-// cancel/finished, cancel/repeat.
+// completion that was on its way stands. Descendants get [CanceledWithParent]
+// for a reason. Descendants whose close policy is CloseCancel follow in the same
+// write. Cancel of a canceled or canceling run succeeds and changes nothing.
+// Cases: cancel/pending-is-final, cancel/sleeping-is-final,
+// cancel/running-is-canceling, cancel/reason-is-kept, cancel/completion-wins,
+// cancel/holder-crashes, cancel/tree, cancel/tree-of-a-leased-root,
+// cancel/abandoned-child-lives, cancel/races-claim, cancel/races-completion.
 //
-// An item's Err matches ErrNotFound or ErrFinished (completed or failed).
+// An item's Err matches ErrNotFound or ErrFinished (completed or failed). Cases:
+// cancel/finished, cancel/repeat.
 type CancelParams struct {
 	Namespace string
 	IDs       []ID
@@ -312,11 +328,12 @@ type ControlResult struct {
 // events. A leased run is marked Pausing; it becomes paused by its holder's next
 // commit with a transition that is not final. Resume makes a paused run what it
 // was (an event that came meanwhile has woken it) and unmarks a Pausing one.
-// Both succeed without effect on a run that is so already. Cases: pause/pending,
-// pause/running-at-next-transition, pause/resume-keeps-time,
-// pause/event-while-paused, pause/finished.
+// Both succeed without effect on a run that is so already.
 //
-// An item's Err matches ErrNotFound or ErrFinished.
+// An item's Err matches ErrNotFound or ErrFinished. Cases: pause/pending,
+// pause/running-at-next-transition, pause/completion-wins, pause/unmark,
+// pause/resume-keeps-time, pause/resume-keeps-retry, pause/event-while-paused,
+// pause/children-end-while-paused, pause/finished.
 type PauseParams struct {
 	Namespace string
 	IDs       []ID
@@ -326,10 +343,11 @@ type PauseParams struct {
 
 // RestartParams is the input of Restart: a failed or canceled run is pending
 // again, with attempt 1 and a raised epoch; steps are forgotten as a [Retry]
-// forgets them, its failure and its deadline are cleared. A restarted
-// child no longer counts in its parent's group. ErrNotFound; ErrConflict when
-// the run is not failed or canceled; ErrAlreadyExists when another active run
-// has its external id. Cases: restart/keeps-completed-steps, restart/not-finished,
+// forgets them, its failure and its deadline are cleared. A restarted child no
+// longer counts in its parent's group. ErrNotFound; ErrConflict when the run is
+// not failed or canceled; ErrAlreadyExists when another active run has its
+// external id. Cases: restart/keeps-completed-steps, restart/canceled,
+// restart/zombie, restart/child-counts-once, restart/not-finished,
 // restart/external-id-taken.
 type RestartParams struct {
 	Namespace string
@@ -341,8 +359,8 @@ type RestartParams struct {
 // priority, input and meta, with the completed steps of the old one that were
 // recorded before Before. It has no parent, external id or deadline. The old run
 // is left alone. ErrNotFound when there is no such run or step; repeating the
-// same New ID is one fork (P4). Cases: fork/keeps-steps-before, fork/repeat,
-// fork/unknown-step.
+// same New ID is one fork (P4). Cases: fork/keeps-steps-before, fork/keeps-all,
+// fork/repeat, fork/unknown-step.
 type ForkParams struct {
 	Namespace string
 	ID        ID
@@ -354,7 +372,8 @@ type ForkParams struct {
 // PurgeParams is the input of Purge, which deletes up to Limit final runs with
 // all that belongs to them, oldest first, and returns how many. A child whose
 // parent is not final is kept, for its parent may still read it. Cases:
-// purge/only-final-and-old, purge/limit, purge/keeps-children-of-live-parents.
+// purge/only-final-and-old, purge/selects, purge/limit,
+// purge/with-all-that-belongs, purge/keeps-children-of-live-parents.
 type PurgeParams struct {
 	Namespace string
 	Workflow  string        // empty: any

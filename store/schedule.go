@@ -60,12 +60,14 @@ type SchedulePage struct {
 //
 // P10: of any number of calls for one (schedule, fire time), one fires; the
 // others report that firing with Fired false and no error. Cases: fire/once,
-// fire/race, fire/advances.
+// fire/race, fire/advances, fire/skip, fire/schedules-apart.
 //
 // P13: At must not be after the store's clock: ErrInvalid. ErrConflict when the
 // schedule's NextAt is not At and that time has not been fired (it was edited);
-// ErrNotFound when there is no such schedule. Cases: fire/not-early,
-// fire/edited-meanwhile, fire/skip, fire/external-id-taken.
+// ErrNotFound when there is no such schedule. Case: fire/not-early.
+//
+// Further cases: fire/edited-meanwhile, fire/external-id-taken,
+// fire/all-or-nothing.
 type FireParams struct {
 	Namespace string
 	Schedule  string

@@ -96,7 +96,8 @@ type Step struct {
 
 // StepRecord is what a commit writes about a step. The first record of a key
 // fixes its Position; later ones replace the rest, unless the stored status is
-// final: then they are ignored.
+// final: then they are ignored. Cases: steps/recorded, steps/unfinished,
+// steps/later-record-replaces, steps/key-is-exact.
 type StepRecord struct {
 	StepKey
 	Kind     StepKind

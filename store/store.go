@@ -9,6 +9,11 @@ import (
 // goroutines and many processes at once. A method that gets a canceled context
 // returns that context's error and, for a write, has either applied it or not:
 // where the store cannot tell, the error also matches [ErrOutcomeUnknown].
+//
+// P15: no method shows or changes anything of another namespace than the one it
+// is given. Cases: namespaces/runs, namespaces/leases, namespaces/coordination,
+// namespaces/registry, namespaces/schedules, namespaces/external-ids,
+// namespaces/exact.
 type Store interface {
 	Runs
 	Leases
@@ -24,7 +29,9 @@ type Store interface {
 	// Limits returns the sizes that the backend enforces.
 	Limits() Limits
 	// Close releases what the store holds: connections, goroutines, and the
-	// channels of [Hinter]. Calls under way may fail with ErrUnavailable.
+	// channels of [Hinter]. Calls under way may fail with ErrUnavailable, later
+	// ones do; closing again does nothing. Cases: close/ends-hints,
+	// close/then-unavailable, close/under-way, close/leaves-the-data.
 	Close() error
 }
 
@@ -80,7 +87,7 @@ type Schedules interface {
 	ListFirings(ctx context.Context, p ListFiringsParams) (FiringPage, error)
 }
 
-// Features describes a backend.
+// Features describes a backend. Case: features/as-declared.
 type Features struct {
 	// Name is the backend's name: "sqlite".
 	Name string
@@ -102,7 +109,15 @@ type Gap struct {
 	Reason  string
 }
 
-// Limits are the sizes, in bytes, over which nothing is stored (P12).
+// Limits are the sizes, in bytes, over which nothing is stored (P12). Cases:
+// payload/limits-declared, payload/at-the-limit, payload/over-the-limit,
+// payload/meta-and-failure-limits, payload/run-input, payload/run-meta,
+// payload/claimed-input, payload/continued-input, payload/child-input,
+// payload/forked-input, payload/run-output, payload/child-output,
+// payload/step-output, payload/claimed-step-output, payload/signal,
+// payload/state, payload/committed-state, payload/schedule-input,
+// payload/schedule-meta, payload/fired-input, payload/workflow-meta,
+// payload/failure-text, payload/not-shared.
 type Limits struct {
 	// Payload bounds a run's input and output, a step's output, a signal's
 	// payload and a state value, each.

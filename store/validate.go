@@ -17,7 +17,8 @@ const (
 	MaxFailure    = 256 << 10 // a failure's fields together
 )
 
-// MaxBatch bounds the items of one call. Larger work is to be split.
+// MaxBatch bounds the items of one call. Larger work is to be split. Case:
+// errors/too-many-items.
 const MaxBatch = 10_000
 
 // clip shortens what a message repeats of a user's input.
@@ -29,8 +30,8 @@ func clip(s string) string {
 }
 
 // ValidateName checks a name: 1 to [MaxName] bytes of UTF-8 without control
-// characters and without space at either end. Every name of the contract
-// follows this rule; branch paths are names too. Case: errors/names.
+// characters and without space at either end. Every name of the contract follows
+// this rule; branch paths are names too. Cases: errors/names, errors/good-names.
 func ValidateName(field, s string) error {
 	switch {
 	case s == "":

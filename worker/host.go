@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
@@ -76,6 +77,9 @@ func (h host) Ended(_ *exec.Invocation, parked bool) {
 // Closed implements [exec.Host].
 func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	w, id := h.w, inv.Lease().Run
+	if end.Err == nil && end.Status.Final() && end.Status != store.Canceled { // of a canceled run the store has the reason
+		w.eng.Settle(engine.Outcome{Run: id, Workflow: inv.Run().Workflow, Status: end.Status, Output: end.Transition.Output, Failure: end.Transition.Failure})
+	}
 	w.mu.Lock()
 	if w.held[id] == inv {
 		delete(w.held, id)
@@ -101,6 +105,13 @@ func (w *Worker) Reserve(queue, workflow string) bool {
 		return false
 	}
 	return w.slots.takeIdle()
+}
+
+// Holds implements [engine.LocalWorker].
+func (w *Worker) Holds(id store.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held[id] != nil
 }
 
 // Identity implements [engine.LocalWorker].

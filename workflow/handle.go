@@ -32,15 +32,15 @@ func (h Handle[Out]) Result(ctx context.Context) (Out, error) {
 	if h.eng == nil {
 		return out, store.Invalid("handle", "it is zero: its run was not started")
 	}
-	run, err := h.eng.Wait(ctx, h.id)
+	end, err := h.eng.Wait(ctx, h.id)
 	if err != nil {
 		return out, err
 	}
-	if err := engine.Outcome(run); err != nil {
+	if err := end.Err(); err != nil {
 		return out, err
 	}
-	if err := h.eng.Codec().Unmarshal(run.Output, &out); err != nil {
-		return out, fmt.Errorf("the output of run %s of workflow %q cannot be decoded into %T: %w", run.ID, run.Workflow, out, err)
+	if err := h.eng.Codec().Unmarshal(end.Output, &out); err != nil {
+		return out, fmt.Errorf("the output of run %s of workflow %q cannot be decoded into %T: %w", end.Run, end.Workflow, out, err)
 	}
 	return out, nil
 }

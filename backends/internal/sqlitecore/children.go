@@ -1,0 +1,102 @@
+package sqlitecore
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// What follows counts and closes families. Each statement begins at a run that
+// the same write has made final or canceling, known by its stamp.
+const (
+	// countFinal counts a final child in its parent's group.
+	countFinal = `UPDATE groups SET open=open-1, completed=completed+?, failed=failed+?, canceled=canceled+?
+		WHERE (run_id, name)=(SELECT parent, grp FROM runs WHERE id=? AND stamp=? AND status>=6)`
+
+	// wakeAwaiting wakes the parent if a group that its sleep awaits has come far
+	// enough. An older sleep's await does not count: the epoch has grown since.
+	wakeAwaiting = `UPDATE runs SET events=events+1, wakes=wakes & ~4, visible_at=min(coalesce(visible_at, ?), ?)
+		WHERE id=(SELECT parent FROM runs WHERE id=? AND stamp=? AND status>=6) AND status IN (3,4) AND wakes & 4
+		AND EXISTS (SELECT 1 FROM groups g WHERE g.run_id=runs.id AND g.armed=runs.epoch
+			AND (g.open<=g.wake_open OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))
+		RETURNING id, queue, status`
+
+	// The tree holds the runs that are canceled with their ancestor: children by
+	// CloseCancel, through all generations. Those that no worker holds are
+	// final; a run that is canceling has canceled its own before.
+	treeBelow = `
+		UNION SELECT c.id FROM tree CROSS JOIN runs c ON c.parent=tree.id WHERE c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5)
+		UPDATE runs SET
+			status=iif(leased, 5, 8), failure=iif(id=?, ?, ?), finished_at=iif(leased, NULL, ?), visible_at=iif(leased, visible_at, NULL),
+			pausing=0, events=events+leased, stamp=?
+		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue`
+	cancelTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM runs WHERE id=? AND namespace=? AND status<6 AND status<>5` + treeBelow
+	closeTree  = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM runs p CROSS JOIN runs c ON c.parent=p.id
+		WHERE p.id=? AND p.stamp=? AND p.status>=6 AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5` + treeBelow
+
+	// countTree counts the canceled runs of a tree in the groups of their parents,
+	// all but the one run that is counted elsewhere.
+	countTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM runs WHERE id=? AND stamp=?
+		UNION SELECT c.id FROM tree CROSS JOIN runs c ON c.parent=tree.id WHERE c.parent IS NOT NULL AND c.stamp=?)
+		UPDATE groups SET open=open-t.n, canceled=canceled+t.n
+		FROM (SELECT r.parent, r.grp, count(*) AS n FROM tree CROSS JOIN runs r ON r.id=tree.id
+			WHERE r.status=8 AND r.grp IS NOT NULL AND r.id<>? GROUP BY 1, 2) t
+		WHERE groups.run_id=t.parent AND groups.name=t.grp`
+)
+
+var canceledWithParent = failure(&store.Failure{Code: store.FailureCanceled, Message: store.CanceledWithParent})
+
+func wakeParent(run []byte, stamp, now int64, unneeded func() bool, h *hints) Stmt {
+	return Stmt{SQL: wakeAwaiting, Args: []any{now, now, run, stamp}, Unneeded: unneeded, Rows: func(scan func(...any) error) error {
+		var id store.ID
+		var queue string
+		var status store.Status
+		err := scan(scanID{&id}, &queue, &status)
+		h.event(id)
+		if status == store.Sleeping {
+			h.queue(queue)
+		}
+		return err
+	}}
+}
+
+// treeRows hints at what became of the runs of a tree.
+func treeRows(h *hints, touched *bool) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var id store.ID
+		var queue string
+		var status store.Status
+		err := scan(scanID{&id}, &status, &queue)
+		if *touched = true; status.Final() {
+			h.final(id)
+		} else {
+			h.event(id)
+		}
+		return err
+	}
+}
+
+// closeChildren cancels what a final run leaves behind.
+func closeChildren(run []byte, stamp, now int64, unneeded func() bool, h *hints) []Stmt {
+	closed := new(bool)
+	return []Stmt{
+		{SQL: closeTree, Args: []any{run, stamp, run, nil, canceledWithParent, now, stamp}, Unneeded: unneeded, Rows: treeRows(h, closed)},
+		{SQL: countTree, Args: []any{run, stamp, stamp, run}, Unneeded: func() bool { return unneeded() || !*closed }},
+	}
+}
+
+var listChildren = `SELECT ` + runColumns("NULL", "NULL", "output") + ` FROM runs
+	WHERE parent=? AND parent IS NOT NULL AND grp=? AND ordinal>? AND namespace=? ORDER BY ordinal LIMIT ?+0`
+
+// Children implements store.Runs.
+func (c *Core) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	limit, _ := store.Page(p.Limit)
+	var runs []store.Run
+	err := c.read(ctx, Stmt{
+		SQL: listChildren, Args: []any{p.Parent[:], p.Group, p.After, p.Namespace, int64(limit)}, Rows: appendRun(&runs),
+	})
+	return runs, err
+}

@@ -1,0 +1,219 @@
+package sqlitecore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// A lane is a queue and a workflow in it: the runs between which nothing but
+// priority and time decides. d is the demand that it belongs to.
+type lane struct {
+	D int    `json:"d"`
+	Q string `json:"q"`
+	W string `json:"w"`
+	N int    `json:"n"` // the demand's bound
+}
+
+// lanes lists the lanes of a claim; one that several demands name counts for
+// the first of them.
+func lanes(p *store.ClaimParams) []lane {
+	seen := map[[2]string]bool{}
+	var list []lane
+	for d, demand := range p.Demands {
+		for _, w := range demand.Workflows {
+			if k := [2]string{demand.Queue, w}; !seen[k] {
+				seen[k] = true
+				list = append(list, lane{d, demand.Queue, w, demand.Max})
+			}
+		}
+	}
+	return list
+}
+
+// claimLevels are the distinct priorities in use in each lane that is not
+// paused, each found by one seek in runs_claim below the one before. CROSS JOIN
+// and the repeated index condition keep the planner to that. Parameters: ?1 the
+// lanes, ?2 the namespace.
+const claimLevels = `WITH RECURSIVE
+	lane(d, queue, workflow, n) AS MATERIALIZED (
+		SELECT j.value->>'d', j.value->>'q', j.value->>'w', j.value->>'n' FROM json_each(?1) j
+		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue=j.value->>'q' AND workflow='')
+		AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue='' AND workflow=j.value->>'w')),
+	level(d, queue, workflow, n, priority) AS (
+		SELECT d, queue, workflow, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=lane.queue
+			AND x.workflow=lane.workflow AND x.visible_at IS NOT NULL AND x.status<>4) FROM lane
+		UNION ALL
+		SELECT d, queue, workflow, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue
+			AND x.workflow=level.workflow AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>4)
+		FROM level WHERE priority IS NOT NULL)`
+
+// claimRuns: ?3 now, ?4 the bound over all, ?5 stamp, ?6 worker, ?7 end of lease.
+var claimRuns = claimLevels + `,
+	due AS (
+		SELECT r.id, r.priority, r.visible_at,
+			row_number() OVER (PARTITION BY level.d ORDER BY r.priority DESC, r.visible_at, r.id) AS place, level.n
+		FROM level CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x
+			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.priority=level.priority
+			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>4 ORDER BY x.visible_at, x.id LIMIT ?4+0)
+		WHERE level.priority IS NOT NULL)
+	UPDATE runs SET status=CASE status WHEN 5 THEN 5 ELSE 2 END, epoch=epoch+1, seq=0, stamp=?5, crashes=crashes+leased,
+		worker=?6, leased=1, due_at=visible_at, visible_at=?7, started_at=coalesce(started_at, ?3)
+	WHERE id IN (SELECT id FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)
+	RETURNING ` + runColumns("input", "meta", "NULL") + `, parts, due_at`
+
+// claimNext is the earliest time in the lanes, but for what bears stamp ?3.
+const claimNext = claimLevels + `
+	SELECT min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?3 ORDER BY x.visible_at LIMIT 1))
+	FROM level WHERE priority IS NOT NULL`
+
+// claimPeek is claimNext over everything: it reads the index alone.
+const claimPeek = claimLevels + `
+	SELECT min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4))
+	FROM level WHERE priority IS NOT NULL`
+
+// claimed finds again, by the index, what the claim with stamp ?3 and end of
+// lease ?4 has taken.
+const claimed = claimLevels + `,
+	mine AS MATERIALIZED (SELECT r.id, r.priority, r.due_at, r.parts FROM level CROSS JOIN runs r
+		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.priority=level.priority
+		AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND r.status<>4 AND r.stamp=?3)
+	`
+
+const (
+	claimedInputs = claimed + `SELECT mine.id, l.data FROM mine CROSS JOIN large_inputs l ON l.run_id=mine.id`
+	// Which steps fit is decided on their lengths, so that what does not is never read.
+	claimedSteps = claimed + `, sized AS MATERIALIZED (
+			SELECT s.run_id, s.branch, s.name, s.occurrence,
+				sum(coalesce(length(s.output), 0)) OVER (ORDER BY mine.priority DESC, mine.due_at, mine.id, s.position ROWS UNBOUNDED PRECEDING) AS total
+			FROM mine CROSS JOIN steps s ON s.run_id=mine.id)
+		SELECT s.run_id, ` + stepColumns + ` FROM sized z CROSS JOIN steps s USING (run_id, branch, name, occurrence)
+		WHERE z.total<=?5 ORDER BY s.run_id, s.position`
+	claimedStepCounts = claimed + `SELECT mine.id, count(*) FROM mine CROSS JOIN steps s ON s.run_id=mine.id GROUP BY mine.id`
+	claimedState      = claimed + `SELECT mine.id, s.key, s.value, s.version, s.updated_at FROM mine CROSS JOIN state s ON s.run_id=mine.id ORDER BY mine.id, s.key`
+	claimedGroups     = claimed + `SELECT mine.id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM mine CROSS JOIN groups g ON g.run_id=mine.id ORDER BY mine.id, g.name`
+	claimedSignals    = claimed + `SELECT mine.id, s.id, s.name, s.payload, s.sent_at FROM mine CROSS JOIN signals s ON s.run_id=mine.id AND s.consumed=0 ORDER BY mine.id, s.pos`
+)
+
+// Claim implements store.Leases.
+func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	var out store.Claimed
+	if err := p.Validate(); err != nil {
+		return out, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return out, err
+	}
+	out.Now = micro(now)
+	list := lanes(&p)
+	if len(list) == 0 {
+		return out, nil
+	}
+	levels := []any{jsonText(list), p.Namespace}
+	// An idle poll reads and never takes the write lock.
+	if !c.busy.Load() || p.Wanted() == 0 {
+		if err := c.read(ctx, Stmt{SQL: claimPeek, Args: levels, Rows: one(scanTime{&out.NextDue})}); err != nil {
+			return out, err
+		}
+		if out.NextDue.IsZero() || out.NextDue.UnixMicro() > now || p.Wanted() == 0 {
+			return out, nil
+		}
+	}
+
+	type taken struct {
+		store.ClaimedRun
+		parts int64
+		due   time.Time
+	}
+	var (
+		runs  []*taken
+		byID  = map[store.ID]*taken{}
+		parts int64
+		until = now + p.LeaseFor.Microseconds()
+		stamp = newStamp()
+		mine  = append(levels[:2:2], stamp, until)
+		bytes = int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
+		count = map[store.ID]int64{}
+	)
+	// with asks for one part of the claimed runs, if any has it.
+	with := func(part int64, sql string, args []any, rows func(scan func(...any) error) error) Stmt {
+		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return parts&part == 0 }}
+	}
+	err = c.runner.Write(ctx, []Stmt{
+		{SQL: claimRuns, Args: append(levels[:2:2], now, int64(p.Wanted()), stamp, p.Worker, until), Rows: func(scan func(...any) error) error {
+			t := &taken{}
+			err := scanRun(scan, &t.Run, &t.parts, scanTime{&t.due})
+			runs, byID[t.Run.ID], parts = append(runs, t), t, parts|t.parts
+			return err
+		}},
+		{SQL: claimNext, Args: append(levels[:2:2], stamp), Rows: one(scanTime{&out.NextDue})},
+		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
+			var id store.ID
+			var data []byte
+			err := scan(scanID{&id}, scanBlob{&data})
+			byID[id].Run.Input = data
+			return err
+		}),
+		with(partSteps, claimedSteps, append(mine[:4:4], bytes), func(scan func(...any) error) error {
+			var id store.ID
+			var s store.Step
+			err := scan(append([]any{scanID{&id}}, stepDest(&s)...)...)
+			byID[id].Steps = append(byID[id].Steps, s)
+			return err
+		}),
+		with(partSteps, claimedStepCounts, mine, func(scan func(...any) error) error {
+			var id store.ID
+			var n int64
+			err := scan(scanID{&id}, &n)
+			count[id] = n
+			return err
+		}),
+		with(partState, claimedState, mine, func(scan func(...any) error) error {
+			var id store.ID
+			e, err := scanEntry(scan, scanID{&id})
+			byID[id].Inbox.State = append(byID[id].Inbox.State, e)
+			return err
+		}),
+		with(partGroups, claimedGroups, mine, func(scan func(...any) error) error {
+			var id store.ID
+			g, err := scanGroup(scan, scanID{&id})
+			byID[id].Inbox.Groups = append(byID[id].Inbox.Groups, g)
+			return err
+		}),
+		with(partSignals, claimedSignals, mine, func(scan func(...any) error) error {
+			var id store.ID
+			s, err := scanSignal(scan, scanID{&id})
+			if in := &byID[id].Inbox; len(in.Signals) < store.MaxPage {
+				in.Signals = append(in.Signals, s)
+			}
+			return err
+		}),
+	})
+	if err != nil {
+		return store.Claimed{}, err
+	}
+	c.busy.Store(len(runs) > 0)
+	slices.SortFunc(runs, func(a, b *taken) int {
+		return cmp.Or(cmp.Compare(b.Run.Priority, a.Run.Priority), a.due.Compare(b.due), slices.Compare(a.Run.ID[:], b.Run.ID[:]))
+	})
+	out.Runs = make([]store.ClaimedRun, len(runs))
+	for i, t := range runs {
+		t.Lease = store.Lease{Run: t.Run.ID, Worker: p.Worker, Epoch: t.Run.Epoch}
+		t.Recovered = t.Run.Crashes > 0
+		t.MoreSteps = count[t.Run.ID] > int64(len(t.Steps))
+		t.Inbox.Status, t.Inbox.Events = t.Run.Status, t.Run.Events
+		out.Runs[i] = t.ClaimedRun
+	}
+	return out, nil
+}
+
+// one reads a single row.
+func one(dest ...any) func(func(...any) error) error {
+	return func(scan func(...any) error) error { return scan(dest...) }
+}

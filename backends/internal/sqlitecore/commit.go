@@ -1,0 +1,311 @@
+package sqlitecore
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// A commit begins with one fenced update of its run, a form of it for each kind
+// of transition. It leaves the commit's stamp, by which all later statements of
+// the commit know that it was applied.
+const (
+	commitMark  = `UPDATE runs SET seq=?, stamp=?, crashes=0, events=events+?, parts=parts & ? | ?`
+	commitFence = ` WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq<? AND leased=1
+		RETURNING status, events, visible_at, pausing`
+
+	commitKeep  = commitMark + commitFence
+	commitFinal = commitMark + `, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
+		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts`
+
+	// A canceling run stays so and is claimable at once, that its end be recorded;
+	// one that is to pause does so and keeps its time.
+	yield = `, status=CASE WHEN status=5 THEN 5 WHEN pausing=1 THEN 4 ELSE ? END, paused_from=?, leased=0, pausing=0`
+	// Events that came before this commit's own writes count: the right side of an
+	// assignment sees the row as it was.
+	commitYield = commitMark + yield + `, wakes=?, attempt=attempt+?, failure=CASE WHEN ? AND status<>5 THEN ? ELSE failure END,
+		visible_at=CASE WHEN status=5 THEN coalesce(min(?, deadline), ?) WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))
+		ELSE coalesce(min(?, deadline), ?, deadline) END` + commitFence + `, queue`
+	commitContinue = commitMark + yield + `, wakes=0, attempt=1, generation=generation+1, failure=CASE WHEN status=5 THEN failure END, input=?,
+		visible_at=min(?, coalesce(deadline, ?))` + commitFence + `, queue`
+
+	applied = ` EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?)`
+
+	putStep = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
+		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied + `
+		ON CONFLICT DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx, attempt=excluded.attempt, epoch=excluded.epoch,
+			output=excluded.output, failure=excluded.failure, started_at=excluded.started_at, finished_at=excluded.finished_at, due_at=excluded.due_at
+		WHERE steps.status<3`
+	consume = `UPDATE signals SET consumed=1, payload=NULL WHERE run_id=? AND id=? AND consumed=0 AND` + applied
+	// The child before this was made if changes() says so; then it counts.
+	countSpawned = `INSERT INTO groups (run_id, name, total, open) SELECT ?, ?, 1, 1 WHERE changes()=1
+		ON CONFLICT DO UPDATE SET total=total+1, open=open+1`
+
+	armGroup = `UPDATE groups SET armed=?, wake_open=?, wake_failures=? WHERE run_id=? AND name=? AND` + applied
+	// An await that is met already, or whose group has no child, ends the sleep.
+	metAlready = `UPDATE runs SET visible_at=min(coalesce(visible_at, ?), ?), wakes=wakes & ~4 WHERE id=? AND stamp=? AND status IN (3,4)
+		AND NOT EXISTS (SELECT 1 FROM groups WHERE run_id=runs.id AND name=? AND open>? AND NOT (?>0 AND failed+canceled>=?))
+		RETURNING visible_at`
+
+	forgetGroups = `DELETE FROM groups WHERE run_id=? AND` + applied
+	forgetSteps  = `DELETE FROM steps WHERE run_id=? AND` + applied
+	// A failed step goes with what followed it in its line of execution: see
+	// store.StepKey.Related.
+	forgetFailed = `DELETE FROM steps AS s WHERE s.run_id=? AND EXISTS (SELECT 1 FROM steps f WHERE f.run_id=s.run_id AND f.status=4 AND f.position<=s.position
+		AND (f.branch='' OR s.branch='' OR f.branch=s.branch OR substr(f.branch, 1, length(s.branch)+1)=s.branch || '/'
+			OR substr(s.branch, 1, length(f.branch)+1)=f.branch || '/')) AND` + applied
+	forgetInput    = `DELETE FROM large_inputs WHERE run_id=? AND` + applied
+	forgetChildren = `UPDATE runs SET grp=NULL, ordinal=0 WHERE parent=? AND grp IS NOT NULL AND` + applied
+	putInput       = `INSERT INTO large_inputs (run_id, data) SELECT ?, ? WHERE` + applied + ` ON CONFLICT DO UPDATE SET data=excluded.data`
+)
+
+// Commit implements store.Leases.
+func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return nil, err
+	}
+	results, hints := make([]store.CommitResult, len(p.Commits)), newHints(p.Namespace)
+	seen := make(map[store.ID]struct{}, len(p.Commits))
+	stmts, list := make([]Stmt, 0, 4*len(p.Commits)), make([]*commit, 0, len(p.Commits))
+	stamp := newStamp()
+	for i := range p.Commits {
+		m, res := &p.Commits[i], &results[i]
+		if _, twice := seen[m.Lease.Run]; twice {
+			res.Err = store.Invalid("commits", fmt.Sprintf("run %v has two commits in one call", m.Lease.Run))
+			continue
+		}
+		seen[m.Lease.Run] = struct{}{}
+		if res.Err = m.Validate(c.limits); res.Err == nil {
+			b := &commit{Commit: m, namespace: p.Namespace, now: now, stamp: stamp + int64(i), res: res, hints: hints}
+			stmts, list = b.statements(stmts), append(list, b)
+		}
+	}
+	if len(stmts) == 0 {
+		return results, nil
+	}
+	if err := c.runner.Write(ctx, stmts); err != nil {
+		return nil, err
+	}
+	for _, b := range list {
+		for i := range b.Spawn {
+			if b.applied {
+				hints.queue(b.Spawn[i].Queue)
+			}
+		}
+		if b.missed() && !b.res.Repeated {
+			b.res.Err = fmt.Errorf("run %v, epoch %d: %w", b.Lease.Run, b.Lease.Epoch, store.ErrLeaseLost)
+		}
+	}
+	hints.send(c)
+	return results, nil
+}
+
+// commit makes the statements of one commit and reads their answers.
+type commit struct {
+	*store.Commit
+	namespace  string
+	now, stamp int64
+	res        *store.CommitResult
+	hints      *hints
+
+	applied bool
+	parent  store.ID
+	group   string
+	parts   int64
+}
+
+func (b *commit) missed() bool { return !b.applied }
+
+func (b *commit) statements(stmts []Stmt) []Stmt {
+	run, t := b.Lease.Run[:], b.Transition
+	// guarded adds a statement that ends with the condition applied.
+	guarded := func(sql string, args ...any) {
+		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, run, b.stamp), Unneeded: b.missed})
+	}
+	stmts = append(stmts, b.fence())
+	again := t != nil && t.Kind == store.Continue
+	for i := range b.Steps {
+		if !again {
+			s := &b.Steps[i]
+			guarded(putStep, b.step(s)...)
+		}
+	}
+	stmts = putState(stmts, b.Lease.Run, b.stamp, b.State, b.now, b.missed)
+	for i := range b.Consumed {
+		guarded(consume, run, b.Consumed[i][:])
+	}
+	for i := range b.Spawn {
+		stmts = b.spawn(stmts, &b.Spawn[i])
+	}
+	switch {
+	case t == nil:
+	case again:
+		guarded(forgetSteps, run)
+		guarded(forgetGroups, run)
+		guarded(forgetChildren, run)
+		guarded(forgetInput, run)
+		if len(t.Input) > inlineInput {
+			guarded(putInput, run, t.Input)
+		}
+	case t.Kind == store.Retry:
+		guarded(forgetFailed, run)
+	case t.Kind == store.Sleep:
+		for _, a := range t.Await {
+			guarded(armGroup, b.Lease.Epoch, a.Open, a.Failures, run, a.Group)
+		}
+		for _, a := range t.Await {
+			stmts = append(stmts, Stmt{
+				SQL: metAlready, Args: []any{b.now, b.now, run, b.stamp, a.Group, a.Open, a.Failures, a.Failures},
+				Unneeded: b.missed, Rows: one(scanTime{&b.res.VisibleAt}),
+			})
+		}
+	case t.Kind.Final():
+		alone := func() bool { return b.missed() || b.parent.IsZero() || b.group == "" }
+		stmts = append(stmts,
+			Stmt{SQL: countFinal, Args: []any{flag(t.Kind == store.Complete), flag(t.Kind == store.Fail), flag(t.Kind == store.CancelRun), run, b.stamp}, Unneeded: alone},
+			wakeParent(run, b.stamp, b.now, alone, b.hints))
+		childless := func() bool { return b.missed() || b.parts&partChildren == 0 }
+		stmts = append(stmts, closeChildren(run, b.stamp, b.now, childless, b.hints)...)
+	}
+	return append(stmts, b.readBack())
+}
+
+// fence makes the update that begins the commit.
+func (b *commit) fence() Stmt {
+	var bits, mask int64 = 0, -1
+	if len(b.Steps) > 0 {
+		bits |= partSteps
+	}
+	if len(b.State) > 0 {
+		bits |= partState
+	}
+	for i := range b.Spawn {
+		bits |= partChildren
+		if b.Spawn[i].Group != "" {
+			bits |= partGroups
+		}
+	}
+	t := b.Transition
+	if t != nil && t.Kind == store.Continue {
+		mask, bits = ^(partSteps | partGroups | partLargeInput), bits & ^(partSteps|partGroups)
+		if len(t.Input) > inlineInput {
+			bits |= partLargeInput
+		}
+	}
+	sql, args := commitKeep, make([]any, 0, 20)
+	args = append(args, b.Seq, b.stamp, int64(len(b.State)), mask, bits)
+	switch {
+	case t == nil:
+	case t.Kind.Final():
+		status, why := store.Completed+store.Status(t.Kind-store.Complete), failure(t.Failure)
+		if t.Kind == store.Complete {
+			why = nil
+		}
+		sql, args = commitFinal, append(args, int64(status), blob(t.Output), flag(t.Kind == store.CancelRun), why, why, b.now)
+	case t.Kind == store.Continue:
+		input := blob(t.Input)
+		if len(t.Input) > inlineInput {
+			input = nil
+		}
+		sql, args = commitContinue, append(args, int64(store.Pending), int64(store.Pending), input, b.now, b.now)
+	default:
+		var due any
+		if t.After > 0 {
+			due = b.now + t.After.Microseconds()
+		}
+		if at := t.At; !at.IsZero() && (due == nil || at.UnixMicro() < due.(int64)) {
+			due = at.UnixMicro()
+		}
+		status, seen, wakes, more := store.Pending, int64(math.MaxInt64), int64(0), int64(0)
+		if t.Kind == store.Sleep {
+			status, seen, wakes = store.Sleeping, b.Seen, int64(t.Wakes)
+			if len(t.Await) > 0 {
+				wakes |= wakeChildren
+			}
+		} else if due == nil {
+			due = b.now
+		}
+		if t.Kind == store.Retry {
+			more = 1
+		}
+		sql, args = commitYield, append(args, int64(status), int64(status), wakes, more, more, failure(t.Failure),
+			b.now, b.now, seen, due, b.now, b.now, b.now, due, due)
+	}
+	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
+	return Stmt{SQL: sql, Args: args, Rows: func(scan func(...any) error) error {
+		b.applied = true
+		dest := []any{&b.res.Status, &b.res.Events, scanTime{&b.res.VisibleAt}, &b.res.Pausing}
+		switch {
+		case t == nil:
+			return scan(dest...)
+		case t.Kind.Final():
+			b.hints.final(b.Lease.Run)
+			return scan(append(dest, scanID{&b.parent}, scanText{&b.group}, &b.parts)...)
+		}
+		var queue string
+		err := scan(append(dest, &queue)...)
+		b.hints.queue(queue)
+		return err
+	}}
+}
+
+func (b *commit) step(s *store.StepRecord) []any {
+	var done, due any
+	if s.Status.Final() {
+		done = b.now
+	}
+	if due = micros(s.DueAt); s.DueIn > 0 {
+		due = b.now + s.DueIn.Microseconds()
+	}
+	return []any{b.Lease.Run[:], s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt),
+		b.Lease.Epoch, blob(s.Output), failure(s.Failure), b.now - s.Took.Microseconds(), done, due}
+}
+
+func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
+	made := new(int64)
+	none := func() bool { return b.missed() || *made == 0 }
+	run := b.Lease.Run[:]
+	stmts = append(stmts, Stmt{
+		SQL: spawnRun, Args: append(insertArgs(b.namespace, child, b.Lease.Run, b.now), run, b.stamp),
+		Affected: made, Unneeded: b.missed,
+	})
+	if child.Group != "" {
+		stmts = append(stmts, Stmt{SQL: countSpawned, Args: []any{run, child.Group}, Unneeded: none})
+	}
+	if len(child.Input) > inlineInput {
+		// Its guard is the child's own absence from large_inputs.
+		stmts = append(stmts, Stmt{
+			SQL:  `INSERT INTO large_inputs (run_id, data) SELECT id, ? FROM runs WHERE id=? AND parent=? AND parts & 16 AND` + applied + ` ON CONFLICT DO NOTHING`,
+			Args: []any{child.Input, child.ID[:], run, run, b.stamp}, Unneeded: none,
+		})
+	}
+	return stmts
+}
+
+// readBack tells a commit that was applied before from one whose lease is lost.
+func (b *commit) readBack() Stmt {
+	return Stmt{
+		SQL:      `SELECT status, events, visible_at, pausing, epoch, seq, worker FROM runs WHERE id=? AND namespace=?`,
+		Args:     []any{b.Lease.Run[:], b.namespace},
+		Unneeded: func() bool { return b.applied },
+		Rows: func(scan func(...any) error) error {
+			var now store.CommitResult
+			var epoch, seq int64
+			var worker string
+			if err := scan(&now.Status, &now.Events, scanTime{&now.VisibleAt}, &now.Pausing, &epoch, &seq, scanText{&worker}); err != nil || b.applied {
+				return err
+			}
+			if epoch == b.Lease.Epoch && seq >= b.Seq && worker == b.Lease.Worker {
+				now.Repeated = true
+				*b.res = now
+			}
+			return nil
+		},
+	}
+}

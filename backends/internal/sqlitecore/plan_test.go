@@ -1,0 +1,86 @@
+package sqlitecore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/pawlhq/pawl/migrations"
+)
+
+// TestPlans holds the statements of the hot path to their indexes (P18): no
+// table is scanned, whatever it contains.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	db := sqlx.MustOpen("sqlite", ":memory:")
+	db.SetMaxOpenConns(1)
+	defer db.Close()
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
+	require.NoError(t, err)
+	_, err = provider.Up(context.Background())
+	require.NoError(t, err)
+
+	for name, sql := range map[string]string{
+		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
+		"claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedStepCounts": claimedStepCounts,
+		"claimedState": claimedState, "claimedGroups": claimedGroups, "claimedSignals": claimedSignals,
+		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
+		"putStep": putStep, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
+		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,
+		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "cancelTree": cancelTree, "closeTree": closeTree, "countTree": countTree,
+		"createRun": createRun, "spawnRun": spawnRun, "findActive": findActive, "findPast": findPast, "listChildren": listChildren,
+		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
+		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
+		"purge": `DELETE FROM runs WHERE id` + purged,
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := explain(t, db, sql)
+			for _, line := range plan {
+				// What may be scanned: lists of the statement itself.
+				for _, table := range []string{"runs", "steps", "signals", "groups", "state", "large_inputs", "r", "s", "x", "c", "g", "o", "p", "l", "f"} {
+					require.False(t, line == "SCAN "+table || strings.HasPrefix(line, "SCAN "+table+" "), "%s\n%s", line, strings.Join(plan, "\n"))
+				}
+			}
+		})
+	}
+
+	t.Run("the peek reads the index alone", func(t *testing.T) {
+		n := 0
+		for _, line := range explain(t, db, claimPeek) {
+			if strings.Contains(line, "runs_claim") {
+				require.Contains(t, line, "USING COVERING INDEX")
+				n++
+			}
+		}
+		require.NotZero(t, n)
+	})
+}
+
+func explain(t *testing.T, db *sqlx.DB, query string) []string {
+	t.Helper()
+	args := make([]any, max(strings.Count(query, "?"), 30))
+	for i := range args {
+		args[i] = int64(i)
+	}
+	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, args...)
+	require.NoError(t, err, query)
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var line string
+		require.NoError(t, rows.Scan(&id, &parent, &unused, &line))
+		plan = append(plan, line)
+	}
+	require.NoError(t, rows.Err())
+	if testing.Verbose() {
+		fmt.Println(strings.Join(plan, "\n"))
+	}
+	return plan
+}

@@ -1,0 +1,353 @@
+package sqlitecore
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// insertRun begins every insert of a run. What follows its columns is VALUES or
+// a SELECT with a guard; insertArgs fills the placeholders.
+const (
+	insertRun = `INSERT INTO runs (id, namespace, workflow, queue, status, priority, visible_at, epoch, worker, leased, parts,
+	external_id, suffix, created_at, started_at, deadline, input, meta, parent, grp, ordinal, on_close) `
+	insertMarks = `?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?`
+
+	createRun = insertRun + `VALUES (` + insertMarks + `) ON CONFLICT DO NOTHING`
+	// createLeased takes the lease in the same write, unless its lane is paused.
+	createLeased = insertRun + `SELECT ?1,?2,?3,?4, iif(free, 2, 1), ?6, iif(free, ?7, ?14), free, iif(free, ?9, NULL), free, ?11,
+		?12,?13,?14, iif(free, ?14, NULL), ?16,?17,?18,?19,?20,?21,?22
+		FROM (SELECT NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND (queue=?4 AND workflow='' OR queue='' AND workflow=?3)) AS free)
+		WHERE true ON CONFLICT DO NOTHING RETURNING leased`
+	spawnRun   = insertRun + `SELECT ` + insertMarks + ` WHERE EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?) ON CONFLICT DO NOTHING`
+	fireRun    = insertRun + `SELECT ` + insertMarks + ` WHERE changes()=1 ON CONFLICT DO NOTHING`
+	largeInput = `INSERT INTO large_inputs (run_id, data) SELECT ?, ? WHERE changes()=1 ON CONFLICT DO NOTHING`
+)
+
+func insertArgs(namespace string, r *store.NewRun, parent store.ID, now int64) []any {
+	status, visible, epoch, parts := store.Pending, now+r.After.Microseconds(), int64(0), int64(0)
+	if !r.At.IsZero() {
+		visible = max(visible, r.At.UnixMicro())
+	}
+	var started, deadline any
+	leased := flag(r.Worker != "")
+	if r.Timeout > 0 {
+		d := now + r.Timeout.Microseconds()
+		deadline, visible = d, min(visible, d)
+	}
+	if r.Worker != "" {
+		status, visible, epoch, started = store.Running, now+r.LeaseFor.Microseconds(), 1, now
+	}
+	input := blob(r.Input)
+	if len(r.Input) > inlineInput {
+		input, parts = nil, partLargeInput
+	}
+	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(status), int64(r.Priority), visible, epoch, text(r.Worker), leased, parts,
+		text(r.ExternalID), r.Suffix, now, started, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose)}
+}
+
+// Create implements store.Runs.
+func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return nil, err
+	}
+	results, hints := make([]store.CreateResult, len(p.Runs)), newHints(p.Namespace)
+	made := make([]int64, len(p.Runs))
+	stmts := make([]Stmt, 0, 2*len(p.Runs))
+	for i := range p.Runs {
+		r, res := &p.Runs[i], &results[i]
+		if res.Err = r.Validate(c.limits); res.Err != nil {
+			continue
+		}
+		applied := &made[i]
+		insert := Stmt{SQL: createRun, Args: insertArgs(p.Namespace, r, store.ID{}, now), Affected: applied}
+		if r.Worker != "" {
+			insert.SQL, insert.Affected = createLeased, nil
+			insert.Rows = func(scan func(...any) error) error {
+				var leased bool
+				err := scan(&leased)
+				if *applied = 1; leased {
+					res.Lease, res.CreatedAt = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, micro(now)
+				}
+				return err
+			}
+		}
+		stmts = append(stmts, insert)
+		if len(r.Input) > inlineInput {
+			stmts = append(stmts, Stmt{SQL: largeInput, Args: []any{r.ID[:], r.Input}, Unneeded: func() bool { return *applied == 0 }})
+		}
+		// What stood in the way: the run of that id itself (rank 0), or the active
+		// one of that external id.
+		stmts = append(stmts, Stmt{
+			SQL: `SELECT id, namespace, epoch, iif(leased, worker, NULL), created_at FROM (
+				SELECT 0 AS rank, id, namespace, epoch, worker, leased, created_at FROM runs WHERE id=?
+				UNION ALL
+				SELECT 1, id, namespace, epoch, worker, leased, created_at FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6
+				ORDER BY 1 LIMIT 1)`,
+			Args:     []any{r.ID[:], p.Namespace, text(r.ExternalID), r.Suffix},
+			Unneeded: func() bool { return *applied == 1 },
+			Rows: func(scan func(...any) error) error {
+				var id store.ID
+				var namespace, worker string
+				var epoch int64
+				var created time.Time
+				if err := scan(scanID{&id}, &namespace, &epoch, scanText{&worker}, scanTime{&created}); err != nil || *applied == 1 {
+					return err
+				}
+				switch {
+				case id == r.ID && namespace != p.Namespace:
+					*res = store.CreateResult{Err: exists("run %v exists in another namespace; ids are made with NewID", id)}
+				case id == r.ID:
+					*res = store.CreateResult{ID: id, Created: true}
+					if r.Worker != "" && epoch == 1 && worker == r.Worker {
+						res.Lease, res.CreatedAt = store.Lease{Run: id, Worker: worker, Epoch: 1}, created
+					}
+				default:
+					*res = store.CreateResult{ID: id}
+				}
+				return nil
+			},
+		})
+	}
+	if len(stmts) == 0 {
+		return results, nil
+	}
+	if err := c.runner.Write(ctx, stmts); err != nil {
+		return nil, err
+	}
+	for i := range p.Runs {
+		if r := &p.Runs[i]; made[i] == 1 {
+			results[i].ID, results[i].Created = r.ID, true
+			if results[i].Lease.Epoch == 0 {
+				hints.queue(r.Queue)
+			}
+		}
+	}
+	hints.send(c)
+	return results, nil
+}
+
+var (
+	getRun        = `SELECT ` + runColumns(anyInput, "meta", "output") + ` FROM runs WHERE id=? AND namespace=? AND status>=?`
+	getRunNoInput = `SELECT ` + runColumns("NULL", "NULL", "output") + ` FROM runs WHERE id=? AND namespace=? AND status>=?`
+)
+
+// Get implements store.Runs.
+func (c *Core) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	query, from := getRun, store.Pending
+	if p.NoInput {
+		query = getRunNoInput
+	}
+	if p.FinalOnly {
+		from = store.Completed
+	}
+	var runs []store.Run
+	stmts := make([]Stmt, len(p.IDs))
+	for i := range p.IDs {
+		stmts[i] = Stmt{SQL: query, Args: []any{p.IDs[i][:], p.Namespace, int64(from)}, Rows: appendRun(&runs)}
+	}
+	if err := c.read(ctx, stmts...); err != nil {
+		return nil, err
+	}
+	return runs, nil
+}
+
+// read checks the context even when there is nothing to run.
+func (c *Core) read(ctx context.Context, stmts ...Stmt) error {
+	if err := ctx.Err(); err != nil || len(stmts) == 0 {
+		return err
+	}
+	return c.runner.Read(ctx, stmts)
+}
+
+func appendRun(runs *[]store.Run) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		*runs = append(*runs, store.Run{})
+		return scanRun(scan, &(*runs)[len(*runs)-1])
+	}
+}
+
+// findActive and findPast use one index each.
+var (
+	findActive = `SELECT ` + runColumns(anyInput, "meta", "output") + ` FROM runs
+		WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6`
+	findPast = `SELECT ` + runColumns(anyInput, "meta", "output") + ` FROM runs
+		WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status>=6 ORDER BY created_at DESC, id DESC LIMIT 1`
+)
+
+// Find implements store.Runs.
+func (c *Core) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
+	if err := p.Validate(); err != nil {
+		return store.Run{}, err
+	}
+	var runs []store.Run
+	args := []any{p.Namespace, p.ExternalID, p.Suffix}
+	err := c.read(ctx,
+		Stmt{SQL: findActive, Args: args, Rows: appendRun(&runs)},
+		Stmt{SQL: findPast, Args: args, Rows: appendRun(&runs), Unneeded: func() bool { return len(runs) > 0 }})
+	if err != nil {
+		return store.Run{}, err
+	}
+	if len(runs) == 0 {
+		return store.Run{}, notFound("run of external id %q", p.ExternalID)
+	}
+	return runs[0], nil
+}
+
+// where builds the condition that a filter stands for.
+func where(namespace string, f *store.RunFilter) (string, []any, error) {
+	cond, args := []string{"namespace=?"}, []any{namespace}
+	add := func(s string, v ...any) { cond, args = append(cond, s), append(args, v...) }
+	if len(f.Statuses) > 0 {
+		marks := make([]string, len(f.Statuses))
+		for i, s := range f.Statuses {
+			marks[i], args = "?", append(args, int64(s))
+		}
+		cond = append(cond, "status IN ("+strings.Join(marks, ",")+")")
+	}
+	if f.Workflow != "" {
+		add("workflow=?", f.Workflow)
+	}
+	if f.Queue != "" {
+		add("queue=?", f.Queue)
+	}
+	if !f.Parent.IsZero() {
+		add("parent=?", f.Parent[:])
+	}
+	if f.ExternalID != "" {
+		// Each branch of the OR has an index of its own.
+		add("((external_id=? AND external_id IS NOT NULL AND status<6) OR (external_id=? AND external_id IS NOT NULL AND status>=6))", f.ExternalID, f.ExternalID)
+	}
+	if f.IDPrefix != "" {
+		lo, hi, err := store.IDRange(f.IDPrefix)
+		if err != nil {
+			return "", nil, err
+		}
+		add("id BETWEEN ? AND ?", lo[:], hi[:])
+	}
+	if !f.CreatedAfter.IsZero() {
+		add("created_at>?", f.CreatedAfter.UnixMicro())
+	}
+	if !f.CreatedBefore.IsZero() {
+		add("created_at<?", f.CreatedBefore.UnixMicro())
+	}
+	return strings.Join(cond, " AND "), args, nil
+}
+
+// List implements store.Runs.
+func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+	var page store.RunPage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	last, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return page, err
+	}
+	order, beyond := "DESC", " AND id<?"
+	if p.OldestFirst {
+		order, beyond = "ASC", " AND id>?"
+	}
+	if p.Cursor != "" {
+		cond, args = cond+beyond, append(args, last[:])
+	}
+	var runs []store.Run
+	err = c.read(ctx, Stmt{
+		SQL:  `SELECT ` + runColumns("NULL", "NULL", "NULL") + ` FROM runs WHERE ` + cond + ` ORDER BY id ` + order + ` LIMIT ?+0`,
+		Args: append(args, int64(limit)+1), Rows: appendRun(&runs),
+	})
+	if err != nil {
+		return page, err
+	}
+	if len(runs) > limit {
+		runs = runs[:limit]
+		page.Next = p.NextCursor(runs[limit-1].ID)
+	}
+	page.Runs = runs
+	return page, nil
+}
+
+// Count implements store.Runs.
+func (c *Core) Count(ctx context.Context, p store.CountParams) ([]store.RunCount, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return nil, err
+	}
+	var counts []store.RunCount
+	err = c.read(ctx, Stmt{
+		SQL:  `SELECT queue, workflow, status, count(*) FROM runs WHERE ` + cond + ` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
+		Args: args,
+		Rows: func(scan func(...any) error) error {
+			var n store.RunCount
+			err := scan(&n.Queue, &n.Workflow, &n.Status, &n.Count)
+			counts = append(counts, n)
+			return err
+		},
+	})
+	return counts, err
+}
+
+// Steps implements store.Runs.
+func (c *Core) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
+	var page store.StepPage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	found, bytes := false, 0
+	err := c.read(ctx, exists1(p.Namespace, p.Run, &found), Stmt{
+		SQL:  `SELECT ` + stepColumns + ` FROM steps s WHERE s.run_id=? AND s.position>? ORDER BY s.position LIMIT ?+0`,
+		Args: []any{p.Run[:], p.After, int64(limit) + 1},
+		Rows: func(scan func(...any) error) error {
+			if page.More {
+				return nil
+			}
+			var s store.Step
+			if err := scan(stepDest(&s)...); err != nil {
+				return err
+			}
+			bytes += len(s.Output)
+			if n := len(page.Steps); n == limit || n > 0 && p.MaxBytes > 0 && bytes > p.MaxBytes {
+				page.More = true
+				return nil
+			}
+			page.Steps = append(page.Steps, s)
+			return nil
+		},
+	})
+	if err == nil && !found {
+		return store.StepPage{}, notFound("run %v", p.Run)
+	}
+	return page, err
+}
+
+// exists1 asks whether the namespace has the run.
+func exists1(namespace string, id store.ID, found *bool) Stmt {
+	return Stmt{
+		SQL: `SELECT 1 FROM runs WHERE id=? AND namespace=?`, Args: []any{id[:], namespace},
+		Rows: func(scan func(...any) error) error {
+			var one int64
+			*found = true
+			return scan(&one)
+		},
+	}
+}
+
+func micro(t int64) time.Time { return time.UnixMicro(t).UTC() }

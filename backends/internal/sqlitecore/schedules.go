@@ -1,0 +1,216 @@
+package sqlitecore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+const scheduleColumns = `name, workflow, queue, spec, input, meta, paused, next_at, last_at, created_at, updated_at`
+
+func scanSchedule(scan func(...any) error, s *store.Schedule) error {
+	return scan(&s.Name, &s.Workflow, &s.Queue, &s.Spec, scanBlob{&s.Input}, scanBlob{&s.Meta}, &s.Paused, scanTime{&s.NextAt},
+		scanTime{&s.LastAt}, scanTime{&s.CreatedAt}, scanTime{&s.UpdatedAt})
+}
+
+// PutSchedule implements store.Schedules.
+func (c *Core) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
+	var out store.Schedule
+	if err := p.Validate(c.limits); err != nil {
+		return out, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return out, err
+	}
+	s := &p.Schedule
+	err = c.runner.Write(ctx, []Stmt{{
+		SQL: `INSERT INTO schedules (namespace, name, workflow, queue, spec, input, meta, paused, next_at, created_at, updated_at)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?)
+			ON CONFLICT DO UPDATE SET workflow=excluded.workflow, queue=excluded.queue, spec=excluded.spec, input=excluded.input,
+				meta=excluded.meta, paused=excluded.paused, next_at=excluded.next_at, updated_at=excluded.updated_at
+			RETURNING ` + scheduleColumns,
+		Args: []any{p.Namespace, s.Name, s.Workflow, s.Queue, s.Spec, blob(s.Input), blob(s.Meta), flag(s.Paused), micros(s.NextAt), now, now},
+		Rows: func(scan func(...any) error) error { return scanSchedule(scan, &out) },
+	}})
+	return out, err
+}
+
+// DeleteSchedule implements store.Schedules.
+func (c *Core) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	var n int64
+	err := c.runner.Write(ctx, []Stmt{
+		{SQL: `DELETE FROM firings WHERE namespace=? AND schedule=?`, Args: []any{p.Namespace, p.Name}},
+		{SQL: `DELETE FROM schedules WHERE namespace=? AND name=?`, Args: []any{p.Namespace, p.Name}, Affected: &n},
+	})
+	if err == nil && n == 0 {
+		return notFound("schedule %q", p.Name)
+	}
+	return err
+}
+
+// ListSchedules implements store.Schedules.
+func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+	var page store.SchedulePage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	after, err := p.Position()
+	if err != nil && !p.Due { // there is no cursor then
+		return page, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return page, err
+	}
+	list := Stmt{
+		SQL: `SELECT ` + scheduleColumns + ` FROM schedules WHERE namespace=? AND name>? AND (? OR name IN (SELECT value FROM json_each(?)))
+			ORDER BY name LIMIT ?+0`,
+		Args: []any{p.Namespace, after, flag(len(p.Names) == 0), jsonText(p.Names), int64(limit) + 1},
+	}
+	if p.Due {
+		list = Stmt{
+			SQL: `SELECT ` + scheduleColumns + ` FROM schedules WHERE namespace=? AND paused=0 AND next_at IS NOT NULL AND next_at<=?
+				AND (? OR name IN (SELECT value FROM json_each(?))) ORDER BY next_at, name LIMIT ?+0`,
+			Args: []any{p.Namespace, now, flag(len(p.Names) == 0), jsonText(p.Names), int64(limit)},
+		}
+	}
+	list.Rows = func(scan func(...any) error) error {
+		var s store.Schedule
+		err := scanSchedule(scan, &s)
+		page.Schedules = append(page.Schedules, s)
+		return err
+	}
+	err = c.read(ctx, list, Stmt{
+		SQL:  `SELECT min(next_at) FROM schedules WHERE namespace=? AND paused=0 AND next_at IS NOT NULL`,
+		Args: []any{p.Namespace}, Rows: one(scanTime{&page.NextDue}),
+	})
+	if len(page.Schedules) > limit {
+		page.Schedules = page.Schedules[:limit]
+		page.Next = p.NextCursor(page.Schedules[limit-1].Name)
+	}
+	return page, err
+}
+
+// A firing is inserted for the schedule's next time alone. Each statement after
+// it goes on if changes() says that the one before did something. Parameters of fireSchedule: ?1 namespace, ?2 schedule,
+// ?3 at, ?4 now, ?5 run or NULL, ?6 and ?7 its external id and suffix.
+const (
+	fireSchedule = `INSERT INTO firings (namespace, schedule, at, fired_at, run)
+		SELECT ?1, ?2, ?3, ?4, CASE WHEN ?5 IS NULL THEN NULL ELSE coalesce(
+			(SELECT id FROM runs WHERE namespace=?1 AND external_id=?6 AND suffix=?7 AND external_id IS NOT NULL AND status<6), ?5) END
+		FROM schedules WHERE namespace=?1 AND name=?2 AND next_at=?3 AND ?3<=?4 AND NOT EXISTS (SELECT 1 FROM runs WHERE id=?5 AND namespace<>?1)
+		ON CONFLICT DO NOTHING`
+	advanceSchedule = `UPDATE schedules SET next_at=?, last_at=? WHERE changes()=1 AND namespace=? AND name=?`
+	fireOutcome     = `SELECT s.next_at, f.at, f.run, (SELECT namespace FROM runs WHERE id=?)
+		FROM schedules s LEFT JOIN firings f ON f.namespace=s.namespace AND f.schedule=s.name AND f.at=? WHERE s.namespace=? AND s.name=?`
+)
+
+// Fire implements store.Schedules.
+func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+	var res store.FireResult
+	if err := p.Validate(c.limits); err != nil {
+		return res, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return res, err
+	}
+	at := p.At.UnixMicro()
+	var fired, made int64
+	var run store.ID
+	external, suffix := any(nil), any(nil)
+	if p.Run != nil {
+		run, external, suffix = p.Run.ID, text(p.Run.ExternalID), p.Run.Suffix
+	}
+	again := func() bool { return fired == 0 }
+	stmts := []Stmt{
+		{SQL: fireSchedule, Args: []any{p.Namespace, p.Schedule, at, now, idBlob(run), external, suffix}, Affected: &fired},
+		{SQL: advanceSchedule, Args: []any{micros(p.Next), at, p.Namespace, p.Schedule}, Unneeded: again},
+	}
+	if p.Run != nil {
+		stmts = append(stmts, Stmt{SQL: fireRun, Args: insertArgs(p.Namespace, p.Run, store.ID{}, now), Affected: &made, Unneeded: again})
+		if len(p.Run.Input) > inlineInput {
+			stmts = append(stmts, Stmt{SQL: largeInput, Args: []any{run[:], p.Run.Input}, Unneeded: again})
+		}
+	}
+	var found bool
+	var next, firedAt time.Time
+	var owner string
+	stmts = append(stmts,
+		Stmt{SQL: fireOutcome, Args: []any{idBlob(run), at, p.Namespace, p.Schedule}, Rows: func(scan func(...any) error) error {
+			found = true
+			return scan(scanTime{&next}, scanTime{&firedAt}, scanID{&res.Run}, scanText{&owner})
+		}})
+	if err := c.runner.Write(ctx, stmts); err != nil {
+		return store.FireResult{}, err
+	}
+	switch {
+	case !found:
+		return res, notFound("schedule %q", p.Schedule)
+	case firedAt.IsZero() && at > now:
+		return res, store.Invalid("fire time", fmt.Sprintf("%v is still to come; it is %v", p.At.UTC(), micro(now)))
+	case firedAt.IsZero() && next.Equal(micro(at)):
+		return res, exists("run %v exists in another namespace; ids are made with NewID", run)
+	case firedAt.IsZero():
+		return res, conflict("schedule %q is not due at %v but at %v: it was changed", p.Schedule, p.At.UTC(), next)
+	}
+	res.Fired = fired == 1
+	if made == 1 {
+		h := newHints(p.Namespace)
+		h.queue(p.Run.Queue)
+		h.send(c)
+	}
+	return res, nil
+}
+
+// ListFirings implements store.Schedules.
+func (c *Core) ListFirings(ctx context.Context, p store.ListFiringsParams) (store.FiringPage, error) {
+	var page store.FiringPage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	pos, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	before := int64(1<<63 - 1)
+	if pos != "" {
+		t, err := time.Parse(time.RFC3339Nano, pos)
+		if err != nil {
+			return page, store.Invalid("cursor", "it names no time; start without one")
+		}
+		before = t.UnixMicro()
+	}
+	found := false
+	err = c.read(ctx,
+		Stmt{
+			SQL: `SELECT 1 FROM schedules WHERE namespace=? AND name=?`, Args: []any{p.Namespace, p.Schedule},
+			Rows: func(scan func(...any) error) error { found = true; return nil },
+		},
+		Stmt{
+			SQL:  `SELECT at, fired_at, run FROM firings WHERE namespace=? AND schedule=? AND at<? ORDER BY at DESC LIMIT ?+0`,
+			Args: []any{p.Namespace, p.Schedule, before, int64(limit) + 1},
+			Rows: func(scan func(...any) error) error {
+				var f store.Firing
+				err := scan(scanTime{&f.At}, scanTime{&f.FiredAt}, scanID{&f.Run})
+				page.Firings = append(page.Firings, f)
+				return err
+			},
+		})
+	if err == nil && !found {
+		return page, notFound("schedule %q", p.Schedule)
+	}
+	if len(page.Firings) > limit {
+		page.Firings = page.Firings[:limit]
+		page.Next = p.NextCursor(page.Firings[limit-1].At.Format(time.RFC3339Nano))
+	}
+	return page, err
+}

@@ -1,0 +1,163 @@
+package sqlitecore
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// A signal goes to a run by id, or to the active one of an external id.
+const (
+	toRun      = `?`
+	toExternal = `(SELECT id FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6)`
+
+	// wake makes a sleeping run due; a paused one will be, once it is resumed.
+	wake = `visible_at=CASE WHEN status IN (3,4) AND wakes & ? THEN min(coalesce(visible_at, ?), ?) ELSE visible_at END`
+
+	insertSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at) SELECT r.id, ?, r.events+1, ?, ?, ?
+		FROM runs r WHERE r.status<6 AND r.namespace=? AND r.id=`
+	signalEvent = `UPDATE runs SET events=events+1, parts=parts | 4, ` + wake + ` WHERE changes()=1 AND status<6 AND id=`
+	signalRun   = insertSignal + toRun + ` ON CONFLICT DO NOTHING`
+	signalExt   = insertSignal + toExternal + ` ON CONFLICT DO NOTHING`
+	eventRun    = signalEvent + toRun + ` RETURNING id, queue, status=3 AND visible_at<=?`
+	eventExt    = signalEvent + toExternal + ` RETURNING id, queue, status=3 AND visible_at<=?`
+
+	// Why a signal was not stored: the run has had it, is final, or is not there.
+	hadSignal   = `EXISTS (SELECT 1 FROM signals WHERE run_id=runs.id AND id=?)`
+	signalFate  = `SELECT id, status, ` + hadSignal + ` FROM runs WHERE id=? AND namespace=?`
+	signalPast  = `SELECT id, status, had FROM (SELECT id, status, created_at, ` + hadSignal + ` AS had FROM runs WHERE `
+	fateByExtID = signalPast + `namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6
+		UNION ALL SELECT id, status, created_at, ` + hadSignal + ` FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status>=6)
+		WHERE had ORDER BY created_at DESC LIMIT 1`
+)
+
+// Signal implements store.Coordination.
+func (c *Core) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return nil, err
+	}
+	h, results := newHints(p.Namespace), make([]store.SignalResult, len(p.Signals))
+	var stmts []Stmt
+	for i := range p.Signals {
+		s, res := &p.Signals[i], &results[i]
+		if res.Err = s.Validate(c.limits); res.Err != nil {
+			continue
+		}
+		insert, event, fate := signalRun, eventRun, signalFate
+		target, fateArgs := []any{s.Run[:]}, []any{s.ID[:], s.Run[:], p.Namespace}
+		res.Err = notFound("run %v", s.Run)
+		if s.Run.IsZero() {
+			insert, event, fate = signalExt, eventExt, fateByExtID
+			target = []any{p.Namespace, s.ExternalID, s.Suffix}
+			fateArgs = append(append([]any{s.ID[:]}, target...), append([]any{s.ID[:]}, target...)...)
+			res.Err = notFound("active run of external id %q", s.ExternalID)
+		}
+		stored := false
+		stmts = append(stmts,
+			Stmt{SQL: insert, Args: append([]any{s.ID[:], s.Name, blob(s.Payload), now, p.Namespace}, target...)},
+			Stmt{
+				SQL: event, Args: append(append([]any{int64(store.WakeSignal), now, now}, target...), now),
+				Rows: func(scan func(...any) error) error {
+					err := wokenRow(scan, &res.Run, h)
+					stored, res.Err = true, nil
+					return err
+				},
+			},
+			Stmt{SQL: fate, Args: fateArgs, Unneeded: func() bool { return stored }, Rows: func(scan func(...any) error) error {
+				var id store.ID
+				var status store.Status
+				var had bool
+				err := scan(scanID{&id}, &status, &had)
+				switch {
+				case stored:
+				case had:
+					res.Run, res.Err = id, nil
+				case status.Final():
+					res.Err = finished(id, status)
+				}
+				return err
+			}})
+	}
+	if len(stmts) == 0 {
+		return results, nil
+	}
+	if err := c.runner.Write(ctx, stmts); err != nil {
+		return nil, err
+	}
+	h.send(c)
+	return results, nil
+}
+
+// wokenRow reads a run that an event has reached, and hints at it.
+func wokenRow(scan func(...any) error, id *store.ID, h *hints, more ...any) error {
+	var queue string
+	var due *bool
+	err := scan(append([]any{scanID{id}, &queue, &due}, more...)...)
+	h.event(*id)
+	if due != nil && *due {
+		h.queue(queue)
+	}
+	return err
+}
+
+func scanSignal(scan func(...any) error, first any) (s store.Signal, err error) {
+	err = scan(first, scanID{&s.ID}, &s.Name, scanBlob{&s.Payload}, scanTime{&s.SentAt})
+	return s, err
+}
+
+func scanGroup(scan func(...any) error, first any) (g store.Group, err error) {
+	err = scan(first, &g.Name, &g.Total, &g.Open, &g.Completed, &g.Failed, &g.Canceled)
+	return g, err
+}
+
+// Inbox implements store.Coordination.
+func (c *Core) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+	var in store.Inbox
+	if err := p.Validate(); err != nil {
+		return in, err
+	}
+	var skip any
+	var parts int64
+	without := func(part int64) func() bool { return func() bool { return parts&part == 0 } }
+	err := c.read(ctx,
+		Stmt{
+			SQL: `SELECT status, events, parts FROM runs WHERE id=? AND namespace=?`, Args: []any{p.Run[:], p.Namespace},
+			Rows: one(&in.Status, &in.Events, &parts),
+		},
+		Stmt{
+			SQL:  `SELECT NULL, id, name, payload, sent_at FROM signals WHERE run_id=? AND consumed=0 ORDER BY pos LIMIT ?+0`,
+			Args: []any{p.Run[:], int64(store.MaxPage)}, Unneeded: without(partSignals),
+			Rows: func(scan func(...any) error) error {
+				s, err := scanSignal(scan, &skip)
+				in.Signals = append(in.Signals, s)
+				return err
+			},
+		},
+		Stmt{
+			SQL:  `SELECT NULL, key, value, version, updated_at FROM state WHERE run_id=? ORDER BY key`,
+			Args: []any{p.Run[:]}, Unneeded: without(partState),
+			Rows: func(scan func(...any) error) error {
+				e, err := scanEntry(scan, &skip)
+				in.State = append(in.State, e)
+				return err
+			},
+		},
+		Stmt{
+			SQL:  `SELECT NULL, name, total, open, completed, failed, canceled FROM groups WHERE run_id=? ORDER BY name`,
+			Args: []any{p.Run[:]}, Unneeded: without(partGroups),
+			Rows: func(scan func(...any) error) error {
+				g, err := scanGroup(scan, &skip)
+				in.Groups = append(in.Groups, g)
+				return err
+			},
+		},
+	)
+	if err == nil && in.Status == 0 {
+		return store.Inbox{}, notFound("run %v", p.Run)
+	}
+	return in, err
+}

@@ -1,0 +1,192 @@
+package sqlitecore
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// micros is a time as it is stored; the zero time is NULL.
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// blob keeps nil and empty apart.
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+func idBlob(id store.ID) any {
+	if id.IsZero() {
+		return nil
+	}
+	return id[:]
+}
+
+// text is a string whose empty value is NULL.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// storedFailure has the tags that keep empty details apart from none.
+type storedFailure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Stack   string `json:"stack"`
+	Details []byte `json:"details"`
+
+	Permanent bool `json:"permanent"`
+}
+
+func failure(f *store.Failure) any {
+	if f == nil {
+		return nil
+	}
+	return jsonText(storedFailure(*f))
+}
+
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("sqlitecore: " + err.Error()) // only plain structs and slices come here
+	}
+	return string(b)
+}
+
+// The types below scan a column into what the contract uses.
+
+type scanTime struct{ dst *time.Time }
+
+func (s scanTime) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*s.dst = time.Time{}
+	case int64:
+		*s.dst = time.UnixMicro(v).UTC()
+	default:
+		return fmt.Errorf("time stored as %T", v)
+	}
+	return nil
+}
+
+type scanBlob struct{ dst *[]byte }
+
+// Scan is not left to database/sql because drivers hand over an empty blob as a
+// nil slice that is not NULL.
+func (s scanBlob) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*s.dst = nil
+	case []byte:
+		*s.dst = append(make([]byte, 0, len(v)), v...)
+	default:
+		return fmt.Errorf("bytes stored as %T", v)
+	}
+	return nil
+}
+
+type scanID struct{ dst *store.ID }
+
+func (s scanID) Scan(v any) error {
+	b, ok := v.([]byte)
+	if v == nil {
+		*s.dst = store.ID{}
+		return nil
+	}
+	if !ok || copy(s.dst[:], b) != len(s.dst) {
+		return fmt.Errorf("run id stored as %T of %d bytes", v, len(b))
+	}
+	return nil
+}
+
+type scanText struct{ dst *string }
+
+func (s scanText) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*s.dst = ""
+	case string:
+		*s.dst = v
+	default:
+		return fmt.Errorf("text stored as %T", v)
+	}
+	return nil
+}
+
+type scanFailure struct{ dst **store.Failure }
+
+func (s scanFailure) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*s.dst = nil
+	case string:
+		var f storedFailure
+		if err := json.Unmarshal([]byte(v), &f); err != nil {
+			return fmt.Errorf("stored failure: %w", err)
+		}
+		*s.dst = (*store.Failure)(&f)
+	default:
+		return fmt.Errorf("failure stored as %T", v)
+	}
+	return nil
+}
+
+type scanJSON struct{ dst any }
+
+func (s scanJSON) Scan(v any) error {
+	t, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("JSON stored as %T", v)
+	}
+	return json.Unmarshal([]byte(t), s.dst)
+}
+
+// runColumns are the columns that scanRun reads. Input, meta and output are
+// expressions: readers that do without them pass NULL.
+func runColumns(input, meta, output string) string {
+	return `id, namespace, workflow, queue, status, priority, external_id, suffix, parent, grp, ordinal, on_close,
+	attempt, crashes, generation, epoch, iif(leased, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
+	deadline, forked_from, failure, ` + input + `, ` + meta + `, ` + output
+}
+
+// anyInput reads an input wherever it stands.
+const anyInput = `CASE WHEN parts & 16 THEN (SELECT data FROM large_inputs WHERE run_id = runs.id) ELSE input END`
+
+func scanRun(scan func(...any) error, r *store.Run, more ...any) error {
+	return scan(append([]any{
+		scanID{&r.ID}, &r.Namespace, &r.Workflow, &r.Queue, &r.Status, &r.Priority, scanText{&r.ExternalID}, &r.Suffix,
+		scanID{&r.Parent}, scanText{&r.Group}, &r.Ordinal, &r.OnClose,
+		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, scanText{&r.Worker}, &r.Events, &r.Pausing, scanTime{&r.VisibleAt},
+		scanTime{&r.CreatedAt}, scanTime{&r.StartedAt}, scanTime{&r.FinishedAt}, scanTime{&r.Deadline}, scanID{&r.ForkedFrom},
+		scanFailure{&r.Failure}, scanBlob{&r.Input}, scanBlob{&r.Meta}, scanBlob{&r.Output},
+	}, more...)...)
+}
+
+const stepColumns = `s.branch, s.name, s.occurrence, s.kind, s.status, s.position, s.idx, s.attempt, s.epoch, s.output, s.failure,
+	s.started_at, s.finished_at, s.due_at`
+
+func stepDest(s *store.Step) []any {
+	return []any{
+		&s.Branch, &s.Name, &s.Occurrence, &s.Kind, &s.Status, &s.Position, &s.Index, &s.Attempt, &s.Epoch, scanBlob{&s.Output},
+		scanFailure{&s.Failure}, scanTime{&s.StartedAt}, scanTime{&s.FinishedAt}, scanTime{&s.DueAt},
+	}
+}

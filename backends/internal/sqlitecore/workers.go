@@ -1,0 +1,186 @@
+package sqlitecore
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// PutWorker implements store.Registry.
+func (c *Core) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return err
+	}
+	w := &p.Worker
+	return c.runner.Write(ctx, []Stmt{{
+		SQL: `INSERT INTO workers (namespace, id, host, pid, queues, workflows, labels, slots, status, ttl, started_at, seen_at)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
+			ON CONFLICT DO UPDATE SET host=excluded.host, pid=excluded.pid, queues=excluded.queues, workflows=excluded.workflows,
+				labels=excluded.labels, slots=excluded.slots, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
+		Args: []any{p.Namespace, w.ID, w.Host, int64(w.PID), jsonText(w.Queues), jsonText(w.Workflows), jsonText(w.Labels),
+			int64(w.Slots), int64(w.Status), w.TTL.Microseconds(), now, now},
+	}})
+}
+
+// RemoveWorker implements store.Registry.
+func (c *Core) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	return c.runner.Write(ctx, []Stmt{{SQL: `DELETE FROM workers WHERE namespace=? AND id=?`, Args: []any{p.Namespace, p.ID}}})
+}
+
+// ListWorkers implements store.Registry.
+func (c *Core) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return nil, err
+	}
+	var workers []store.Worker
+	err = c.read(ctx, Stmt{
+		// It reads the active runs of the namespace: an index by worker would cost
+		// each claim and commit more than this rare question is worth.
+		SQL: `SELECT id, host, pid, queues, workflows, labels, slots, status, ttl, started_at, seen_at, coalesce(n, 0)
+			FROM workers LEFT JOIN (SELECT worker, count(*) AS n FROM runs
+				WHERE namespace=? AND visible_at IS NOT NULL AND status<>4 AND leased=1 GROUP BY worker) held ON held.worker=workers.id
+			WHERE namespace=? ORDER BY id`,
+		Args: []any{p.Namespace, p.Namespace},
+		Rows: func(scan func(...any) error) error {
+			var w store.Worker
+			var ttl int64
+			err := scan(&w.ID, &w.Host, &w.PID, scanJSON{&w.Queues}, scanJSON{&w.Workflows}, scanJSON{&w.Labels}, &w.Slots, &w.Status, &ttl,
+				scanTime{&w.StartedAt}, scanTime{&w.SeenAt}, &w.Held)
+			w.TTL = time.Duration(ttl) * time.Microsecond
+			if w.SeenAt.UnixMicro()+ttl <= now {
+				w.Status = store.Offline
+			}
+			workers = append(workers, w)
+			return err
+		},
+	})
+	return workers, err
+}
+
+// PutWorkflows implements store.Registry.
+func (c *Core) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil || len(p.Workflows) == 0 {
+		return err
+	}
+	stmts := make([]Stmt, len(p.Workflows))
+	for i, w := range p.Workflows {
+		stmts[i] = Stmt{
+			SQL: `INSERT INTO workflows (namespace, name, queue, meta, updated_at) VALUES (?,?,?,?,?)
+				ON CONFLICT DO UPDATE SET queue=excluded.queue, meta=excluded.meta, updated_at=excluded.updated_at`,
+			Args: []any{p.Namespace, w.Name, w.Queue, blob(w.Meta), now},
+		}
+	}
+	return c.runner.Write(ctx, stmts)
+}
+
+// ListWorkflows implements store.Registry.
+func (c *Core) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	var list []store.Workflow
+	err := c.read(ctx, Stmt{
+		SQL: `SELECT name, queue, meta, updated_at FROM workflows
+			WHERE namespace=? AND (? OR name IN (SELECT value FROM json_each(?))) ORDER BY name`,
+		Args: []any{p.Namespace, flag(len(p.Names) == 0), jsonText(p.Names)},
+		Rows: func(scan func(...any) error) error {
+			var w store.Workflow
+			err := scan(&w.Name, &w.Queue, scanBlob{&w.Meta}, scanTime{&w.UpdatedAt})
+			list = append(list, w)
+			return err
+		},
+	})
+	return list, err
+}
+
+// SetPaused implements store.Registry.
+func (c *Core) SetPaused(ctx context.Context, p store.SetPausedParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return err
+	}
+	if p.Paused {
+		return c.runner.Write(ctx, []Stmt{{
+			SQL:  `INSERT INTO paused (namespace, queue, workflow, since) VALUES (?,?,?,?) ON CONFLICT DO NOTHING`,
+			Args: []any{p.Namespace, p.Queue, p.Workflow, now},
+		}})
+	}
+	// Whoever waits for work of a queue that is free again is told so.
+	h := newHints(p.Namespace)
+	err = c.runner.Write(ctx, []Stmt{
+		{SQL: `DELETE FROM paused WHERE namespace=? AND queue=? AND workflow=?`, Args: []any{p.Namespace, p.Queue, p.Workflow}},
+	})
+	if err != nil {
+		return err
+	}
+	if p.Queue != "" {
+		h.queue(p.Queue)
+		h.send(c)
+	} else {
+		c.publish(store.Hint{Kind: store.HintRescan})
+	}
+	return nil
+}
+
+// ListPaused implements store.Registry.
+func (c *Core) ListPaused(ctx context.Context, p store.ListPausedParams) ([]store.PausedTarget, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	var list []store.PausedTarget
+	err := c.read(ctx, Stmt{
+		SQL: `SELECT queue, workflow, since FROM paused WHERE namespace=? ORDER BY queue, workflow`, Args: []any{p.Namespace},
+		Rows: func(scan func(...any) error) error {
+			var t store.PausedTarget
+			err := scan(&t.Queue, &t.Workflow, scanTime{&t.Since})
+			list = append(list, t)
+			return err
+		},
+	})
+	return list, err
+}
+
+// Lock implements store.Registry.
+func (c *Core) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+	var res store.LockResult
+	if err := p.Validate(); err != nil {
+		return res, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return res, err
+	}
+	take := Stmt{
+		SQL: `INSERT INTO locks (namespace, name, owner, until) VALUES (?,?,?,?)
+			ON CONFLICT DO UPDATE SET owner=excluded.owner, until=excluded.until WHERE locks.until<=? OR locks.owner=excluded.owner`,
+		Args: []any{p.Namespace, p.Name, p.Owner, now + p.For.Microseconds(), now},
+	}
+	if p.For == 0 {
+		take = Stmt{SQL: `DELETE FROM locks WHERE namespace=? AND name=? AND owner=?`, Args: []any{p.Namespace, p.Name, p.Owner}}
+	}
+	err = c.runner.Write(ctx, []Stmt{take, {
+		SQL:  `SELECT owner, until FROM locks WHERE namespace=? AND name=? AND until>?`,
+		Args: []any{p.Namespace, p.Name, now}, Rows: one(&res.Owner, scanTime{&res.Until}),
+	}})
+	res.Held = err == nil && res.Owner == p.Owner
+	return res, err
+}

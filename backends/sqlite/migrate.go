@@ -1,0 +1,61 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+
+	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/store"
+)
+
+// migrate brings the schema up to date. Goose has no lock for SQLite, so when
+// several processes open a new file, all but one fail at some statement. Each
+// migration is a transaction: whoever failed looks again.
+func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("sqlite: migrations: %w", err)
+	}
+	sources := provider.ListSources()
+	newest := sources[len(sources)-1].Version
+	for before := int64(-1); ; {
+		version, err := schemaVersion(ctx, db)
+		switch {
+		case err != nil:
+			return err
+		case version == newest:
+			return nil
+		case version > newest:
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program knows versions up to %d; run a newer program",
+				c.path, version, newest))
+		case !c.migrate:
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; migrate it, or open it without WithoutMigration",
+				c.path, version, newest))
+		}
+		// A failure counts if it is a lock, or if nobody else has gone on meanwhile.
+		if _, err = provider.Up(ctx); err != nil && (isBusy(err) || version == before) {
+			return fmt.Errorf("migration from schema version %d: %w", version, err)
+		}
+		before = version
+	}
+}
+
+// schemaVersion is the last migration that was applied; 0 for a new database.
+func schemaVersion(ctx context.Context, db *sqlx.DB) (int64, error) {
+	var table string
+	err := db.GetContext(ctx, &table, `SELECT name FROM sqlite_schema WHERE name='goose_db_version'`)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var version sql.NullInt64
+	err = db.GetContext(ctx, &version, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`)
+	return version.Int64, err
+}

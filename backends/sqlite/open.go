@@ -1,0 +1,316 @@
+// Package sqlite is Pawl's backend for SQLite: one file, no server, in this
+// process. Several processes of one machine may share the file.
+//
+// It uses modernc.org/sqlite, which needs no C compiler.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Synchronous says what a commit waits for.
+type Synchronous int
+
+const (
+	// Full makes every commit durable before it returns: nothing that was
+	// acknowledged is lost, even when the machine loses power. It is the default.
+	Full Synchronous = iota
+	// Normal leaves the sync to the next checkpoint. The crash of a process loses
+	// nothing; the crash of the machine may lose the last commits, so that steps
+	// that were recorded run again. The file stays sound.
+	Normal
+)
+
+type config struct {
+	path        string
+	memory      bool
+	synchronous Synchronous
+	busyTimeout time.Duration
+	limits      store.Limits
+	logger      *slog.Logger
+	migrate     bool
+}
+
+// Option changes how Open opens.
+type Option func(*config)
+
+// WithLimits sets the sizes that are enforced; zero fields keep their default.
+func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
+
+// WithSynchronous sets what a commit waits for. The default is [Full].
+func WithSynchronous(s Synchronous) Option { return func(c *config) { c.synchronous = s } }
+
+// WithBusyTimeout sets how long a write waits for another process to finish its
+// own before it fails with ErrUnavailable. The default is 5 seconds.
+func WithBusyTimeout(d time.Duration) Option { return func(c *config) { c.busyTimeout = d } }
+
+// WithLogger sets the logger. The default is [slog.Default].
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
+
+// WithoutMigration leaves the schema alone: Open fails unless the file has the
+// very schema of this program.
+func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
+
+// Store is a store in one SQLite file, or in memory.
+type Store struct {
+	*sqlitecore.Core
+	runner *runner
+	hub    store.Hub
+	poller poller
+	config config
+	closed sync.Once
+	fault  error // of Close
+}
+
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Hinter = (*Store)(nil)
+)
+
+// Open opens a database, makes it if it does not exist, and brings its schema up
+// to date. It takes a path, or a URL such as
+//
+//	sqlite:pawl.db
+//	sqlite:/var/lib/app/pawl.db?synchronous=normal&busy_timeout=10s
+//	sqlite::memory:
+//
+// with the parameters synchronous (full or normal), busy_timeout (a duration)
+// and migrate (true or false). ":memory:" is a database of its own that ends
+// with the store.
+//
+// Errors that only a person can help match store.ErrInvalid and say what to do.
+func Open(ctx context.Context, location string, opts ...Option) (*Store, error) {
+	c := config{busyTimeout: 5 * time.Second, logger: slog.Default(), migrate: true}
+	if err := c.parse(location); err != nil {
+		return nil, err
+	}
+	for _, o := range opts {
+		o(&c)
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	db, err := sqlx.Open("sqlite", c.dsn())
+	if err != nil {
+		return nil, openError(c.path, err)
+	}
+	s := &Store{config: c}
+	if err := s.open(ctx, db); err != nil {
+		_ = db.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
+	c := &s.config
+	if c.memory {
+		db.SetMaxOpenConns(1) // each connection would be a database of its own
+	}
+	s.runner = newRunner(db, c)
+	for _, step := range []func() error{
+		func() error { return checkLibrary(ctx, db) },
+		func() error { return useWAL(ctx, db, c) },
+		func() error { return migrate(ctx, db, c) },
+		func() error { return s.runner.start(ctx) },
+	} {
+		if err := c.patiently(ctx, step); err != nil {
+			return openError(c.path, err)
+		}
+	}
+	clock := func(context.Context) (time.Time, error) { return time.Now(), nil }
+	s.Core = sqlitecore.New(s.runner, clock, c.limits, s.hub.Publish)
+	s.poller.store = s
+	return nil
+}
+
+// parse reads a path or a URL.
+func (c *config) parse(location string) error {
+	c.path = location
+	if rest, ok := strings.CutPrefix(location, "sqlite:"); ok {
+		path, query, _ := strings.Cut(rest, "?")
+		path, err := url.PathUnescape(strings.TrimPrefix(path, "//"))
+		if err != nil {
+			return store.Invalid("database URL", fmt.Sprintf("%q: %v", location, err))
+		}
+		params, err := url.ParseQuery(query)
+		if err != nil {
+			return store.Invalid("database URL", fmt.Sprintf("%q: %v", location, err))
+		}
+		c.path = path
+		for key, values := range params {
+			if err := c.set(key, values[len(values)-1]); err != nil {
+				return err
+			}
+		}
+	}
+	c.memory = c.path == ":memory:"
+	if c.path == "" {
+		return store.Invalid("database", "no path is given; a path looks like pawl.db, a URL like sqlite:pawl.db")
+	}
+	return nil
+}
+
+func (c *config) set(key, value string) error {
+	wrong := func(want string) error {
+		return store.Invalid("database URL", fmt.Sprintf("parameter %s=%s is not %s", key, value, want))
+	}
+	switch key {
+	case "synchronous":
+		switch strings.ToLower(value) {
+		case "full":
+			c.synchronous = Full
+		case "normal":
+			c.synchronous = Normal
+		default:
+			return wrong("full or normal")
+		}
+	case "busy_timeout":
+		d, err := time.ParseDuration(value)
+		if err != nil || d < 0 {
+			return wrong("a duration such as 5s")
+		}
+		c.busyTimeout = d
+	case "migrate":
+		if value != "true" && value != "false" {
+			return wrong("true or false")
+		}
+		c.migrate = value == "true"
+	default:
+		return store.Invalid("database URL", fmt.Sprintf("there is no parameter %q; known are synchronous, busy_timeout, migrate", key))
+	}
+	return nil
+}
+
+// sqliteMagic begins every SQLite file.
+const sqliteMagic = "SQLite format 3\x00"
+
+// check finds what SQLite would report less clearly.
+func (c *config) check() error {
+	if c.memory {
+		return nil
+	}
+	wrong := func(format string, args ...any) error {
+		return store.Invalid("database", fmt.Sprintf("%s: ", c.path)+fmt.Sprintf(format, args...))
+	}
+	dir := filepath.Dir(c.path)
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, os.ErrNotExist):
+		return wrong("the directory %s does not exist; make it, or choose another path", dir)
+	case err != nil:
+		return wrong("%v", err)
+	case !info.IsDir():
+		return wrong("%s is no directory", dir)
+	}
+	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case errors.Is(err, os.ErrPermission):
+		return wrong("this process may not write the file; Pawl needs to write it and to make files beside it")
+	case err != nil:
+		return wrong("%v", err)
+	}
+	defer f.Close()
+	head := make([]byte, len(sqliteMagic))
+	if n, err := io.ReadFull(f, head); err != nil && n == 0 || string(head) == sqliteMagic {
+		return nil // new and empty, or what it should be
+	}
+	return wrong("the file is not an SQLite database; nothing was changed in it; choose another path")
+}
+
+func (c *config) dsn() string {
+	if c.memory {
+		return ":memory:"
+	}
+	return "file:" + (&url.URL{Path: c.path}).EscapedPath()
+}
+
+// useWAL turns on the write-ahead log, which stays on in the file.
+func useWAL(ctx context.Context, db *sqlx.DB, c *config) error {
+	if c.memory {
+		return nil
+	}
+	var mode string
+	if err := db.GetContext(ctx, &mode, `PRAGMA journal_mode=WAL`); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return store.Invalid("database", c.path+": its file system has no shared memory for the write-ahead log; use a local disk")
+	}
+	return nil
+}
+
+// patiently repeats what fails because another process is at work in the file,
+// for as long as the busy timeout, but at least a second.
+func (c *config) patiently(ctx context.Context, f func() error) error {
+	deadline := time.Now().Add(max(c.busyTimeout, time.Second))
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		err := f()
+		if err == nil || !isBusy(err) || time.Now().After(deadline) {
+			return err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+func checkLibrary(ctx context.Context, db *sqlx.DB) error {
+	var version string
+	if err := db.GetContext(ctx, &version, `SELECT sqlite_version()`); err != nil {
+		return err
+	}
+	return checkVersion(version)
+}
+
+// checkVersion refuses the SQLite versions whose write-ahead log could lose
+// committed data when it was reset: 3.7.0 to 3.51.2 but for two backports.
+func checkVersion(version string) error {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); n < 2 {
+		return store.Invalid("SQLite", fmt.Sprintf("version %q is not understood", version))
+	}
+	v := major*1_000_000 + minor*1_000 + patch
+	switch {
+	case v >= 3_051_003, minor == 50 && major == 3 && patch >= 7, minor == 44 && major == 3 && patch >= 6:
+		return nil
+	}
+	return store.Invalid("SQLite", fmt.Sprintf("version %s can lose committed data when it resets its write-ahead log; "+
+		"build with modernc.org/sqlite of SQLite 3.51.3 or later", version))
+}
+
+// Features implements store.Store.
+func (s *Store) Features() store.Features {
+	return store.Features{Name: "sqlite", Hints: true, Processes: !s.config.memory}
+}
+
+// Close waits for what is under way, then closes the file. Later calls fail with
+// ErrUnavailable.
+func (s *Store) Close() error {
+	s.closed.Do(func() {
+		s.hub.Close()
+		s.fault = s.runner.close()
+		s.poller.wait()
+	})
+	return s.fault
+}

@@ -1,0 +1,319 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/store"
+)
+
+// readers is how many connections read beside the one that writes.
+const readers = 4
+
+// runner runs statement lists on one connection for writes and a few for reads.
+// Its channels hold the connections that are free: whoever takes one has it
+// alone. In memory, one connection does both.
+type runner struct {
+	db     *sqlx.DB
+	config *config
+	writer chan *conn
+	reader chan *conn
+	done   chan struct{} // closed with the runner
+}
+
+func newRunner(db *sqlx.DB, c *config) *runner {
+	r := &runner{db: db, config: c, writer: make(chan *conn, 1), done: make(chan struct{})}
+	r.reader = r.writer
+	if !c.memory {
+		r.reader = make(chan *conn, readers)
+	}
+	return r
+}
+
+// start opens the writer; readers open when they are first needed.
+func (r *runner) start(ctx context.Context) error {
+	w := &conn{runner: r}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	r.writer <- w
+	if !r.config.memory {
+		for range readers {
+			r.reader <- &conn{runner: r, readOnly: true}
+		}
+	}
+	return nil
+}
+
+// close waits for all connections to be free.
+func (r *runner) close() error {
+	close(r.done)
+	conns := []*conn{<-r.writer}
+	if !r.config.memory {
+		for range readers {
+			conns = append(conns, <-r.reader)
+		}
+	}
+	var err error
+	for _, c := range conns {
+		err = errors.Join(err, c.close())
+	}
+	return errors.Join(err, r.db.Close())
+}
+
+// take waits for a free connection.
+func (r *runner) take(ctx context.Context, from chan *conn) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-r.done: // first, for after close nothing is free
+		return nil, errClosed
+	default:
+	}
+	select {
+	case c := <-from:
+		return c, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-r.done:
+		return nil, errClosed
+	}
+}
+
+var errClosed = fmt.Errorf("sqlite: the store is closed: %w", store.ErrUnavailable)
+
+// Write implements sqlitecore.Runner.
+func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
+	c, err := r.take(ctx, r.writer)
+	if err != nil {
+		return err
+	}
+	defer func() { r.writer <- c }()
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	if err := c.run(ctx, stmts); err != nil {
+		c.rollback()
+		return err
+	}
+	return c.commit(ctx)
+}
+
+// Read implements sqlitecore.Runner.
+func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
+	c, err := r.take(ctx, r.reader)
+	if err != nil {
+		return err
+	}
+	defer func() { r.reader <- c }()
+	if err := c.open(ctx); err != nil {
+		return classify(err)
+	}
+	if len(stmts) == 1 { // a snapshot of its own
+		return c.run(ctx, stmts)
+	}
+	if err := c.exec("BEGIN"); err != nil {
+		return classify(err)
+	}
+	defer c.rollback()
+	return c.run(ctx, stmts)
+}
+
+// conn is a connection with the statements that were prepared on it.
+type conn struct {
+	*runner
+	readOnly bool
+	conn     *sqlx.Conn // nil until it is opened
+	stmts    map[string]*sqlx.Stmt
+}
+
+// maxPrepared bounds the statements that are kept. Only listings with their
+// combinations of filters come near.
+const maxPrepared = 200
+
+// open connects if that has not happened yet.
+func (c *conn) open(ctx context.Context) error {
+	if c.conn != nil {
+		return nil
+	}
+	raw, err := c.db.Connx(ctx)
+	if err != nil {
+		return err
+	}
+	c.conn, c.stmts = raw, map[string]*sqlx.Stmt{}
+	setup := []string{"PRAGMA synchronous=FULL"}
+	if c.config.synchronous == Normal {
+		setup[0] = "PRAGMA synchronous=NORMAL"
+	}
+	if c.readOnly {
+		// A reader waits for another process only while that one recovers the log.
+		setup = []string{"PRAGMA query_only=1", fmt.Sprintf("PRAGMA busy_timeout=%d", c.config.busyTimeout.Milliseconds())}
+	}
+	for _, sql := range setup {
+		if _, err := raw.ExecContext(ctx, sql); err != nil {
+			return errors.Join(err, c.close())
+		}
+	}
+	return nil
+}
+
+func (c *conn) close() error {
+	if c.conn == nil {
+		return nil
+	}
+	c.forget()
+	err := c.conn.Close()
+	c.conn = nil
+	return err
+}
+
+func (c *conn) forget() {
+	for sql, stmt := range c.stmts {
+		_ = stmt.Close()
+		delete(c.stmts, sql)
+	}
+}
+
+// background is the context of statements. With one that can be canceled the
+// driver starts a goroutine for every statement, and a statement that is
+// interrupted leaves the outcome in doubt.
+var background = context.Background()
+
+func (c *conn) prepare(sql string) (*sqlx.Stmt, error) {
+	if stmt := c.stmts[sql]; stmt != nil {
+		return stmt, nil
+	}
+	if len(c.stmts) >= maxPrepared {
+		c.forget()
+	}
+	stmt, err := c.conn.PreparexContext(background, sql)
+	if err != nil {
+		return nil, err
+	}
+	c.stmts[sql] = stmt
+	return stmt, nil
+}
+
+func (c *conn) exec(sql string) error {
+	stmt, err := c.prepare(sql)
+	if err == nil {
+		_, err = stmt.ExecContext(background)
+	}
+	return err
+}
+
+// begin takes SQLite's write lock. It waits for another process here, and not in
+// SQLite, where waiting cannot be interrupted.
+func (c *conn) begin(ctx context.Context) error {
+	deadline := time.Now().Add(c.config.busyTimeout)
+	for wait := 100 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
+		err := c.exec("BEGIN IMMEDIATE")
+		if err == nil {
+			return nil
+		}
+		if !isBusy(err) {
+			return classify(err)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("sqlite: another process has held the write lock for %v: %w", c.config.busyTimeout, classify(err))
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// checkEvery is how many statements or rows pass between looks at the context.
+const checkEvery = 64
+
+// run runs the statements of a transaction that has begun.
+func (c *conn) run(ctx context.Context, stmts []sqlitecore.Stmt) error {
+	steps := 0
+	check := func() error {
+		if steps++; steps%checkEvery == 1 {
+			return ctx.Err()
+		}
+		return nil
+	}
+	for i := range stmts {
+		s := &stmts[i]
+		if err := check(); err != nil {
+			return err
+		}
+		if s.Unneeded != nil && s.Unneeded() {
+			continue
+		}
+		stmt, err := c.prepare(s.SQL)
+		if err != nil {
+			return classify(err)
+		}
+		if s.Rows == nil {
+			res, err := stmt.ExecContext(background, s.Args...)
+			if err == nil && s.Affected != nil {
+				*s.Affected, err = res.RowsAffected()
+			}
+			if err != nil {
+				return classify(err)
+			}
+			continue
+		}
+		if err := query(stmt, s, check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func query(stmt *sqlx.Stmt, s *sqlitecore.Stmt, check func() error) error {
+	// The plain statement: sqlx's Rows would work out names that nobody asks for.
+	rows, err := stmt.Stmt.QueryContext(background, s.Args...)
+	if err != nil {
+		return classify(err)
+	}
+	defer func(rows *sql.Rows) { _ = rows.Close() }(rows)
+	for rows.Next() {
+		if err := check(); err != nil {
+			return err
+		}
+		if err := s.Rows(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return classify(rows.Err())
+}
+
+// commit ends the transaction. It is the last moment at which a canceled call
+// is undone.
+func (c *conn) commit(ctx context.Context) error {
+	err := ctx.Err()
+	if err == nil {
+		if err = c.exec("COMMIT"); err == nil {
+			return nil
+		}
+		err = classifyCommit(err)
+	}
+	c.rollback()
+	return err
+}
+
+// rollback ends a transaction if one is open: some errors have ended it already.
+func (c *conn) rollback() { _ = c.exec("ROLLBACK") }
+
+// sleep waits, unless ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

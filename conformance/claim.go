@@ -1,0 +1,660 @@
+package conformance
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// demand asks for usual runs of a queue.
+func demand(queue string, n int, workflows ...string) store.Demand {
+	if workflows == nil {
+		workflows = []string{aWorkflow}
+	}
+	return store.Demand{Queue: queue, Workflows: workflows, Max: n}
+}
+
+func runIDs(runs []store.ClaimedRun) []store.ID {
+	ids := []store.ID{}
+	for _, r := range runs {
+		ids = append(ids, r.Run.ID)
+	}
+	return ids
+}
+
+var claimCases = []Case{
+	{"claim/leases-a-run", "P1", "a claimed run is running for its worker, its epoch one higher, and visible again when the lease ends", func(c *C) {
+		id := c.create(store.NewRun{Input: []byte("in"), Meta: []byte("m")})
+		made := c.now
+		c.advance(time.Second)
+		got := c.claim(store.ClaimParams{})
+		run := c.one(got.Runs)
+		want := store.Run{
+			ID: id, Namespace: c.ns, Workflow: aWorkflow, Queue: aQueue, Status: store.Running, Input: []byte("in"), Meta: []byte("m"),
+			Attempt: 1, Epoch: 1, Worker: aWorker, VisibleAt: c.now.Add(aLease), CreatedAt: made, StartedAt: c.now,
+		}
+		c.eq("the claimed run", run.Run, want)
+		c.eq("the stored run", c.get(id), want)
+		c.eq("the lease", run.Lease, store.Lease{Run: id, Worker: aWorker, Epoch: 1})
+		c.eq("Recovered", run.Recovered, false)
+		c.eq("Claimed.Now", got.Now, c.now)
+	}},
+	{"claim/one-holder", "P1", "a leased run is not claimed again, by anyone, on any handle", func(c *C) {
+		c.start()
+		c.advance(aLease - time.Microsecond)
+		c.claimNone("it is leased for a microsecond more")
+		got, err := c.claimOn(c.s2, store.ClaimParams{Worker: "w2"})
+		c.ok("Claim on the second handle", err)
+		c.eq("runs claimed on the second handle", len(got), 0)
+	}},
+	{"claim/epoch-grows", "P1", "every claim raises the epoch by one, whatever ended the lease before", func(c *C) {
+		c.create(store.NewRun{})
+		var epoch int64
+		next := func() store.ClaimedRun {
+			run := c.claim1()
+			epoch++
+			c.eq("epoch of the lease", run.Lease.Epoch, epoch)
+			c.eq("epoch of the run", run.Run.Epoch, epoch)
+			return run
+		}
+		c.end(next(), release())
+		c.end(next(), retryIn(0))
+		c.end(next(), continueWith("in"))
+		c.end(next(), sleepFor(time.Second))
+		c.advance(time.Second)
+		next()
+		c.advance(aLease)
+		next()
+	}},
+	{"claim/never-more-than-asked", "P1", "no more runs come back than Max, nor for a demand more than its own Max", func(c *C) {
+		c.createN(5, store.NewRun{})
+		c.createN(5, store.NewRun{Queue: "q2"})
+		for _, tt := range []struct{ max, a, b, want int }{{0, 2, 1, 3}, {1, 5, 5, 1}, {3, 2, 2, 3}, {10, 1, 0, 1}, {0, 0, 0, 0}} {
+			got := c.claim(store.ClaimParams{Max: tt.max, Demands: []store.Demand{demand(aQueue, tt.a), demand("q2", tt.b)}})
+			per := map[string]int{}
+			for _, r := range got.Runs {
+				per[r.Run.Queue]++
+				c.commit(store.Commit{Lease: r.Lease, Transition: release()})
+			}
+			c.eq(fmt.Sprintf("runs of %+v", tt), len(got.Runs), tt.want)
+			c.check(per[aQueue] <= tt.a && per["q2"] <= tt.b, "runs per queue of %+v: saw %v, expected no more than each demand's Max", tt, per)
+		}
+	}},
+	{"claim/asked-for-only", "P1", "a claim returns runs of the demanded queues and workflows alone; a demand without workflows gets none", func(c *C) {
+		want := c.create(store.NewRun{Queue: "q", Workflow: "a"})
+		c.create(store.NewRun{Queue: "q", Workflow: "b"})
+		c.create(store.NewRun{Queue: "other", Workflow: "a"})
+		c.create(store.NewRun{Queue: "other", Workflow: "c"})
+		c.eq("runs without a workflow", len(c.claim(store.ClaimParams{Demands: []store.Demand{{Queue: "q", Max: 5}}}).Runs), 0)
+		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("q", 5, "a", "c"), demand("none", 5, "a")}}).Runs
+		c.eq("the runs", runIDs(got), []store.ID{want})
+	}},
+	{"claim/pairs-queue-and-workflow", "P1", "the workflows of one demand say nothing about the queue of another", func(c *C) {
+		c.create(store.NewRun{Queue: "q1", Workflow: "b"})
+		c.create(store.NewRun{Queue: "q2", Workflow: "a"})
+		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("q1", 5, "a"), demand("q2", 5, "b")}}).Runs
+		c.eq("runs", len(got), 0)
+	}},
+	{"claim/overlapping-demands", "P1", "demands that overlap return each run once", func(c *C) {
+		ids := c.createN(3, store.NewRun{})
+		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 5, aWorkflow, "x"), demand(aQueue, 5, "y", aWorkflow)}}).Runs
+		c.eq("the runs", runIDs(got), ids)
+		for _, r := range got {
+			c.eq("epoch", r.Lease.Epoch, int64(1))
+		}
+	}},
+	{"claim/race", "P1", "of concurrent claims exactly one gets a run", func(c *C) {
+		ids := c.createN(60, store.NewRun{})
+		var mu sync.Mutex
+		holders := map[store.ID]int{}
+		c.race(6, func(i int, s store.Store) error {
+			for {
+				runs, err := c.claimOn(s, store.ClaimParams{Worker: fmt.Sprint("w", i), Max: 3})
+				if err != nil || len(runs) == 0 {
+					return err
+				}
+				if len(runs) > 3 {
+					c.Errorf("Claim of 3: saw %d runs", len(runs))
+				}
+				mu.Lock()
+				for _, r := range runs {
+					holders[r.Run.ID]++
+				}
+				mu.Unlock()
+			}
+		})
+		for _, id := range ids {
+			c.eq(fmt.Sprintf("claims of run %v", id), holders[id], 1)
+		}
+		for _, r := range c.gets(ids...) {
+			c.eq("epoch", r.Epoch, int64(1))
+		}
+	}},
+	{"claim/race-for-expired", "P1", "of concurrent takeovers of a run whose lease ran out exactly one succeeds", func(c *C) {
+		run := c.start()
+		for round := range 10 {
+			c.advance(aLease)
+			got := make([]int, 6)
+			c.race(len(got), func(i int, s store.Store) error {
+				runs, err := c.claimOn(s, store.ClaimParams{Worker: fmt.Sprint("w", i)})
+				got[i] = len(runs)
+				return err
+			})
+			sum := 0
+			for _, n := range got {
+				sum += n
+			}
+			c.eq("claims that got the run", sum, 1)
+			c.eq("epoch", c.get(run.Run.ID).Epoch, int64(round+2))
+		}
+	}},
+	{"claim/takeover-after-expiry", "P6", "a run whose lease ran out is claimed like any other, by anyone, and Recovered says so", func(c *C) {
+		first := c.start()
+		c.advance(aLease)
+		run := c.claim1As("w2")
+		c.eq("the run", run.Run.ID, first.Run.ID)
+		c.eq("Recovered", run.Recovered, true)
+		c.eq("the lease", run.Lease, store.Lease{Run: first.Run.ID, Worker: "w2", Epoch: 2})
+		c.eq("StartedAt", run.Run.StartedAt, first.Run.StartedAt)
+	}},
+	{"claim/own-expired-lease", "P6", "a worker may take over its own run, under a new epoch", func(c *C) {
+		first := c.start()
+		c.advance(aLease)
+		run := c.claim1()
+		c.eq("Recovered", run.Recovered, true)
+		c.eq("epoch", run.Lease.Epoch, int64(2))
+		c.lost("commit of the same worker's old lease", store.Commit{Lease: first.Lease, Transition: complete("late")})
+	}},
+	{"claim/crashes-counted", "P6", "each lease that ran out counts one crash", func(c *C) {
+		c.eq("Crashes at first", c.start().Run.Crashes, 0)
+		for n := 1; n <= 3; n++ {
+			c.advance(aLease)
+			run := c.claim1()
+			c.eq("Crashes of the claimed run", run.Run.Crashes, n)
+			c.eq("Crashes of the stored run", c.get(run.Run.ID).Crashes, n)
+		}
+	}},
+	{"claim/crashes-reset-by-commit", "P6", "a commit clears Crashes", func(c *C) {
+		c.start()
+		c.advance(aLease)
+		run := c.claim1()
+		c.eq("Crashes", run.Run.Crashes, 1)
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}})
+		c.eq("Crashes after the commit", c.get(run.Run.ID).Crashes, 0)
+		c.advance(aLease)
+		c.eq("Crashes after the next", c.claim1().Run.Crashes, 1)
+	}},
+	{"claim/released-is-no-crash", "P6", "a lease that ended by a commit is no crash", func(c *C) {
+		c.end(c.start(), release())
+		for _, t := range []*store.Transition{retryIn(0), sleepFor(time.Minute), continueWith("in"), release()} {
+			c.advance(time.Hour)
+			run := c.claim1()
+			c.eq("Recovered", run.Recovered, false)
+			c.eq("Crashes", run.Run.Crashes, 0)
+			c.end(run, t)
+		}
+	}},
+	{"claim/release-changes-nothing-else", "P6", "a released run is pending at once and otherwise as it was", func(c *C) {
+		run := c.startWith(store.NewRun{Input: []byte("in")})
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "x")}})
+		c.advance(time.Second)
+		want := c.get(run.Run.ID)
+		want.Status, want.Worker, want.VisibleAt = store.Pending, "", c.now
+		res := c.end(run, release())
+		c.eq("the result's status", res.Status, store.Pending)
+		c.eq("the result's VisibleAt", res.VisibleAt, c.now)
+		c.eq("the run", c.get(run.Run.ID), want)
+		c.eq("the steps", namesOf(c.claim1As("w2").Steps), []string{"a"})
+	}},
+	{"claim/not-early", "P13", "nothing is claimed before its time, to the microsecond", func(c *C) {
+		id := c.create(store.NewRun{After: time.Second})
+		c.advance(time.Second - time.Microsecond)
+		c.claimNone("it is due a microsecond later")
+		c.advance(time.Microsecond)
+		c.end(c.claim1(), sleepFor(time.Second))
+		c.advance(time.Second - time.Microsecond)
+		c.claimNone("it sleeps a microsecond more")
+		c.advance(time.Microsecond)
+		c.end(c.claim1(), retryIn(time.Second))
+		c.advance(time.Second - time.Microsecond)
+		c.claimNone("its retry is a microsecond away")
+		c.advance(time.Microsecond)
+		c.eq("the run", c.claim1().Run.ID, id)
+	}},
+	{"claim/other-statuses-never", "P13", "a paused or final run is not claimed, however much time passes", func(c *C) {
+		c.pause(c.create(store.NewRun{}))
+		c.cancel(c.create(store.NewRun{}))
+		c.end(c.start(), complete(""))
+		c.end(c.start(), failWith("x"))
+		c.end(c.start(), sleepOn(store.WakeSignal))
+		c.advance(1000 * time.Hour)
+		c.claimNone("all are paused, final or asleep without a time")
+	}},
+	{"claim/namespaces-apart", "P15", "a claim sees the runs of its own namespace alone", func(c *C) {
+		c.create(store.NewRun{})
+		other := c.ns + "/other"
+		c.eq("runs of the other namespace", len(c.claim(store.ClaimParams{Namespace: other}).Runs), 0)
+		c.eq("its NextDue", c.claim(store.ClaimParams{Namespace: other}).NextDue, time.Time{})
+		c.claim1()
+	}},
+	{"claim/brings-replay", "P5", "a claimed run brings its steps by position and its inbox: status, events, signals, state and groups", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		c.commit(store.Commit{
+			Lease: run.Lease, Steps: []store.StepRecord{step(2, "b", "two"), step(1, "a", "one")},
+			State: []store.StateWrite{{Key: "k", Value: []byte("v")}}, Spawn: kids(2), Transition: sleepOn(store.WakeSignal), Seen: run.Inbox.Events,
+		})
+		c.signal(id, "n", "s1")
+		c.signal(id, "m", "s2")
+		got := c.claim1()
+		c.eq("steps", namesOf(got.Steps), []string{"a", "b"})
+		c.eq("steps as Steps reads them", got.Steps, c.steps(id))
+		c.eq("MoreSteps", got.MoreSteps, false)
+		c.eq("signals", payloads(got.Inbox.Signals), []string{"s1", "s2"})
+		c.eq("state", values(got.Inbox.State), []string{"k=v"})
+		c.eq("groups", got.Inbox.Groups, []store.Group{{Name: "g", Total: 2, Open: 2}})
+		c.eq("Events", got.Inbox.Events, int64(3))
+		c.eq("Events of the run", got.Run.Events, int64(3))
+		c.eq("the inbox as Inbox reads it", got.Inbox, c.inbox(id))
+	}},
+	{"claim/brings-each-its-own", "P5", "in a batch each claimed run brings its own steps, signals and state", func(c *C) {
+		ids := c.createN(3, store.NewRun{})
+		for i, run := range c.claimN(3) {
+			name := fmt.Sprint("step-", i)
+			c.commit(store.Commit{
+				Lease: run.Lease, Steps: []store.StepRecord{step(1, name, name)}, State: []store.StateWrite{{Key: name}}, Transition: release(),
+			})
+			c.signal(run.Run.ID, name, name)
+		}
+		for i, run := range c.claimN(3) {
+			name := fmt.Sprint("step-", i)
+			c.eq("the run", run.Run.ID, ids[i])
+			c.eq("its steps", namesOf(run.Steps), []string{name})
+			c.eq("its signals", payloads(run.Inbox.Signals), []string{name})
+			c.eq("its state", values(run.Inbox.State), []string{name + "="})
+		}
+	}},
+	{"claim/bounded-in-bytes", "P12", "MaxBytes bounds the step outputs of all claimed runs; what is cut off is told by MoreSteps and Steps has the rest", func(c *C) {
+		c.createN(2, store.NewRun{})
+		out := string(make([]byte, 1000))
+		var recs []store.StepRecord
+		want := []string{}
+		for i := range 5 {
+			name := fmt.Sprint("s", i)
+			recs, want = append(recs, step(int64(i+1), name, out)), append(want, name)
+		}
+		for _, run := range c.claimN(2) {
+			c.commit(store.Commit{Lease: run.Lease, Steps: recs, Transition: release()})
+		}
+		for _, limit := range []int{500, 2500, 7500, 100_000} {
+			got := c.claim(store.ClaimParams{Max: 2, MaxBytes: limit}).Runs
+			c.eq("runs", len(got), 2)
+			bytes := 0
+			for _, run := range got {
+				names := namesOf(run.Steps)
+				var last int64
+				for _, s := range run.Steps {
+					bytes, last = bytes+len(s.Output), s.Position
+				}
+				c.eq("MoreSteps", run.MoreSteps, len(run.Steps) < 5)
+				page, err := c.s.Steps(c.ctx, store.StepsParams{Namespace: c.ns, Run: run.Run.ID, After: last})
+				c.ok("Steps", err)
+				c.eq("steps of the claim and the rest", append(names, namesOf(page.Steps)...), want)
+				c.commit(store.Commit{Lease: run.Lease, Transition: release()})
+			}
+			c.check(bytes <= limit, "step outputs of a claim of MaxBytes %d: saw %d bytes", limit, bytes)
+			if limit == 100_000 {
+				c.eq("bytes with room for all", bytes, 10_000)
+			}
+		}
+	}},
+	{"claim/next-due", "P13", "NextDue is the earliest VisibleAt among runs of these demands that were not returned; zero: there are none", func(c *C) {
+		next := func(want time.Time, demands ...store.Demand) {
+			c.Helper()
+			c.eq("NextDue", c.claim(store.ClaimParams{Demands: demands}).NextDue, want)
+		}
+		next(time.Time{}, demand(aQueue, 1))
+		c.create(store.NewRun{After: 3 * time.Hour})
+		next(c.now.Add(3*time.Hour), demand(aQueue, 1))
+		c.create(store.NewRun{After: 2 * time.Hour, Queue: "q2"})
+		next(c.now.Add(3*time.Hour), demand(aQueue, 1))
+		next(c.now.Add(2*time.Hour), demand(aQueue, 1), demand("q2", 1))
+		next(time.Time{}, demand(aQueue, 1, "other"))
+		next(time.Time{}, demand("other", 1))
+	}},
+	{"claim/next-due-of-the-rest", "P13", "what is due and was not returned makes NextDue lie in the past", func(c *C) {
+		c.create(store.NewRun{})
+		c.advance(time.Second)
+		second := c.now
+		c.create(store.NewRun{})
+		c.advance(time.Second)
+		c.eq("NextDue with one left", c.claim(store.ClaimParams{}).NextDue, second)
+		lease := c.now.Add(aLease)
+		c.advance(time.Second)
+		// The first run's lease runs out; the run just returned does not count.
+		c.eq("NextDue with the first leased", c.claim(store.ClaimParams{}).NextDue, lease)
+	}},
+	{"claim/next-due-of-sleepers", "P13", "NextDue tells wake times, retry times, deadlines and lease ends, and nothing of runs that have no time", func(c *C) {
+		next := func(q string, want time.Time) {
+			c.Helper()
+			c.eq("NextDue of "+q, c.claim(store.ClaimParams{Demands: []store.Demand{demand(q, 1)}}).NextDue, want)
+		}
+		prepare := func(q string, r store.NewRun, t *store.Transition) {
+			r.Queue = q
+			c.create(r)
+			run := c.one(c.claim(store.ClaimParams{Demands: []store.Demand{demand(q, 1)}}).Runs)
+			if t != nil {
+				c.end(run, t)
+			}
+		}
+		prepare("asleep", store.NewRun{}, sleepFor(time.Hour))
+		next("asleep", c.now.Add(time.Hour))
+		prepare("retrying", store.NewRun{}, retryIn(2*time.Hour))
+		next("retrying", c.now.Add(2*time.Hour))
+		prepare("waiting", store.NewRun{}, sleepOn(store.WakeSignal))
+		next("waiting", time.Time{})
+		prepare("deadline", store.NewRun{Timeout: 3 * time.Hour}, sleepOn(store.WakeSignal))
+		next("deadline", c.now.Add(3*time.Hour))
+		prepare("leased", store.NewRun{}, nil)
+		next("leased", c.now.Add(aLease))
+		prepare("done", store.NewRun{Timeout: time.Hour}, complete(""))
+		next("done", time.Time{})
+	}},
+	{"claim/next-due-without-paused", "P13", "NextDue says nothing of paused runs, queues and workflows: no time makes those claimable", func(c *C) {
+		id := c.create(store.NewRun{After: time.Hour})
+		due := c.now.Add(time.Hour)
+		c.pause(id)
+		c.eq("NextDue with the run paused", c.claim(store.ClaimParams{}).NextDue, time.Time{})
+		c.resume(id)
+		c.eq("NextDue with the run resumed", c.claim(store.ClaimParams{}).NextDue, due)
+		c.setPaused(aQueue, "", true)
+		c.eq("NextDue with the queue paused", c.claim(store.ClaimParams{}).NextDue, time.Time{})
+		c.setPaused(aQueue, "", false)
+		c.setPaused("", aWorkflow, true)
+		c.eq("NextDue with the workflow paused", c.claim(store.ClaimParams{}).NextDue, time.Time{})
+		c.setPaused("", aWorkflow, false)
+		c.eq("NextDue with nothing paused", c.claim(store.ClaimParams{}).NextDue, due)
+	}},
+}
+
+var orderCases = []Case{
+	{"claim/priority-first", "P7", "higher priority is claimed first, however long the others have waited", func(c *C) {
+		want := map[int]store.ID{}
+		for _, p := range []int{0, store.MinPriority, 5, store.MaxPriority, -1, 1} {
+			want[p] = c.create(store.NewRun{Priority: p})
+			c.advance(time.Second)
+		}
+		for _, p := range []int{store.MaxPriority, 5, 1, 0, -1, store.MinPriority} {
+			c.eq(fmt.Sprintf("the run of priority %d", p), c.claim1().Run.ID, want[p])
+		}
+	}},
+	{"claim/priority-needs-due", "P7", "a run that is not due does not go before one that is, whatever its priority", func(c *C) {
+		c.create(store.NewRun{Priority: 9, After: time.Hour})
+		low := c.create(store.NewRun{Priority: -9})
+		c.eq("the run", c.claim1().Run.ID, low)
+	}},
+	{"claim/due-time-next", "P7", "of equal priority the one that was due earlier is claimed first", func(c *C) {
+		late := c.create(store.NewRun{After: 3 * time.Second})
+		early := c.create(store.NewRun{After: time.Second})
+		middle := c.create(store.NewRun{After: 2 * time.Second})
+		c.advance(time.Minute)
+		c.eq("the order", runIDs(c.claimN(3)), []store.ID{early, middle, late})
+	}},
+	{"claim/fifo", "P7", "of equal priority and due time the lower ID, that is, the one made first, is claimed first", func(c *C) {
+		ids := c.createN(12, store.NewRun{})
+		got := []store.ID{}
+		for range 4 {
+			got = append(got, runIDs(c.claimN(3))...)
+		}
+		c.eq("the order", got, ids)
+	}},
+	{"claim/order-in-a-batch", "P7", "the runs of one claim come in the order of P7", func(c *C) {
+		a := c.create(store.NewRun{After: time.Second})
+		b := c.create(store.NewRun{Priority: 1, After: 2 * time.Second})
+		d := c.create(store.NewRun{Priority: 1, After: time.Second})
+		c.advance(time.Minute)
+		c.eq("the order", runIDs(c.claimN(5)), []store.ID{d, b, a})
+	}},
+	{"claim/order-over-demands", "P7", "with several demands, too, the best runs of all are returned and in order", func(c *C) {
+		low1 := c.create(store.NewRun{Queue: "q1"})
+		low2 := c.create(store.NewRun{Queue: "q2"})
+		mid := c.create(store.NewRun{Queue: "q1", Priority: 3, Workflow: "b"})
+		top := c.create(store.NewRun{Queue: "q2", Priority: 5})
+		demands := []store.Demand{demand("q1", 5, aWorkflow, "b"), demand("q2", 5)}
+		c.eq("the best two", runIDs(c.claim(store.ClaimParams{Max: 2, Demands: demands}).Runs), []store.ID{top, mid})
+		c.eq("the rest", runIDs(c.claim(store.ClaimParams{Max: 5, Demands: demands}).Runs), []store.ID{low1, low2})
+	}},
+	{"claim/order-of-woken", "P7", "a woken run stands where the time of its waking puts it", func(c *C) {
+		sleeper := c.start()
+		c.end(sleeper, sleepOn(store.WakeSignal))
+		first := c.create(store.NewRun{})
+		c.advance(time.Second)
+		c.signal(sleeper.Run.ID, "n", "")
+		c.advance(time.Second)
+		last := c.create(store.NewRun{})
+		c.eq("the order", runIDs(c.claimN(5)), []store.ID{first, sleeper.Run.ID, last})
+	}},
+	{"claim/order-of-recovered", "P7", "a run whose lease ran out stands where the end of its lease puts it", func(c *C) {
+		crashed := c.start()
+		first := c.create(store.NewRun{})
+		c.advance(aLease)
+		last := fill(store.NewRun{})
+		c.advance(time.Second)
+		c.create(last)
+		c.eq("the order", runIDs(c.claimN(5)), []store.ID{first, crashed.Run.ID, last.ID})
+	}},
+	{"claim/cost-follows-claimable", "P18", "the right runs are claimed from among thousands that sleep, are final, paused or foreign", func(c *C) {
+		c.crowd(1200)
+		due := c.createN(3, store.NewRun{})
+		got := c.claim(store.ClaimParams{Max: 5})
+		c.eq("the runs", runIDs(got.Runs), due)
+		c.eq("NextDue", got.NextDue, c.now.Add(time.Hour))
+	}},
+	{"claim/among-scheduled", "P18", "runs of a later time neither hide what is due nor come with it", func(c *C) {
+		c.createN(1500, store.NewRun{Priority: 10, After: time.Hour})
+		due := c.create(store.NewRun{Priority: -10})
+		c.eq("the runs", runIDs(c.claimN(10)), []store.ID{due})
+		c.advance(time.Hour)
+		c.eq("the scheduled ones in their time", len(c.claimAll(100)), 100)
+	}},
+	{"claim/among-leased", "P18", "runs that others hold neither hide what is due nor come with it", func(c *C) {
+		c.createN(600, store.NewRun{Priority: 10})
+		c.eq("the first runs", len(c.claimAll(600)), 600)
+		due := c.createN(2, store.NewRun{Priority: -10})
+		c.eq("the runs", runIDs(c.claimN(10)), due)
+	}},
+	{"claim/among-priorities", "P18", "many priorities in use leave the order exact", func(c *C) {
+		want := map[int][]store.ID{}
+		for p := store.MinPriority; p <= store.MaxPriority; p += 4 {
+			want[p] = c.createN(2, store.NewRun{Priority: p})
+		}
+		got := runIDs(c.claimAll(200))
+		c.eq("how many", len(got), 2*len(want))
+		i := 0
+		for p := store.MaxPriority; p >= store.MinPriority && i+1 < len(got); p -= 4 {
+			c.eq(fmt.Sprintf("the runs of priority %d", p), got[i:i+2], want[p])
+			i += 2
+		}
+	}},
+}
+
+// crowd makes n times four runs that are not claimable now: of another queue
+// and workflow, scheduled, paused, and asleep or final.
+func (c *C) crowd(n int) {
+	c.Helper()
+	c.createN(n/2, store.NewRun{Queue: "foreign", Priority: 50})
+	c.createN(n/2, store.NewRun{Workflow: "foreign", Priority: 50})
+	c.createN(n, store.NewRun{After: time.Hour, Priority: 20})
+	for _, part := range batches(c.createN(n, store.NewRun{Priority: 30})) {
+		c.tryPause(false, part...)
+	}
+	c.createN(n, store.NewRun{Priority: 40})
+	var cms []store.Commit
+	for i, run := range c.claimAll(n) {
+		t := sleepOn(store.WakeSignal)
+		if i%2 == 0 {
+			t = complete("")
+		}
+		cms = append(cms, store.Commit{Lease: run.Lease, Transition: t})
+	}
+	for _, res := range c.commits(cms...) {
+		c.ok("Commit's item", res.Err)
+	}
+}
+
+// claimAll leases n usual runs, in as many claims as it takes: a claim may
+// return fewer than there are.
+func (c *C) claimAll(n int) []store.ClaimedRun {
+	c.Helper()
+	var all []store.ClaimedRun
+	for len(all) < n {
+		got := c.claimN(n - len(all))
+		if len(got) == 0 {
+			break
+		}
+		all = append(all, got...)
+	}
+	return all
+}
+
+func batches(ids []store.ID) [][]store.ID {
+	var out [][]store.ID
+	for len(ids) > 500 {
+		out, ids = append(out, ids[:500]), ids[500:]
+	}
+	return append(out, ids)
+}
+
+var extendCases = []Case{
+	{"extend/keeps-lease", "P1", "an extended lease lasts from the extension on, and its run is nobody else's", func(c *C) {
+		run := c.start()
+		for range 3 {
+			c.advance(aLease - time.Second)
+			c.eq("the lease's state", c.extend(run.Lease), store.LeaseState{})
+			c.eq("VisibleAt", c.get(run.Run.ID).VisibleAt, c.now.Add(aLease))
+		}
+		c.claimNone("the lease was extended")
+		c.eq("epoch", c.get(run.Run.ID).Epoch, int64(1))
+	}},
+	{"extend/tells-events", "P5", "an extension tells the run's event count", func(c *C) {
+		run := c.start()
+		c.signal(run.Run.ID, "n", "")
+		c.setState(run.Run.ID, "k", "v")
+		c.eq("the lease's state", c.extend(run.Lease), store.LeaseState{Events: 2})
+	}},
+	{"extend/lost-after-takeover", "P2", "an old epoch is not extended, and its run is left alone", func(c *C) {
+		first := c.start()
+		c.advance(aLease)
+		c.claim1As("w2")
+		c.advance(time.Second)
+		before := c.get(first.Run.ID)
+		c.eq("Lost", c.extend(first.Lease).Lost, true)
+		c.eq("the run", c.get(first.Run.ID), before)
+	}},
+	{"extend/lost-after-finish", "P2", "a lease that ended by any transition is not extended", func(c *C) {
+		for _, t := range transitions() {
+			run := c.startWith(store.NewRun{Queue: aQueue})
+			c.end(run, t)
+			before := c.get(run.Run.ID)
+			c.eq("Lost after "+t.Kind.String(), c.extend(run.Lease).Lost, true)
+			c.eq("the run after "+t.Kind.String(), c.get(run.Run.ID), before)
+			c.cancelIfLive(run.Run.ID)
+		}
+	}},
+	{"extend/lost-of-others", "P2", "a lease of another worker, epoch, run or namespace is lost, and nothing changes", func(c *C) {
+		run := c.start()
+		before := c.get(run.Run.ID)
+		c.advance(time.Second)
+		for _, l := range []store.Lease{
+			{Run: run.Run.ID, Worker: "w2", Epoch: 1},
+			{Run: run.Run.ID, Worker: aWorker, Epoch: 0},
+			{Run: run.Run.ID, Worker: aWorker, Epoch: 2},
+			{Run: store.NewID(), Worker: aWorker, Epoch: 1},
+		} {
+			c.eq(fmt.Sprintf("Lost of %+v", l), c.extend(l).Lost, true)
+		}
+		c.eq("the run", c.get(run.Run.ID), before)
+	}},
+	{"extend/each-its-own", "P2", "in a batch each lease has its own result, in order", func(c *C) {
+		c.createN(3, store.NewRun{})
+		runs := c.claimN(3)
+		c.end(runs[1], complete(""))
+		c.cancel(runs[2].Run.ID)
+		c.eq("the states", c.extends(runs[2].Lease, runs[1].Lease, runs[0].Lease), []store.LeaseState{
+			{Canceling: true, Events: 1}, c.lostState(runs[1].Lease), {},
+		})
+	}},
+	{"extend/expired-but-not-taken", "P6", "a lease that ran out but was not taken over is renewed", func(c *C) {
+		run := c.start()
+		c.advance(10 * aLease)
+		c.eq("the lease's state", c.extend(run.Lease), store.LeaseState{})
+		c.eq("VisibleAt", c.get(run.Run.ID).VisibleAt, c.now.Add(aLease))
+		c.claimNone("the lease was renewed")
+		c.eq("Crashes", c.get(run.Run.ID).Crashes, 0)
+	}},
+	{"extend/tells-canceling", "P11", "the holder of a run that was canceled learns of it when it extends", func(c *C) {
+		run := c.start()
+		c.cancel(run.Run.ID)
+		c.eq("the lease's state", c.extend(run.Lease), store.LeaseState{Canceling: true, Events: 1})
+		c.status(run.Run.ID, store.Canceling)
+	}},
+	{"extend/tells-pausing", "P11", "the holder of a run that was paused learns of it when it extends", func(c *C) {
+		run := c.start()
+		c.pause(run.Run.ID)
+		c.eq("Pausing", c.extend(run.Lease).Pausing, true)
+		c.resume(run.Run.ID)
+		c.eq("Pausing after the resume", c.extend(run.Lease).Pausing, false)
+	}},
+	{"extend/heartbeat", "P13", "an extension is its worker's sign of life, with or without leases; it makes no worker", func(c *C) {
+		c.extends()
+		c.eq("workers", len(c.workers()), 0)
+		c.putWorker(store.Worker{ID: aWorker, TTL: time.Minute})
+		c.advance(50 * time.Second)
+		c.extends()
+		c.advance(50 * time.Second)
+		w := c.workers()[0]
+		c.eq("SeenAt", w.SeenAt, c.now.Add(-50*time.Second))
+		c.eq("Status", w.Status, store.Online)
+	}},
+	{"extend/races-takeover", "P2", "an extension that races a takeover either holds the run or has lost it, never both", func(c *C) {
+		run := c.start()
+		for range 15 {
+			c.advance(aLease)
+			var state []store.LeaseState
+			var taken []store.ClaimedRun
+			c.race(2, func(i int, s store.Store) (err error) {
+				if i == 0 {
+					state, err = patient(c.ctx, func() ([]store.LeaseState, error) {
+						return s.Extend(c.ctx, store.ExtendParams{Namespace: c.ns, Worker: run.Lease.Worker, Leases: []store.Lease{run.Lease}, LeaseFor: aLease, Now: c.now})
+					})
+					return err
+				}
+				taken, err = c.claimOn(s, store.ClaimParams{Worker: "w2"})
+				return err
+			})
+			c.eq("Lost", state[0].Lost, len(taken) == 1)
+			if len(taken) == 1 {
+				run = taken[0]
+			}
+		}
+	}},
+}
+
+// lostState is what is told of a lost lease beside Lost, which is the backend's
+// own affair.
+func (c *C) lostState(l store.Lease) store.LeaseState {
+	c.Helper()
+	st := c.extend(l)
+	c.eq("Lost", st.Lost, true)
+	return st
+}
+
+// cancelIfLive clears a run out of the way.
+func (c *C) cancelIfLive(id store.ID) {
+	c.Helper()
+	if !c.get(id).Status.Final() {
+		c.cancel(id)
+	}
+}

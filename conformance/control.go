@@ -1,0 +1,527 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+var cancelCases = []Case{
+	{"cancel/pending-is-final", "P11", "a pending run is canceled at once, with a failure of code canceled and the reason", func(c *C) {
+		id := c.create(store.NewRun{})
+		c.advance(time.Second)
+		c.eq("the status", c.cancel(id), store.Canceled)
+		run := c.get(id)
+		c.eq("Status", run.Status, store.Canceled)
+		c.eq("Failure", run.Failure, &store.Failure{Code: store.FailureCanceled, Message: "told to"})
+		c.eq("FinishedAt", run.FinishedAt, c.now)
+		c.eq("VisibleAt", run.VisibleAt, time.Time{})
+		c.claimNone("it is canceled")
+	}},
+	{"cancel/sleeping-is-final", "P11", "a sleeping, retrying or paused run is canceled at once", func(c *C) {
+		for _, t := range []*store.Transition{sleepFor(time.Hour), sleepOn(store.WakeSignal), retryIn(time.Hour)} {
+			for _, paused := range []bool{false, true} {
+				run := c.start()
+				c.end(run, t)
+				if paused {
+					c.pause(run.Run.ID)
+				}
+				c.eq("the status", c.cancel(run.Run.ID), store.Canceled)
+				got := c.get(run.Run.ID)
+				c.eq("VisibleAt", got.VisibleAt, time.Time{})
+				c.eq("Failure", got.Failure, &store.Failure{Code: store.FailureCanceled, Message: "told to"})
+			}
+		}
+		c.advance(2 * time.Hour)
+		c.claimNone("all are canceled")
+	}},
+	{"cancel/running-is-canceling", "P11", "a leased run becomes canceling, which is an event; its holder keeps the lease and may still commit", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		c.advance(time.Second)
+		c.eq("the status", c.cancel(id), store.Canceling)
+		want := run.Run
+		want.Status, want.Events, want.Failure = store.Canceling, 1, &store.Failure{Code: store.FailureCanceled, Message: "told to"}
+		c.eq("Failure", c.get(id).Failure, want.Failure)
+		c.eq("the run", c.get(id), want)
+		res := c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "cleanup", "")}})
+		c.eq("the status that a commit tells", res.Status, store.Canceling)
+		c.eq("the events that a commit tells", res.Events, int64(1))
+		c.claimNone("its lease stands")
+		c.end(run, cancelRun())
+		c.status(id, store.Canceled)
+		c.eq("steps", c.stepNames(id), []string{"cleanup"})
+	}},
+	{"cancel/completion-wins", "P11", "a completion or failure that was on its way stands", func(c *C) {
+		for _, t := range []*store.Transition{complete("out"), failWith("x")} {
+			run := c.start()
+			c.cancel(run.Run.ID)
+			c.end(run, t)
+			got := c.get(run.Run.ID)
+			c.check(got.Status != store.Canceled, "status after %v of a canceling run: saw canceled, expected what its holder said", t.Kind)
+			c.eq("Failure", got.Failure, t.Failure)
+		}
+	}},
+	{"cancel/reason-is-kept", "P11", "the failure of a cancel stays with the canceling run, over its holders, until one ends it; CancelRun without a failure keeps it", func(c *C) {
+		run := c.start()
+		c.cancel(run.Run.ID)
+		c.end(run, release())
+		run = c.claim1()
+		want := &store.Failure{Code: store.FailureCanceled, Message: "told to"}
+		c.eq("Failure of the claimed run", run.Run.Failure, want)
+		c.end(run, &store.Transition{Kind: store.CancelRun})
+		c.eq("Failure in the end", c.get(run.Run.ID).Failure, want)
+	}},
+	{"cancel/holder-crashes", "P11", "a canceling run whose holder died is claimed, stays canceling, and is ended by the next", func(c *C) {
+		run := c.start()
+		c.cancel(run.Run.ID)
+		c.advance(aLease)
+		next := c.claim1As("w2")
+		c.eq("Status", next.Run.Status, store.Canceling)
+		c.eq("Status of the inbox", next.Inbox.Status, store.Canceling)
+		c.eq("Recovered", next.Recovered, true)
+		c.lost("commit of the dead holder", store.Commit{Lease: run.Lease, Transition: complete("late")})
+		c.end(next, cancelRun())
+		c.status(run.Run.ID, store.Canceled)
+	}},
+	{"cancel/tree", "P11", "descendants follow in the same write", func(c *C) {
+		root := c.start()
+		a := kid(1)
+		c.commit(store.Commit{Lease: root.Lease, Spawn: []store.NewRun{a, kid(2)}, Transition: sleepAwait(allOf)})
+		k := c.claimKid()
+		g := kid(1)
+		g.Queue = "grandchildren"
+		c.commit(store.Commit{Lease: k.Lease, Spawn: []store.NewRun{g}, Transition: sleepAwait(allOf)})
+		leased := c.claimKid()
+		c.eq("the status", c.cancel(root.Run.ID), store.Canceled)
+		c.status(k.Run.ID, store.Canceled)
+		c.status(g.ID, store.Canceled)
+		c.status(leased.Run.ID, store.Canceling)
+		for _, id := range []store.ID{k.Run.ID, g.ID, leased.Run.ID} {
+			c.eq("Failure of a descendant", c.get(id).Failure, &store.Failure{Code: store.FailureCanceled, Message: store.CanceledWithParent})
+		}
+	}},
+	{"cancel/tree-of-a-leased-root", "P11", "descendants follow at once when their root is leased and itself only canceling", func(c *C) {
+		root := c.start()
+		k := kid(1)
+		c.commit(store.Commit{Lease: root.Lease, Spawn: []store.NewRun{k}})
+		c.eq("the status", c.cancel(root.Run.ID), store.Canceling)
+		c.status(k.ID, store.Canceled)
+		c.eq("the group", c.group(root.Run.ID), store.Group{Name: "g", Total: 1, Canceled: 1})
+	}},
+	{"cancel/abandoned-child-lives", "P11", "a child whose policy is abandon outlives the cancel of its parent", func(c *C) {
+		k := kid(1)
+		k.OnClose = store.CloseAbandon
+		parent := c.family(sleepAwait(allOf), k)
+		c.cancel(parent)
+		c.status(k.ID, store.Pending)
+		c.end(c.claimKid(), complete(""))
+		c.status(k.ID, store.Completed)
+		c.status(parent, store.Canceled)
+	}},
+	{"cancel/finished", "P16", "a completed or failed run is not canceled: ErrFinished; an unknown one is ErrNotFound", func(c *C) {
+		done, broken := c.start(), store.ClaimedRun{}
+		c.end(done, complete("out"))
+		broken = c.start()
+		c.end(broken, failWith("x"))
+		live := c.create(store.NewRun{})
+		res := c.tryCancel(done.Run.ID, broken.Run.ID, store.NewID(), live)
+		c.fails("Cancel of a completed run", res[0].Err, store.ErrFinished)
+		c.fails("Cancel of a failed run", res[1].Err, store.ErrFinished)
+		c.fails("Cancel of no run", res[2].Err, store.ErrNotFound)
+		c.eq("Cancel of the pending one", res[3], store.ControlResult{Status: store.Canceled})
+		c.status(done.Run.ID, store.Completed)
+		c.status(broken.Run.ID, store.Failed)
+	}},
+	{"cancel/repeat", "P4", "cancel of a canceled or canceling run succeeds and changes nothing", func(c *C) {
+		id := c.create(store.NewRun{})
+		c.cancel(id)
+		before := c.get(id)
+		c.advance(time.Second)
+		c.eq("the status again", c.cancel(id), store.Canceled)
+		c.eq("the run", c.get(id), before)
+		run := c.start()
+		c.cancel(run.Run.ID)
+		before = c.get(run.Run.ID)
+		c.eq("the status again", c.cancel(run.Run.ID), store.Canceling)
+		c.eq("the run", c.get(run.Run.ID), before)
+		c.eq("Events", before.Events, int64(1))
+	}},
+	{"cancel/races-claim", "P11", "a cancel that races a claim either ends the run or makes it canceling, never neither", func(c *C) {
+		for round := range 15 {
+			id := c.create(store.NewRun{})
+			var res []store.ControlResult
+			var taken []store.ClaimedRun
+			c.race(2, func(i int, s store.Store) (err error) {
+				if (i+round)%2 == 0 {
+					taken, err = c.claimOn(s, store.ClaimParams{})
+					return err
+				}
+				res, err = patient(c.ctx, func() ([]store.ControlResult, error) {
+					return s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{id}, Now: c.now})
+				})
+				return err
+			})
+			c.ok("Cancel's item", res[0].Err)
+			want := store.Canceled
+			if len(taken) == 1 {
+				want = store.Canceling
+			}
+			c.eq("the status", res[0].Status, want)
+			c.status(id, want)
+			if len(taken) == 1 {
+				c.end(taken[0], cancelRun())
+			}
+		}
+	}},
+	{"cancel/races-completion", "P11", "a cancel that races a completion leaves the run completed, and says which came first", func(c *C) {
+		for round := range 15 {
+			run := c.start()
+			var res []store.ControlResult
+			c.race(2, func(i int, s store.Store) error {
+				if (i+round)%2 == 0 {
+					res, err := c.tryCommitOn(s, store.Commit{Lease: run.Lease, Seq: 1, Transition: complete("")})
+					return first(err, res.Err)
+				}
+				var err error
+				res, err = patient(c.ctx, func() ([]store.ControlResult, error) {
+					return s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{run.Run.ID}, Now: c.now})
+				})
+				return err
+			})
+			if res[0].Err != nil {
+				c.fails("Cancel", res[0].Err, store.ErrFinished)
+			} else {
+				c.eq("the status", res[0].Status, store.Canceling)
+			}
+			c.status(run.Run.ID, store.Completed)
+		}
+	}},
+}
+
+var pauseCases = []Case{
+	{"pause/pending", "P13", "a pending run is paused at once and not claimed until it is resumed; doing it again has no effect", func(c *C) {
+		id := c.create(store.NewRun{})
+		before := c.get(id)
+		for range 2 {
+			c.eq("Pause", c.pause(id), store.Paused)
+		}
+		c.status(id, store.Paused)
+		c.claimNone("it is paused")
+		for range 2 {
+			c.eq("Resume", c.resume(id), store.Pending)
+		}
+		c.eq("the run", c.get(id), before)
+		c.claim1()
+	}},
+	{"pause/running-at-next-transition", "P11", "a leased run is marked, and paused by its holder's next transition that is not final", func(c *C) {
+		for _, t := range []*store.Transition{sleepFor(time.Hour), retryIn(time.Hour), release(), continueWith("in")} {
+			run := c.start()
+			id := run.Run.ID
+			c.eq("Pause", c.pause(id), store.Running)
+			c.eq("Pausing", c.get(id).Pausing, true)
+			res := c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}})
+			c.eq("the status that a commit tells", res.Status, store.Running)
+			c.eq("Pausing that a commit tells", res.Pausing, true)
+			res = c.end(run, t)
+			c.eq("the status after "+t.Kind.String(), res.Status, store.Paused)
+			got := c.get(id)
+			c.eq("Status", got.Status, store.Paused)
+			c.eq("Pausing", got.Pausing, false)
+			c.eq("Worker", got.Worker, "")
+			c.claimNone("it is paused")
+			want := store.Pending
+			if t.Kind == store.Sleep {
+				want = store.Sleeping
+			}
+			c.eq("Resume", c.resume(id), want)
+			c.cancel(id)
+		}
+	}},
+	{"pause/completion-wins", "P11", "a marked run whose holder ends it is final, not paused", func(c *C) {
+		for _, t := range []*store.Transition{complete(""), failWith("x"), cancelRun()} {
+			run := c.start()
+			c.pause(run.Run.ID)
+			c.end(run, t)
+			got := c.get(run.Run.ID)
+			c.eq("final", got.Status.Final(), true)
+			c.eq("Pausing", got.Pausing, false)
+		}
+	}},
+	{"pause/unmark", "P11", "a resume before the transition takes the mark away", func(c *C) {
+		run := c.start()
+		c.pause(run.Run.ID)
+		c.eq("Resume", c.resume(run.Run.ID), store.Running)
+		c.eq("Pausing", c.get(run.Run.ID).Pausing, false)
+		c.eq("the status", c.end(run, release()).Status, store.Pending)
+		c.claim1()
+	}},
+	{"pause/resume-keeps-time", "P13", "a paused run keeps its time: resumed before, it is claimed then, and not earlier", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		due := c.now.Add(time.Hour)
+		c.end(run, sleepFor(time.Hour))
+		c.pause(id)
+		c.eq("VisibleAt while paused", c.get(id).VisibleAt, due)
+		c.advance(time.Minute)
+		c.eq("Resume", c.resume(id), store.Sleeping)
+		c.eq("VisibleAt", c.get(id).VisibleAt, due)
+		c.claimNone("it sleeps on")
+		c.pause(id)
+		c.advance(2 * time.Hour)
+		c.claimNone("it is paused, though its time has come")
+		c.resume(id)
+		c.claim1()
+	}},
+	{"pause/resume-keeps-retry", "P13", "a run paused while it waits for a retry waits on when it is resumed", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		c.pause(id)
+		c.end(run, retryIn(time.Hour))
+		c.status(id, store.Paused)
+		c.eq("Resume", c.resume(id), store.Pending)
+		c.claimNone("its retry is an hour away")
+		c.advance(time.Hour)
+		c.eq("Attempt", c.claim1().Run.Attempt, 2)
+	}},
+	{"pause/event-while-paused", "P5", "an event that a paused sleeper had asked for has woken it when it is resumed", func(c *C) {
+		for _, asked := range []bool{true, false} {
+			run := c.start()
+			id := run.Run.ID
+			t := sleepFor(time.Hour)
+			if asked {
+				t.Wakes = store.WakeSignal
+			}
+			c.end(run, t)
+			c.pause(id)
+			c.signal(id, "n", "x")
+			c.status(id, store.Paused)
+			c.claimNone("it is paused")
+			c.eq("Resume", c.resume(id), store.Sleeping)
+			if asked {
+				c.eq("signals", payloads(c.claim1().Inbox.Signals), []string{"x"})
+			} else {
+				c.claimNone("it had not asked for signals")
+			}
+		}
+	}},
+	{"pause/children-end-while-paused", "P9", "children that end while their parent is paused have woken it when it is resumed", func(c *C) {
+		parent := c.family(sleepAwait(allOf), kids(1)...)
+		c.pause(parent)
+		c.end(c.claimKid(), complete(""))
+		c.status(parent, store.Paused)
+		c.resume(parent)
+		run := c.claim1()
+		c.eq("groups", run.Inbox.Groups, []store.Group{{Name: "g", Total: 1, Completed: 1}})
+		c.eq("Events", run.Inbox.Events, int64(1))
+	}},
+	{"pause/finished", "P16", "a final run is neither paused nor resumed: ErrFinished; an unknown one is ErrNotFound", func(c *C) {
+		run := c.start()
+		c.end(run, complete(""))
+		for _, resume := range []bool{false, true} {
+			res := c.tryPause(resume, run.Run.ID, store.NewID())
+			c.fails("a final run", res[0].Err, store.ErrFinished)
+			c.fails("no run", res[1].Err, store.ErrNotFound)
+		}
+		c.status(run.Run.ID, store.Completed)
+	}},
+	{"pause/queue", "P13", "runs of a paused queue are not claimed; leases and times go on", func(c *C) {
+		held := c.start()
+		c.create(store.NewRun{})
+		other := c.create(store.NewRun{Queue: "q2"})
+		for range 2 {
+			c.setPaused(aQueue, "", true)
+		}
+		c.claimNone("its queue is paused")
+		c.eq("runs of another queue", runIDs(c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 5), demand("q2", 5)}}).Runs), []store.ID{other})
+		c.eq("Lost", c.extend(held.Lease).Lost, false)
+		c.end(held, complete(""))
+		for range 2 {
+			c.setPaused(aQueue, "", false)
+		}
+		c.claim1()
+	}},
+	{"pause/workflow", "P13", "runs of a paused workflow are not claimed, in any queue; others are", func(c *C) {
+		c.create(store.NewRun{})
+		c.create(store.NewRun{Queue: "q2"})
+		other := c.create(store.NewRun{Workflow: "b"})
+		c.setPaused("", aWorkflow, true)
+		demands := []store.Demand{demand(aQueue, 5, aWorkflow, "b"), demand("q2", 5)}
+		c.eq("runs", runIDs(c.claim(store.ClaimParams{Demands: demands}).Runs), []store.ID{other})
+		c.setPaused("", aWorkflow, false)
+		c.eq("runs when resumed", len(c.claim(store.ClaimParams{Demands: demands}).Runs), 2)
+	}},
+	{"pause/queue-and-workflow", "P13", "a run whose queue and workflow are both paused waits for both", func(c *C) {
+		c.create(store.NewRun{})
+		c.setPaused(aQueue, "", true)
+		c.setPaused("", aWorkflow, true)
+		c.setPaused(aQueue, "", false)
+		c.claimNone("its workflow is paused still")
+		c.setPaused("", aWorkflow, false)
+		c.claim1()
+	}},
+	{"pause/listed", "P14", "ListPaused lists by queue, then workflow, with the time of pausing; a queue and a workflow of one name are two", func(c *C) {
+		c.setPaused("b", "", true)
+		c.setPaused("", "a", true)
+		c.advance(time.Second)
+		c.setPaused("a", "", true)
+		list := func() []store.PausedTarget {
+			got, err := c.s.ListPaused(c.ctx, store.ListPausedParams{Namespace: c.ns})
+			c.ok("ListPaused", err)
+			return got
+		}
+		c.eq("the list", list(), []store.PausedTarget{{Workflow: "a", Since: began}, {Queue: "a", Since: c.now}, {Queue: "b", Since: began}})
+		c.setPaused("", "a", false)
+		c.eq("the list after a resume", list(), []store.PausedTarget{{Queue: "a", Since: c.now}, {Queue: "b", Since: began}})
+	}},
+}
+
+var restartCases = []Case{
+	{"restart/keeps-completed-steps", "P6", "a restarted run is pending with attempt 1, a raised epoch and its completed steps; what failed is forgotten with what followed it, and the failure and the deadline are cleared", func(c *C) {
+		run := c.startWith(store.NewRun{Input: []byte("in"), Timeout: time.Minute})
+		id := run.Run.ID
+		c.end(run, retryIn(0))
+		run = c.claim1()
+		a, b, d := step(1, "a", "x"), step(2, "b", ""), step(3, "d", "")
+		b.Status, d.Status = store.StepFailed, store.StepPending
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{a, b, d}, Transition: failWith("x")})
+		c.advance(time.Hour)
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: id, Now: c.now}))
+		got := c.get(id)
+		c.eq("Status", got.Status, store.Pending)
+		c.eq("Attempt", got.Attempt, 1)
+		c.eq("Failure", got.Failure, (*store.Failure)(nil))
+		c.eq("FinishedAt", got.FinishedAt, time.Time{})
+		c.eq("Deadline", got.Deadline, time.Time{})
+		c.eq("VisibleAt", got.VisibleAt, c.now)
+		c.bytes("Input", got.Input, []byte("in"))
+		c.check(got.Epoch > run.Lease.Epoch, "Epoch: saw %d, expected it above %d", got.Epoch, run.Lease.Epoch)
+		c.eq("steps", c.stepNames(id), []string{"a"})
+		next := c.claim1()
+		c.check(next.Lease.Epoch > got.Epoch, "Epoch of the claim: saw %d, expected it above %d", next.Lease.Epoch, got.Epoch)
+		c.lost("commit of the old lease", store.Commit{Lease: run.Lease, Transition: complete("late")})
+		c.end(next, complete("out"))
+		c.status(id, store.Completed)
+	}},
+	{"restart/canceled", "P6", "a canceled run is restarted too", func(c *C) {
+		id := c.create(store.NewRun{})
+		c.cancel(id)
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: id, Now: c.now}))
+		c.eq("the run", c.claim1().Run.ID, id)
+	}},
+	{"restart/zombie", "P2", "the holder of before a restart has lost its lease, even to a repeat", func(c *C) {
+		run := c.start()
+		cm := store.Commit{Lease: run.Lease, Seq: 1, Transition: failWith("x")}
+		c.commit(cm)
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: run.Run.ID, Now: c.now}))
+		before := c.get(run.Run.ID)
+		c.lost("a new commit", store.Commit{Lease: run.Lease, Seq: 2, Transition: complete("late")})
+		c.tryCommit(cm)
+		c.eq("the run", c.get(run.Run.ID), before)
+		c.eq("Lost", c.extend(run.Lease).Lost, true)
+	}},
+	{"restart/not-finished", "P16", "a run that is live or completed is not restarted: ErrConflict; an unknown one is ErrNotFound", func(c *C) {
+		restart := func(id store.ID) error {
+			return c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: id, Now: c.now})
+		}
+		id := c.create(store.NewRun{})
+		c.fails("a pending run", restart(id), store.ErrConflict)
+		run := c.claim1()
+		c.fails("a running run", restart(id), store.ErrConflict)
+		c.end(run, complete("out"))
+		c.fails("a completed run", restart(id), store.ErrConflict)
+		c.bytes("Output", c.get(id).Output, []byte("out"))
+		c.fails("no run", restart(store.NewID()), store.ErrNotFound)
+	}},
+	{"restart/external-id-taken", "P8", "a run whose external id another active run has is not restarted: ErrAlreadyExists", func(c *C) {
+		id := c.create(store.NewRun{ExternalID: "e"})
+		c.cancel(id)
+		other := c.create(store.NewRun{ExternalID: "e"})
+		c.fails("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: id, Now: c.now}), store.ErrAlreadyExists)
+		c.status(id, store.Canceled)
+		c.cancel(other)
+		c.ok("Restart when it is free", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: id, Now: c.now}))
+		res := c.creates(fill(store.NewRun{ExternalID: "e"}))[0]
+		c.eq("a create meets the restarted run", res, store.CreateResult{ID: id})
+	}},
+	{"restart/child-counts-once", "P9", "a restarted child no longer counts in its parent's group and does not wake it", func(c *C) {
+		ks := kids(2)
+		parent := c.family(sleepAwait(allOf), ks...)
+		c.cancel(ks[0].ID)
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: ks[0].ID, Now: c.now}))
+		group := c.group(parent)
+		c.eq("open children", group.Open, int64(1))
+		c.pause(ks[1].ID)
+		c.end(c.claimKid(), complete(""))
+		c.eq("the group", c.group(parent), group)
+		c.asleep(parent, "with one child open")
+		c.cancel(ks[1].ID)
+		c.awake(parent, "with the other final")
+	}},
+	{"fork/keeps-steps-before", "P3", "a fork is a new run with the completed steps recorded before the named one; the old run is left alone", func(c *C) {
+		r := fill(store.NewRun{Input: []byte("in"), Meta: []byte("m"), Priority: 3, ExternalID: "e", Timeout: time.Hour})
+		run := c.startWith(r)
+		b := step(2, "b", "")
+		b.Status = store.StepFailed
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(3, "d", "z"), step(1, "a", "x"), b, step(4, "e", "")}, State: []store.StateWrite{{Key: "k"}}, Transition: failWith("x")})
+		before := c.get(r.ID)
+		c.advance(time.Minute)
+		fork := store.NewID()
+		res := c.fork(store.ForkParams{ID: r.ID, New: fork, Before: &store.StepKey{Name: "d", Occurrence: 1}})
+		c.eq("the result", res, store.CreateResult{ID: fork, Created: true})
+		c.eq("the fork", c.get(fork), store.Run{
+			ID: fork, Namespace: c.ns, Workflow: aWorkflow, Queue: aQueue, Status: store.Pending, Priority: 3, Input: []byte("in"), Meta: []byte("m"),
+			Attempt: 1, VisibleAt: c.now, CreatedAt: c.now, ForkedFrom: r.ID,
+		})
+		steps := c.steps(fork)
+		c.eq("its steps", namesOf(steps), []string{"a"})
+		c.bytes("output of its step", steps[0].Output, []byte("x"))
+		c.eq("the old run", c.get(r.ID), before)
+		c.eq("the old run's steps", len(c.steps(r.ID)), 4)
+		next := c.claim1()
+		c.eq("the claimed run", next.Run.ID, fork)
+		c.commit(store.Commit{Lease: next.Lease, Steps: []store.StepRecord{step(2, "d", "new")}, Transition: complete("")})
+	}},
+	{"fork/keeps-all", "P3", "a fork before no step keeps every completed step, of a live run too", func(c *C) {
+		run := c.start()
+		b := step(2, "b", "")
+		b.Status = store.StepRunning
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "x"), b, step(3, "d", "z")}})
+		fork := store.NewID()
+		c.fork(store.ForkParams{ID: run.Run.ID, New: fork})
+		c.eq("steps", c.stepNames(fork), []string{"a", "d"})
+		c.end(run, complete(""))
+		c.status(fork, store.Pending)
+	}},
+	{"fork/repeat", "P4", "a fork sent again is one fork", func(c *C) {
+		run := c.start()
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "x")}})
+		fork := store.NewID()
+		first := c.fork(store.ForkParams{ID: run.Run.ID, New: fork})
+		before := c.get(fork)
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(2, "b", "y")}})
+		c.advance(time.Second)
+		c.eq("the result", c.fork(store.ForkParams{ID: run.Run.ID, New: fork}), first)
+		c.eq("the fork", c.get(fork), before)
+		c.eq("its steps", c.stepNames(fork), []string{"a"})
+		c.eq("runs", c.count(store.RunFilter{}), int64(2))
+	}},
+	{"fork/unknown-step", "P16", "a fork of an unknown run, or before an unknown step, is ErrNotFound and makes nothing", func(c *C) {
+		id := c.create(store.NewRun{})
+		fork := store.NewID()
+		_, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: id, New: fork, Before: &store.StepKey{Name: "none", Occurrence: 1}, Now: c.now})
+		c.fails("Fork before no step", err, store.ErrNotFound)
+		_, err = c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: store.NewID(), New: fork, Now: c.now})
+		c.fails("Fork of no run", err, store.ErrNotFound)
+		c.eq("runs of the fork's ID", len(c.gets(fork)), 0)
+	}},
+}
+
+func (c *C) fork(p store.ForkParams) store.CreateResult {
+	c.Helper()
+	p.Namespace, p.Now = c.ns, c.now
+	res, err := c.s.Fork(c.ctx, p)
+	c.ok("Fork", err)
+	c.ok("Fork's result", res.Err)
+	return res
+}

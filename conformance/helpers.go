@@ -1,0 +1,637 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// The names that cases use where the name does not matter.
+const (
+	aQueue    = "q"
+	aWorkflow = "wf"
+	aWorker   = "w1"
+	kidQueue  = "kids"
+	kidFlow   = "kid"
+	aLease    = time.Minute
+)
+
+// sentinels are the errors of P16, of which an error matches exactly one.
+var sentinels = []error{
+	store.ErrNotFound, store.ErrAlreadyExists, store.ErrLeaseLost, store.ErrConflict, store.ErrFinished, store.ErrInvalid,
+	store.ErrTooLarge, store.ErrUnsupported, store.ErrUnavailable, store.ErrOutcomeUnknown,
+}
+
+// show writes a value for a failure.
+func show(v any) string {
+	switch v := v.(type) {
+	case []byte:
+		switch {
+		case v == nil:
+			return "nil bytes"
+		case len(v) > 300:
+			return fmt.Sprintf("%d bytes %q...", len(v), v[:40])
+		}
+		return fmt.Sprintf("%d bytes %q", len(v), v)
+	case time.Time:
+		if v.IsZero() {
+			return "no time"
+		}
+		return v.Format(time.RFC3339Nano)
+	case *store.Failure:
+		if v == nil {
+			return "no failure"
+		}
+		return fmt.Sprintf("%+v", *v)
+	case error:
+		return fmt.Sprintf("%T %q", v, v)
+	case nil:
+		return "nil"
+	}
+	return fmt.Sprintf("%+v", v)
+}
+
+// eq reports a value that is not the expected one.
+func (c *C) eq(what string, got, want any) {
+	c.Helper()
+	same := reflect.DeepEqual(got, want)
+	if g, ok := got.(time.Time); ok {
+		w, _ := want.(time.Time)
+		same = g.Equal(w)
+	}
+	if !same {
+		c.Errorf("%s: saw %s, expected %s", what, show(got), show(want))
+	}
+}
+
+// check reports what does not hold.
+func (c *C) check(holds bool, format string, args ...any) {
+	c.Helper()
+	if !holds {
+		c.Errorf(format, args...)
+	}
+}
+
+// bytes reports a payload that came back changed; nil and empty differ.
+func (c *C) bytes(what string, got, want []byte) {
+	c.Helper()
+	if !bytes.Equal(got, want) || (got == nil) != (want == nil) {
+		c.Errorf("%s: saw %s, expected %s", what, show(got), show(want))
+	}
+}
+
+// ok ends the case on an error.
+func (c *C) ok(what string, err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatalf("%s: saw %s, expected no error", what, show(err))
+	}
+}
+
+// fails reports an error that does not match target, or matches another too.
+func (c *C) fails(what string, err, target error) {
+	c.Helper()
+	if err == nil {
+		c.Errorf("%s: saw no error, expected one that matches %q", what, target)
+		return
+	}
+	if !errors.Is(err, target) {
+		c.Errorf("%s: saw %s, expected an error that matches %q", what, show(err), target)
+		return
+	}
+	for _, other := range sentinels {
+		if other != target && errors.Is(err, other) {
+			c.Errorf("%s: saw %s, which matches both %q and %q; exactly one was expected", what, show(err), target, other)
+		}
+	}
+	var invalid *store.InvalidError
+	var tooLarge *store.TooLargeError
+	switch {
+	case target == store.ErrInvalid && !errors.As(err, &invalid):
+		c.Errorf("%s: saw %s, expected an *InvalidError", what, show(err))
+	case target == store.ErrTooLarge && !errors.As(err, &tooLarge):
+		c.Errorf("%s: saw %s, expected a *TooLargeError", what, show(err))
+	}
+}
+
+// fill gives a new run an ID and the usual names.
+func fill(r store.NewRun) store.NewRun {
+	if r.ID.IsZero() {
+		r.ID = store.NewID()
+	}
+	if r.Workflow == "" {
+		r.Workflow = aWorkflow
+	}
+	if r.Queue == "" {
+		r.Queue = aQueue
+	}
+	return r
+}
+
+// creates sends runs as they are and returns their results.
+func (c *C) creates(rs ...store.NewRun) []store.CreateResult {
+	c.Helper()
+	res, err := c.s.Create(c.ctx, store.CreateParams{Namespace: c.ns, Runs: rs, Now: c.now})
+	c.ok("Create", err)
+	if len(res) != len(rs) {
+		c.Fatalf("Create of %d runs: saw %d results, expected one for each", len(rs), len(res))
+	}
+	return res
+}
+
+// create makes one run, which must be new.
+func (c *C) create(r store.NewRun) store.ID {
+	c.Helper()
+	r = fill(r)
+	res := c.creates(r)[0]
+	c.ok("Create's item", res.Err)
+	if res.ID != r.ID || !res.Created {
+		c.Fatalf("Create of %v: saw %+v, expected it made", r.ID, res)
+	}
+	return r.ID
+}
+
+// createN makes n usual runs.
+func (c *C) createN(n int, like store.NewRun) []store.ID {
+	c.Helper()
+	var ids []store.ID
+	for len(ids) < n {
+		rs := make([]store.NewRun, min(1000, n-len(ids)))
+		for i := range rs {
+			rs[i] = fill(like)
+			ids = append(ids, rs[i].ID)
+		}
+		for _, res := range c.creates(rs...) {
+			c.ok("Create's item", res.Err)
+		}
+	}
+	return ids
+}
+
+// get reads one run, which must exist.
+func (c *C) get(id store.ID) store.Run {
+	c.Helper()
+	runs := c.gets(id)
+	if len(runs) != 1 {
+		c.Fatalf("Get of run %v: saw %d runs, expected it", id, len(runs))
+	}
+	return runs[0]
+}
+
+func (c *C) gets(ids ...store.ID) []store.Run {
+	c.Helper()
+	runs, err := c.s.Get(c.ctx, store.GetParams{Namespace: c.ns, IDs: ids})
+	c.ok("Get", err)
+	return runs
+}
+
+// status reports a run of another status.
+func (c *C) status(id store.ID, want store.Status) {
+	c.Helper()
+	c.eq("status of the run", c.get(id).Status, want)
+}
+
+// claim leases runs; what p leaves open is filled in with the usual.
+func (c *C) claim(p store.ClaimParams) store.Claimed {
+	c.Helper()
+	got, err := c.s.Claim(c.ctx, c.claimParams(p))
+	c.ok("Claim", err)
+	return got
+}
+
+func (c *C) claimParams(p store.ClaimParams) store.ClaimParams {
+	if p.Namespace == "" {
+		p.Namespace = c.ns
+	}
+	if p.Worker == "" {
+		p.Worker = aWorker
+	}
+	if p.LeaseFor == 0 {
+		p.LeaseFor = aLease
+	}
+	if p.Demands == nil {
+		p.Demands = []store.Demand{{Queue: aQueue, Workflows: []string{aWorkflow}, Max: max(p.Max, 1)}}
+	}
+	if p.Now.IsZero() {
+		p.Now = c.now
+	}
+	return p
+}
+
+// claimN leases up to n usual runs.
+func (c *C) claimN(n int) []store.ClaimedRun {
+	c.Helper()
+	return c.claim(store.ClaimParams{Max: n}).Runs
+}
+
+// claim1 leases the one run that must be there.
+func (c *C) claim1() store.ClaimedRun {
+	c.Helper()
+	return c.claim1As(aWorker)
+}
+
+func (c *C) claim1As(worker string) store.ClaimedRun {
+	c.Helper()
+	return c.one(c.claim(store.ClaimParams{Worker: worker}).Runs)
+}
+
+func (c *C) one(runs []store.ClaimedRun) store.ClaimedRun {
+	c.Helper()
+	if len(runs) != 1 {
+		c.Fatalf("Claim at %s: saw %d runs, expected one", show(c.now), len(runs))
+	}
+	return runs[0]
+}
+
+// claimNone makes sure that nothing usual is claimable.
+func (c *C) claimNone(why string) {
+	c.Helper()
+	if runs := c.claimN(1); len(runs) > 0 {
+		c.Errorf("Claim at %s: saw run %+v, expected none: %s", show(c.now), runs[0].Run, why)
+	}
+}
+
+// start makes a usual run and leases it.
+func (c *C) start() store.ClaimedRun {
+	c.Helper()
+	return c.startWith(store.NewRun{})
+}
+
+func (c *C) startWith(r store.NewRun) store.ClaimedRun {
+	c.Helper()
+	id := c.create(r)
+	run := c.claim1()
+	if run.Run.ID != id {
+		c.Fatalf("Claim: saw run %v, expected %v, the only one", run.Run.ID, id)
+	}
+	return run
+}
+
+// tryCommit sends one commit and returns its result. A commit without Seq gets
+// the next one of its lease.
+func (c *C) tryCommit(cm store.Commit) store.CommitResult {
+	c.Helper()
+	return c.commits(cm)[0]
+}
+
+func (c *C) commits(cms ...store.Commit) []store.CommitResult {
+	c.Helper()
+	for i := range cms {
+		c.number(&cms[i])
+	}
+	res, err := c.s.Commit(c.ctx, store.CommitParams{Namespace: c.ns, Commits: cms, Now: c.now})
+	c.ok("Commit", err)
+	if len(res) != len(cms) {
+		c.Fatalf("Commit of %d: saw %d results, expected one for each", len(cms), len(res))
+	}
+	return res
+}
+
+func (c *C) number(cm *store.Commit) {
+	if cm.Seq == 0 {
+		c.seqs[cm.Lease]++
+		cm.Seq = c.seqs[cm.Lease]
+	}
+}
+
+// commit sends one commit, which must be applied.
+func (c *C) commit(cm store.Commit) store.CommitResult {
+	c.Helper()
+	res := c.tryCommit(cm)
+	c.ok("Commit's item", res.Err)
+	if res.Repeated {
+		c.Fatalf("Commit %d: saw it called a repeat, expected it applied", cm.Seq)
+	}
+	return res
+}
+
+// end commits a transition of a claimed run, with all seen that the claim told.
+func (c *C) end(run store.ClaimedRun, t *store.Transition) store.CommitResult {
+	c.Helper()
+	return c.commit(store.Commit{Lease: run.Lease, Seen: run.Inbox.Events, Transition: t})
+}
+
+// lost makes sure that a commit is refused for its lease.
+func (c *C) lost(what string, cm store.Commit) {
+	c.Helper()
+	res := c.tryCommit(cm)
+	c.fails(what, res.Err, store.ErrLeaseLost)
+	c.eq(what+": Repeated", res.Repeated, false)
+}
+
+func complete(out string) *store.Transition {
+	return &store.Transition{Kind: store.Complete, Output: []byte(out)}
+}
+
+func failWith(code string) *store.Transition {
+	return &store.Transition{Kind: store.Fail, Failure: &store.Failure{Code: code, Message: "went wrong"}}
+}
+
+func cancelRun() *store.Transition {
+	return &store.Transition{Kind: store.CancelRun, Failure: &store.Failure{Code: store.FailureCanceled, Message: "told to"}}
+}
+
+func release() *store.Transition { return &store.Transition{Kind: store.Release} }
+
+func retryIn(d time.Duration) *store.Transition {
+	return &store.Transition{Kind: store.Retry, After: d, Failure: &store.Failure{Code: "error", Message: "try later"}}
+}
+
+func sleepFor(d time.Duration) *store.Transition {
+	return &store.Transition{Kind: store.Sleep, After: d}
+}
+
+func sleepOn(w store.WakeOn) *store.Transition { return &store.Transition{Kind: store.Sleep, Wakes: w} }
+
+func sleepAwait(a ...store.Await) *store.Transition {
+	return &store.Transition{Kind: store.Sleep, Await: a}
+}
+
+func continueWith(in string) *store.Transition {
+	return &store.Transition{Kind: store.Continue, Input: []byte(in)}
+}
+
+// transitions has one of each kind.
+func transitions() []*store.Transition {
+	return []*store.Transition{complete("late"), failWith("late"), cancelRun(), sleepFor(time.Hour), retryIn(time.Hour), release(), continueWith("late")}
+}
+
+// step is a completed step's record.
+func step(pos int64, name, out string) store.StepRecord {
+	return store.StepRecord{
+		StepKey: store.StepKey{Name: name, Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted,
+		Position: pos, Index: int(pos - 1), Attempt: 1, Output: []byte(out),
+	}
+}
+
+// steps reads all of a run's steps.
+func (c *C) steps(id store.ID) []store.Step {
+	c.Helper()
+	page, err := c.s.Steps(c.ctx, store.StepsParams{Namespace: c.ns, Run: id, Limit: store.MaxPage})
+	c.ok("Steps", err)
+	return page.Steps
+}
+
+// stepNames reads the names of a run's steps.
+func (c *C) stepNames(id store.ID) []string {
+	c.Helper()
+	return namesOf(c.steps(id))
+}
+
+func namesOf(steps []store.Step) []string {
+	names := []string{}
+	for _, s := range steps {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (c *C) extends(leases ...store.Lease) []store.LeaseState {
+	c.Helper()
+	worker := aWorker
+	if len(leases) > 0 {
+		worker = leases[0].Worker
+	}
+	res, err := c.s.Extend(c.ctx, store.ExtendParams{Namespace: c.ns, Worker: worker, Leases: leases, LeaseFor: aLease, Now: c.now})
+	c.ok("Extend", err)
+	if len(res) != len(leases) {
+		c.Fatalf("Extend of %d leases: saw %d results, expected one for each", len(leases), len(res))
+	}
+	return res
+}
+
+func (c *C) extend(l store.Lease) store.LeaseState {
+	c.Helper()
+	return c.extends(l)[0]
+}
+
+// signals sends signals as they are.
+func (c *C) signals(sigs ...store.NewSignal) []store.SignalResult {
+	c.Helper()
+	res, err := c.s.Signal(c.ctx, store.SignalParams{Namespace: c.ns, Signals: sigs, Now: c.now})
+	c.ok("Signal", err)
+	if len(res) != len(sigs) {
+		c.Fatalf("Signal of %d: saw %d results, expected one for each", len(sigs), len(res))
+	}
+	return res
+}
+
+// signal sends one signal to a run.
+func (c *C) signal(id store.ID, name, payload string) store.SignalID {
+	c.Helper()
+	sig := store.NewSignal{ID: store.NewID(), Run: id, Name: name, Payload: []byte(payload)}
+	c.ok("Signal's item", c.signals(sig)[0].Err)
+	return sig.ID
+}
+
+func (c *C) trySetState(id store.ID, writes ...store.StateWrite) ([]store.StateEntry, error) {
+	return c.s.SetState(c.ctx, store.SetStateParams{Namespace: c.ns, Run: id, Writes: writes, Now: c.now})
+}
+
+func (c *C) setState(id store.ID, key, value string) store.StateEntry {
+	c.Helper()
+	entries, err := c.trySetState(id, store.StateWrite{Key: key, Value: []byte(value)})
+	c.ok("SetState", err)
+	if len(entries) != 1 {
+		c.Fatalf("SetState of one key: saw %d entries, expected one", len(entries))
+	}
+	return entries[0]
+}
+
+func (c *C) getState(id store.ID, keys ...string) []store.StateEntry {
+	c.Helper()
+	entries, err := c.s.GetState(c.ctx, store.GetStateParams{Namespace: c.ns, Run: id, Keys: keys})
+	c.ok("GetState", err)
+	return entries
+}
+
+// values writes state as "key=value".
+func values(entries []store.StateEntry) []string {
+	out := []string{}
+	for _, e := range entries {
+		out = append(out, e.Key+"="+string(e.Value))
+	}
+	return out
+}
+
+func (c *C) inbox(id store.ID) store.Inbox {
+	c.Helper()
+	in, err := c.s.Inbox(c.ctx, store.InboxParams{Namespace: c.ns, Run: id})
+	c.ok("Inbox", err)
+	return in
+}
+
+// payloads lists what signals carry.
+func payloads(sigs []store.Signal) []string {
+	out := []string{}
+	for _, s := range sigs {
+		out = append(out, string(s.Payload))
+	}
+	return out
+}
+
+func (c *C) tryCancel(ids ...store.ID) []store.ControlResult {
+	c.Helper()
+	res, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: ids, Reason: "told to", Now: c.now})
+	c.ok("Cancel", err)
+	if len(res) != len(ids) {
+		c.Fatalf("Cancel of %d: saw %d results, expected one for each", len(ids), len(res))
+	}
+	return res
+}
+
+// cancel cancels a run and returns its status.
+func (c *C) cancel(id store.ID) store.Status {
+	c.Helper()
+	res := c.tryCancel(id)[0]
+	c.ok("Cancel's item", res.Err)
+	return res.Status
+}
+
+func (c *C) tryPause(resume bool, ids ...store.ID) []store.ControlResult {
+	c.Helper()
+	res, err := c.s.Pause(c.ctx, store.PauseParams{Namespace: c.ns, IDs: ids, Resume: resume, Now: c.now})
+	c.ok("Pause", err)
+	if len(res) != len(ids) {
+		c.Fatalf("Pause of %d: saw %d results, expected one for each", len(ids), len(res))
+	}
+	return res
+}
+
+func (c *C) pause(id store.ID) store.Status {
+	c.Helper()
+	res := c.tryPause(false, id)[0]
+	c.ok("Pause's item", res.Err)
+	return res.Status
+}
+
+func (c *C) resume(id store.ID) store.Status {
+	c.Helper()
+	res := c.tryPause(true, id)[0]
+	c.ok("Resume's item", res.Err)
+	return res.Status
+}
+
+func (c *C) setPaused(queue, workflow string, paused bool) {
+	c.Helper()
+	c.ok("SetPaused", c.s.SetPaused(c.ctx, store.SetPausedParams{Namespace: c.ns, Queue: queue, Workflow: workflow, Paused: paused, Now: c.now}))
+}
+
+// kid describes a child in group "g"; children live in a queue of their own.
+func kid(n int64) store.NewRun {
+	return store.NewRun{ID: store.NewID(), Workflow: kidFlow, Queue: kidQueue, Group: "g", Ordinal: n}
+}
+
+func kids(n int) []store.NewRun {
+	out := make([]store.NewRun, n)
+	for i := range out {
+		out[i] = kid(int64(i + 1))
+	}
+	return out
+}
+
+// family makes a run that has spawned the children and then done t.
+func (c *C) family(t *store.Transition, children ...store.NewRun) store.ID {
+	c.Helper()
+	run := c.start()
+	c.commit(store.Commit{Lease: run.Lease, Seen: run.Inbox.Events, Spawn: children, Transition: t})
+	return run.Run.ID
+}
+
+func (c *C) claimKids(n int) []store.ClaimedRun {
+	c.Helper()
+	return c.claim(store.ClaimParams{Demands: []store.Demand{{Queue: kidQueue, Workflows: []string{kidFlow}, Max: n}}}).Runs
+}
+
+func (c *C) claimKid() store.ClaimedRun {
+	c.Helper()
+	return c.one(c.claimKids(1))
+}
+
+// group reads one group of a run; its zero value when there is none.
+func (c *C) group(id store.ID) store.Group {
+	c.Helper()
+	for _, g := range c.inbox(id).Groups {
+		if g.Name == "g" {
+			return g
+		}
+	}
+	return store.Group{}
+}
+
+// handle gives goroutine i its handle: they take turns.
+func (c *C) handle(i int) store.Store {
+	if i%2 == 0 {
+		return c.s
+	}
+	return c.s2
+}
+
+// race runs f in n goroutines, over both handles, as nearly at once as it can,
+// and reports their errors when all are done.
+func (c *C) race(n int, f func(i int, s store.Store) error) {
+	c.Helper()
+	start := make(chan struct{})
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			<-start
+			errs[i] = f(i, c.handle(i))
+		}()
+	}
+	close(start)
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			c.Fatalf("goroutine %d of %d: saw %s, expected no error", i+1, n, show(err))
+		}
+	}
+}
+
+// patient repeats a call that says it was not applied: under contention that is
+// a fair answer, for a while.
+func patient[T any](ctx context.Context, call func() (T, error)) (T, error) {
+	for range 1000 {
+		v, err := call()
+		if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			return v, err
+		}
+		runtime.Gosched()
+	}
+	return call()
+}
+
+func (c *C) tryCommitOn(s store.Store, cm store.Commit) (store.CommitResult, error) {
+	for try := 0; ; try++ {
+		res, err := patient(c.ctx, func() ([]store.CommitResult, error) {
+			return s.Commit(c.ctx, store.CommitParams{Namespace: c.ns, Commits: []store.Commit{cm}, Now: c.now})
+		})
+		if err != nil {
+			return store.CommitResult{}, err
+		}
+		if len(res) != 1 {
+			return store.CommitResult{}, fmt.Errorf("one commit got %d results", len(res))
+		}
+		if !errors.Is(res[0].Err, store.ErrUnavailable) || try == 1000 {
+			return res[0], nil
+		}
+	}
+}
+
+func (c *C) claimOn(s store.Store, p store.ClaimParams) ([]store.ClaimedRun, error) {
+	got, err := patient(c.ctx, func() (store.Claimed, error) { return s.Claim(c.ctx, c.claimParams(p)) })
+	return got.Runs, err
+}
+
+// ptr is for IfVersion.
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,350 @@
+package conformance
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/store"
+)
+
+// RunRandom sends random sequences of operations to a backend and to the model
+// store, in lockstep, and compares every result, every error by its sentinel,
+// and in the end all that is stored. A sequence that tells the two apart is
+// shrunk to a minimal one and printed, one line for each operation with its
+// result, beneath the command that repeats it.
+//
+// It runs three rounds of rapid's usual 100 sequences, of 60 operations on the
+// average. The flags -rapid.checks and -rapid.steps (pairs of operations) raise
+// that. Over all rounds every branch of randomBranches must have been reached.
+func RunRandom(t *testing.T, h Harness) {
+	r := newRandom(t, h)
+	for i := range 3 {
+		t.Run(fmt.Sprintf("round-%d", i+1), func(t *testing.T) { rapid.Check(t, r.check) })
+	}
+	if t.Failed() {
+		return
+	}
+	if f := flag.Lookup("rapid.failfile"); f != nil && f.Value.String() != "" {
+		return // of a repeated sequence
+	}
+	t.Logf("branches reached in %d sequences, %d operations:\n%s", r.sequences, r.operations, r.table())
+	if missed := r.missed(); len(missed) > 0 && r.sequences >= 250 {
+		t.Errorf("branches that no sequence reached, so that nothing is said about them: %s", strings.Join(missed, ", "))
+	}
+}
+
+// random is what the sequences of one backend share.
+type random struct {
+	ctx        context.Context
+	handles    [2]store.Store
+	limits     store.Limits
+	sequences  int
+	operations int
+	reached    map[string]int
+}
+
+func newRandom(t *testing.T, h Harness) *random {
+	s := h.New(t)
+	r := &random{ctx: t.Context(), handles: [2]store.Store{s, s}, limits: s.Limits(), reached: map[string]int{}}
+	if h.Reopen != nil {
+		r.handles[1] = h.Reopen(t, s)
+	}
+	return r
+}
+
+// check is the property: no sequence tells the backend from the model.
+func (r *random) check(rt *rapid.T) {
+	// The sequence is drawn and run inside one generator, so that rapid prints
+	// it as one value.
+	q := rapid.Custom(func(rt *rapid.T) *sequence {
+		q := r.newSequence(rt)
+		rt.Repeat(map[string]func(*rapid.T){"operations": q.step})
+		q.rt = nil
+		q.end()
+		return q
+	}).Draw(rt, "sequence")
+	if q.difference != "" {
+		rt.Fatalf("%s", q.difference)
+	}
+}
+
+// table lists the branches with how often each was reached.
+func (r *random) table() string {
+	var b strings.Builder
+	for _, name := range randomBranches {
+		fmt.Fprintf(&b, "%8d  %s\n", r.reached[name], name)
+	}
+	return b.String()
+}
+
+func (r *random) missed() []string {
+	var out []string
+	for _, name := range randomBranches {
+		if r.reached[name] == 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+const (
+	randomIDs     = 24 // runs that a sequence has names for
+	randomSignals = 12
+)
+
+// sequence is one sequence under way: what it has learned, from the model, so
+// as to choose operations that go deep. The backend may be an old one: each
+// sequence has namespaces and IDs of its own.
+type sequence struct {
+	*random
+	rt    *rapid.T
+	model *model.Store
+	names *names
+
+	number  int
+	now     time.Time
+	touched bool // whether this step has used its time
+	ids     []store.ID
+	used    map[store.ID]bool
+	sigs    []store.SignalID
+	held    []*holding
+	commits []sent // applied ones, to be repeated
+	before  map[store.ID]store.Run
+	lines   []string
+
+	difference string
+}
+
+// holding is a lease as its worker knows it.
+type holding struct {
+	ns       string
+	lease    store.Lease
+	seq      int64
+	seen     int64
+	position int64
+	signals  []store.SignalID
+}
+
+type sent struct {
+	ns     string
+	commit store.Commit
+}
+
+func (r *random) newSequence(rt *rapid.T) *sequence {
+	r.sequences++
+	q := &sequence{
+		random: r, rt: rt, model: model.New(model.Options{PayloadLimit: r.limits.Payload}), number: r.sequences, now: began,
+		used: map[store.ID]bool{}, before: map[store.ID]store.Run{},
+		names: &names{ids: map[store.ID]string{}, texts: map[string]string{}},
+	}
+	for i := range randomIDs {
+		id := q.id(0, i)
+		q.ids = append(q.ids, id)
+		q.names.ids[id] = fmt.Sprintf("r%d", i+1)
+	}
+	for i := range randomSignals {
+		id := q.id(1, i)
+		q.sigs = append(q.sigs, id)
+		q.names.ids[id] = fmt.Sprintf("m%d", i+1)
+	}
+	for _, ns := range randomNamespaces {
+		q.names.texts[q.ns(ns)] = ns
+	}
+	return q
+}
+
+// id makes the sequence's own ID of that number: the same order in every
+// sequence, and a text of which the last digits tell it apart.
+func (q *sequence) id(kind byte, i int) store.ID {
+	var id store.ID
+	binary.BigEndian.PutUint64(id[:], uint64(q.number))
+	id[8], id[15] = kind, byte(i+1)
+	return id
+}
+
+func (q *sequence) ns(name string) string { return fmt.Sprintf("random-%d/%s", q.number, name) }
+
+// GoString is how rapid prints the sequence.
+func (q *sequence) GoString() string { return "\n" + strings.Join(q.lines, "\n") }
+
+// step does one or two operations.
+func (q *sequence) step(rt *rapid.T) {
+	q.rt = rt
+	for range 1 + min(1, q.pick(8)) {
+		if q.difference != "" {
+			return
+		}
+		q.move()
+		operations[q.pick(len(operations))](q)
+	}
+}
+
+// move lets time pass, or not.
+func (q *sequence) move() {
+	moves := []time.Duration{0, 0, 0, 0, 0, 0, time.Microsecond, time.Second, time.Second, 10 * time.Second, time.Minute, time.Hour, 700 * time.Nanosecond}
+	i := q.pick(len(moves) + 4)
+	if i < len(moves) {
+		q.now = q.now.Add(moves[i])
+		return
+	}
+	// To the moment at which the next run is due, or just before it.
+	var due time.Time
+	for _, id := range q.ids {
+		if at := q.before[id].VisibleAt; at.After(q.now) && (due.IsZero() || at.Before(due)) {
+			due = at
+		}
+	}
+	if due.IsZero() {
+		return
+	}
+	if i == len(moves) && due.Add(-time.Microsecond).After(q.now) {
+		due = due.Add(-time.Microsecond)
+	}
+	q.now = due
+}
+
+// do sends one operation to the backend and to the model and compares what comes
+// back. The sequence goes on with the model's answer.
+func do[P, R any](q *sequence, verb string, p P, call func(store.Store, context.Context, P) (R, error)) (R, error) {
+	return do2(q, verb, p, p, call)
+}
+
+// do2 is do with params of their own for the two, which look the same.
+func do2[P, R any](q *sequence, verb string, p, modelP P, call func(store.Store, context.Context, P) (R, error)) (R, error) {
+	q.operations++
+	handle := 0
+	if q.rt != nil && q.chance(30) {
+		handle = 1
+	}
+	line := fmt.Sprintf("%3d. %s%s", len(q.lines)+1, verb, q.names.write(p))
+	want, wantErr := call(q.model, q.ctx, modelP)
+	got, gotErr := patient(q.ctx, func() (R, error) { return call(q.handles[handle], q.ctx, p) })
+	saw, expected := q.names.outcome(got, gotErr), q.names.outcome(want, wantErr)
+	if q.rt != nil || saw != expected { // the final dump is printed where it differs
+		q.lines = append(q.lines, line+" = "+expected)
+	}
+	if saw != expected && q.difference == "" {
+		q.difference = fmt.Sprintf("operation %d tells the backend from the model\n  operation: %s\n  backend:   %s\n  model:     %s\n%s",
+			len(q.lines), strings.TrimSpace(line), saw, expected, differ(saw, expected))
+		if gotErr != nil {
+			q.difference += fmt.Sprintf("  the backend's error: %v\n", gotErr)
+		}
+		if wantErr != nil {
+			q.difference += fmt.Sprintf("  the model's error: %v\n", wantErr)
+		}
+		if handle == 1 {
+			q.difference += "  the operation went to the second handle\n"
+		}
+	}
+	return want, wantErr
+}
+
+// differ shows where two texts part.
+func differ(saw, expected string) string {
+	i := 0
+	for i < len(saw) && i < len(expected) && saw[i] == expected[i] {
+		i++
+	}
+	clip := func(s string) string { return s[max(0, min(i-40, len(s))):min(len(s), i+60)] }
+	return fmt.Sprintf("  they part at: ...%s...\n      and at: ...%s...\n", clip(saw), clip(expected))
+}
+
+type none struct{}
+
+// quiet fits a verb that returns an error alone.
+func quiet[P any](call func(store.Store, context.Context, P) error) func(store.Store, context.Context, P) (none, error) {
+	return func(s store.Store, ctx context.Context, p P) (none, error) { return none{}, call(s, ctx, p) }
+}
+
+// look reads all runs of the model before an operation, so that what it did can
+// be told after it.
+func (q *sequence) look() map[store.ID]store.Run {
+	runs := map[store.ID]store.Run{}
+	for _, ns := range randomNamespaces {
+		found, err := q.model.Get(q.ctx, store.GetParams{Namespace: q.ns(ns), IDs: q.ids})
+		if err != nil {
+			panic(err) // the model's params are right
+		}
+		for _, r := range found {
+			runs[r.ID] = r
+		}
+	}
+	return runs
+}
+
+// learn compares the model's runs with those before the operation, and counts
+// the branches that it took.
+func (q *sequence) learn(verb string) {
+	after := q.look()
+	canceled := 0
+	for _, id := range q.ids {
+		was, had := q.before[id]
+		is, has := after[id]
+		if !had || !has {
+			continue
+		}
+		asleep := was.Status == store.Sleeping && is.Status == store.Sleeping
+		switch {
+		case is.Status == store.Canceled && was.Status != store.Canceled && verb != "Commit":
+			canceled++
+		case is.Status == store.Canceled && was.Status != store.Canceled && was.Worker == "":
+			q.hit("children follow a final parent")
+		case was.Status == store.Running && is.Status == store.Paused:
+			q.hit("pausing run pauses at its transition")
+		}
+		if was.Status == store.Canceling && is.Status.Final() && is.Status != store.Canceled {
+			q.hit("completion wins over cancel")
+		}
+		woken := is.VisibleAt.Equal(q.now.Truncate(time.Microsecond)) && !is.VisibleAt.Equal(was.VisibleAt)
+		switch {
+		case asleep && woken && verb == "Signal":
+			q.hit("signal wakes sleeper")
+		case asleep && woken && verb == "SetState":
+			q.hit("state wakes sleeper")
+		case asleep && woken:
+			q.hit("child's end wakes parent")
+		case was.Status == store.Paused && is.Status == store.Paused && woken:
+			q.hit("event for a paused sleeper")
+		}
+		if is.Crashes >= 2 && is.Crashes > was.Crashes {
+			q.hit("second crash in a row")
+		}
+		if was.Group != "" && is.Group == "" {
+			q.hit("child leaves its group")
+		}
+	}
+	if canceled > 1 && verb == "Cancel" {
+		q.hit("cancel of a tree")
+	}
+	q.before = after
+}
+
+func (q *sequence) hit(branch string) {
+	if !slices.Contains(randomBranches, branch) {
+		panic("conformance: no such branch: " + branch)
+	}
+	q.reached[branch]++
+}
+
+// pick draws from 0 to n-1, lower ones somewhat more often.
+func (q *sequence) pick(n int) int {
+	return rapid.IntRange(0, n-1).Draw(q.rt, "")
+}
+
+// chance is true in about so many cases of a hundred.
+func (q *sequence) chance(percent int) bool { return q.pick(100) >= 100-percent }
+
+func of[T any](q *sequence, list ...T) T { return list[q.pick(len(list))] }
+
+// is reports whether an error is of that class.
+func is(err, class error) bool { return errors.Is(err, class) }

@@ -1,0 +1,189 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// names writes values in such a way that equal ones, and only those, get equal
+// texts, and that a person can read a sequence: IDs and namespaces by short
+// names, times since the sequence began, fields of zero left out. nil bytes and
+// empty ones differ; other nil and empty lists do not.
+type names struct {
+	ids   map[store.ID]string
+	texts map[string]string
+}
+
+// outcome writes a result, or its error's class.
+func (n *names) outcome(v any, err error) string {
+	if err != nil {
+		return errorClass(err)
+	}
+	return n.write(v)
+}
+
+// errorClass names the sentinels that an error matches.
+func errorClass(err error) string {
+	var out []string
+	for _, s := range sentinels {
+		if errors.Is(err, s) {
+			out = append(out, s.Error())
+		}
+	}
+	if len(out) == 0 {
+		return fmt.Sprintf("error of no class: %v", err)
+	}
+	return "error(" + strings.Join(out, " and ") + ")"
+}
+
+func (n *names) write(v any) string {
+	var b strings.Builder
+	n.value(&b, reflect.ValueOf(v))
+	return b.String()
+}
+
+func (n *names) value(b *strings.Builder, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Invalid:
+		b.WriteString("nil")
+		return
+	case reflect.Interface:
+		if err, ok := v.Interface().(error); ok {
+			b.WriteString(errorClass(err))
+			return
+		}
+		n.value(b, v.Elem())
+		return
+	case reflect.Pointer:
+		if v.IsNil() {
+			b.WriteString("nil")
+			return
+		}
+		n.value(b, v.Elem())
+		return
+	}
+	switch x := v.Interface().(type) {
+	case store.ID:
+		b.WriteString(n.id(x))
+		return
+	case time.Time:
+		b.WriteString(instant(x))
+		return
+	case []byte:
+		b.WriteString(payload(x))
+		return
+	case fmt.Stringer: // statuses, kinds, durations
+		b.WriteString(x.String())
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		n.fields(b, v)
+	case reflect.Slice:
+		b.WriteByte('[')
+		for i := range v.Len() {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			n.value(b, v.Index(i))
+		}
+		b.WriteByte(']')
+	case reflect.String:
+		if short, ok := n.texts[v.String()]; ok {
+			b.WriteString(short)
+		} else {
+			b.WriteString(text(v.String()))
+		}
+	default:
+		fmt.Fprintf(b, "%v", v.Interface())
+	}
+}
+
+func (n *names) fields(b *strings.Builder, v reflect.Value) {
+	b.WriteByte('{')
+	wrote := false
+	for i := range v.NumField() {
+		f, val := v.Type().Field(i), v.Field(i)
+		if skipField(val) {
+			continue
+		}
+		if wrote {
+			b.WriteByte(' ')
+		}
+		wrote = true
+		switch {
+		case f.Type == reflect.TypeFor[bool]():
+			b.WriteString(f.Name)
+			continue
+		case f.Name == "Cursor" || f.Name == "Next" && f.Type.Kind() == reflect.String:
+			b.WriteString(f.Name)
+			continue // its bytes hold the sequence's own IDs
+		case f.Anonymous && f.Type.Kind() == reflect.Struct: // a step's key
+			b.WriteString("Step:")
+			b.WriteString(text(fmt.Sprint(val.Interface())))
+			continue
+		}
+		b.WriteString(f.Name)
+		b.WriteByte(':')
+		n.value(b, val)
+	}
+	b.WriteByte('}')
+}
+
+func skipField(v reflect.Value) bool {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 {
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+func (n *names) id(id store.ID) string {
+	if name, ok := n.ids[id]; ok {
+		return name
+	}
+	return id.String()
+}
+
+// instant writes a time as the span since the sequence began.
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	d := t.Sub(began)
+	s := "+" + d.String()
+	if d < 0 {
+		s = d.String()
+	}
+	if t.Location() != time.UTC {
+		s += "(not UTC)"
+	}
+	return s
+}
+
+// payload writes bytes; a long one by its size and its ends.
+func payload(b []byte) string {
+	switch {
+	case b == nil:
+		return "nil"
+	case len(b) > 64:
+		return fmt.Sprintf("%d bytes %q..%q", len(b), b[:4], b[len(b)-4:])
+	}
+	return strconv.Quote(string(b))
+}
+
+// text writes a string, in quotes where it needs them.
+func text(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_#/.", r)
+	}
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}

@@ -1,0 +1,224 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+func (c *C) putWorker(w store.Worker) {
+	c.Helper()
+	if w.Status == 0 {
+		w.Status = store.Online
+	}
+	c.ok("PutWorker", c.s.PutWorker(c.ctx, store.PutWorkerParams{Namespace: c.ns, Worker: w, Now: c.now}))
+}
+
+func (c *C) workers() []store.Worker {
+	c.Helper()
+	ws, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, Now: c.now})
+	c.ok("ListWorkers", err)
+	return ws
+}
+
+func (c *C) putWorkflows(wfs ...store.Workflow) {
+	c.Helper()
+	c.ok("PutWorkflows", c.s.PutWorkflows(c.ctx, store.PutWorkflowsParams{Namespace: c.ns, Workflows: wfs, Now: c.now}))
+}
+
+func (c *C) workflows(names ...string) []store.Workflow {
+	c.Helper()
+	wfs, err := c.s.ListWorkflows(c.ctx, store.ListWorkflowsParams{Namespace: c.ns, Names: names})
+	c.ok("ListWorkflows", err)
+	return wfs
+}
+
+var registryCases = []Case{
+	{"workers/put-and-list", "", "a worker is stored as it was put, with the store's times, and listed by ID", func(c *C) {
+		want := store.Worker{
+			ID: "w1", Host: "host", PID: 42, Queues: []string{"q1", "q2"}, Workflows: []string{"a", "b"}, Labels: map[string]string{"zone": "x", "": "empty"},
+			Slots: 7, Status: store.Online, TTL: time.Minute,
+		}
+		c.putWorker(want)
+		want.StartedAt, want.SeenAt = c.now, c.now
+		c.eq("workers", c.workers(), []store.Worker{want})
+		for _, id := range []string{"w0", "W9", "w2"} {
+			c.putWorker(store.Worker{ID: id, TTL: time.Minute})
+		}
+		var ids []string
+		for _, w := range c.workers() {
+			ids = append(ids, w.ID)
+		}
+		c.eq("IDs", ids, []string{"W9", "w0", "w1", "w2"})
+	}},
+	{"workers/held", "P1", "Held counts the leases that a worker holds", func(c *C) {
+		c.putWorker(store.Worker{ID: aWorker, TTL: time.Minute})
+		held := func(want int64) {
+			c.Helper()
+			c.eq("Held", c.workers()[0].Held, want)
+		}
+		held(0)
+		c.createN(3, store.NewRun{})
+		runs := c.claimN(3)
+		held(3)
+		c.end(runs[0], complete(""))
+		c.end(runs[1], sleepFor(time.Hour))
+		held(1)
+		c.cancel(runs[2].Run.ID)
+		held(1)
+		c.advance(aLease)
+		c.claim1As("w2")
+		held(0)
+	}},
+	{"workers/offline-after-ttl", "P13", "a worker that was not heard of for its TTL is offline, and online again when it is", func(c *C) {
+		c.putWorker(store.Worker{ID: "w1", TTL: time.Minute})
+		c.putWorker(store.Worker{ID: "w2", TTL: time.Hour, Status: store.Draining})
+		see := func(want ...store.WorkerStatus) {
+			c.Helper()
+			var got []store.WorkerStatus
+			for _, w := range c.workers() {
+				got = append(got, w.Status)
+			}
+			c.eq("statuses", got, want)
+		}
+		see(store.Online, store.Draining)
+		c.advance(time.Minute - time.Microsecond)
+		see(store.Online, store.Draining)
+		c.advance(2 * time.Microsecond)
+		see(store.Offline, store.Draining)
+		c.extends()
+		see(store.Online, store.Draining)
+		c.advance(2 * time.Hour)
+		see(store.Offline, store.Offline)
+	}},
+	{"workers/put-again", "P4", "a put of a worker that exists changes it and is a sign of life; StartedAt stays", func(c *C) {
+		c.putWorker(store.Worker{ID: "w1", Host: "a", TTL: time.Minute, Slots: 1})
+		started := c.now
+		c.advance(time.Hour)
+		c.putWorker(store.Worker{ID: "w1", Host: "b", TTL: time.Hour, Slots: 2, Status: store.Draining, StartedAt: c.now, Held: 9})
+		ws := c.workers()
+		c.eq("workers", len(ws), 1)
+		w := ws[0]
+		c.eq("what was put", []any{w.Host, w.TTL, w.Slots, w.Status, w.Held}, []any{"b", time.Hour, 2, store.Draining, int64(0)})
+		c.eq("StartedAt", w.StartedAt, started)
+		c.eq("SeenAt", w.SeenAt, c.now)
+	}},
+	{"workers/remove", "P4", "a removed worker is gone, removing it again is no error, and its leases stand", func(c *C) {
+		c.putWorker(store.Worker{ID: aWorker, TTL: time.Minute})
+		run := c.start()
+		for range 2 {
+			c.ok("RemoveWorker", c.s.RemoveWorker(c.ctx, store.RemoveWorkerParams{Namespace: c.ns, ID: aWorker}))
+		}
+		c.eq("workers", len(c.workers()), 0)
+		c.claimNone("the lease stands")
+		c.end(run, complete(""))
+	}},
+	{"workers/not-needed", "P1", "a worker need not be registered to claim", func(c *C) {
+		c.start()
+		c.eq("workers", len(c.workers()), 0)
+	}},
+	{"workflows/put-and-list", "", "workflows are stored as they were put and listed by name", func(c *C) {
+		c.putWorkflows()
+		c.putWorkflows(store.Workflow{Name: "b", Queue: "q", Meta: []byte("m")}, store.Workflow{Name: "a", Queue: "q2"}, store.Workflow{Name: "B", Queue: "q"})
+		b := store.Workflow{Name: "b", Queue: "q", Meta: []byte("m"), UpdatedAt: c.now}
+		c.eq("all", c.workflows(), []store.Workflow{{Name: "B", Queue: "q", UpdatedAt: c.now}, {Name: "a", Queue: "q2", UpdatedAt: c.now}, b})
+		c.eq("by name", c.workflows("none", "b"), []store.Workflow{b})
+	}},
+	{"workflows/replace", "P4", "a workflow put again replaces the one before", func(c *C) {
+		c.putWorkflows(store.Workflow{Name: "a", Queue: "q", Meta: []byte("m")}, store.Workflow{Name: "b", Queue: "q"})
+		before := c.now
+		c.advance(time.Hour)
+		c.putWorkflows(store.Workflow{Name: "a", Queue: "q2"})
+		c.eq("all", c.workflows(), []store.Workflow{{Name: "a", Queue: "q2", UpdatedAt: c.now}, {Name: "b", Queue: "q", UpdatedAt: before}})
+	}},
+	{"workflows/all-or-none", "P3", "of workflows of which one is refused none is registered", func(c *C) {
+		err := c.s.PutWorkflows(c.ctx, store.PutWorkflowsParams{Namespace: c.ns, Workflows: []store.Workflow{{Name: "a", Queue: "q"}, {Name: "b"}}, Now: c.now})
+		c.fails("PutWorkflows", err, store.ErrInvalid)
+		c.eq("workflows", len(c.workflows()), 0)
+	}},
+	{"workflows/race", "P4", "workers that register the same workflows at once, in whatever order, all succeed", func(c *C) {
+		c.race(4, func(i int, s store.Store) error {
+			for range 5 {
+				var wfs []store.Workflow
+				for n := range 6 {
+					wfs = append(wfs, store.Workflow{Name: fmt.Sprint("wf", n), Queue: "q"})
+				}
+				if i%2 == 1 {
+					slices.Reverse(wfs)
+				}
+				_, err := patient(c.ctx, func() (struct{}, error) {
+					return struct{}{}, s.PutWorkflows(c.ctx, store.PutWorkflowsParams{Namespace: c.ns, Workflows: wfs, Now: c.now})
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		c.eq("workflows", len(c.workflows()), 6)
+	}},
+}
+
+func (c *C) lock(name, owner string, d time.Duration) store.LockResult {
+	c.Helper()
+	res, err := c.s.Lock(c.ctx, store.LockParams{Namespace: c.ns, Name: name, Owner: owner, For: d, Now: c.now})
+	c.ok("Lock", err)
+	return res
+}
+
+var lockCases = []Case{
+	{"lock/one-owner", "P1", "a lock has one owner, and others are told who and until when; other names are other locks", func(c *C) {
+		held := store.LockResult{Held: true, Owner: "a", Until: c.now.Add(time.Minute)}
+		c.eq("the first", c.lock("l", "a", time.Minute), held)
+		held.Held = false
+		c.advance(time.Second)
+		c.eq("another", c.lock("l", "b", time.Hour), held)
+		c.eq("Held of another lock", c.lock("m", "b", time.Hour).Held, true)
+	}},
+	{"lock/expires", "P13", "a lock is free when it has run out, not before", func(c *C) {
+		c.lock("l", "a", time.Minute)
+		c.advance(time.Minute - time.Microsecond)
+		c.eq("Held a microsecond before", c.lock("l", "b", time.Minute).Held, false)
+		c.advance(time.Microsecond)
+		c.eq("the next owner", c.lock("l", "b", time.Minute), store.LockResult{Held: true, Owner: "b", Until: c.now.Add(time.Minute)})
+		c.eq("Held of the first", c.lock("l", "a", time.Minute).Held, false)
+	}},
+	{"lock/release", "P1", "its owner gives a lock back with For 0, and nobody else does", func(c *C) {
+		c.eq("Held of a lock given back before it was taken", c.lock("l", "a", 0).Held, false)
+		c.lock("l", "a", time.Minute)
+		c.lock("l", "b", 0)
+		c.eq("Held by b while a has it", c.lock("l", "b", time.Minute).Held, false)
+		c.eq("Held after a gave it back", c.lock("l", "a", 0).Held, false)
+		c.eq("Held by b", c.lock("l", "b", time.Minute).Held, true)
+	}},
+	{"lock/extend", "P4", "its owner extends a lock by locking again", func(c *C) {
+		c.lock("l", "a", time.Minute)
+		c.advance(50 * time.Second)
+		c.eq("the extension", c.lock("l", "a", time.Minute), store.LockResult{Held: true, Owner: "a", Until: c.now.Add(time.Minute)})
+		c.advance(50 * time.Second)
+		c.eq("Held by another", c.lock("l", "b", time.Minute).Held, false)
+	}},
+	{"lock/race", "P1", "of those who lock at once one gets it, and all are told the same owner", func(c *C) {
+		for range 10 {
+			results := make([]store.LockResult, 6)
+			c.race(len(results), func(i int, s store.Store) (err error) {
+				results[i], err = patient(c.ctx, func() (store.LockResult, error) {
+					return s.Lock(c.ctx, store.LockParams{Namespace: c.ns, Name: "l", Owner: fmt.Sprint("o", i), For: time.Minute, Now: c.now})
+				})
+				return err
+			})
+			held := 0
+			for i, res := range results {
+				if res.Held {
+					held++
+					c.eq("the owner's name", res.Owner, fmt.Sprint("o", i))
+				}
+				c.eq("Owner", res.Owner, results[0].Owner)
+			}
+			c.eq("answers that hold it", held, 1)
+			c.advance(time.Minute)
+		}
+	}},
+}

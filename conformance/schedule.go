@@ -1,0 +1,346 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// schedule describes a schedule that is due at the case's time.
+func (c *C) schedule(name string) store.Schedule {
+	return store.Schedule{Name: name, Workflow: aWorkflow, Queue: aQueue, Spec: "@hourly", Input: []byte("in"), Meta: []byte("m"), NextAt: c.now}
+}
+
+func (c *C) putSchedule(s store.Schedule) store.Schedule {
+	c.Helper()
+	got, err := c.s.PutSchedule(c.ctx, store.PutScheduleParams{Namespace: c.ns, Schedule: s, Now: c.now})
+	c.ok("PutSchedule", err)
+	return got
+}
+
+func (c *C) schedules(p store.ListSchedulesParams) store.SchedulePage {
+	c.Helper()
+	p.Namespace, p.Now = c.ns, c.now
+	page, err := c.s.ListSchedules(c.ctx, p)
+	c.ok("ListSchedules", err)
+	return page
+}
+
+func (c *C) theSchedule(name string) store.Schedule {
+	c.Helper()
+	page := c.schedules(store.ListSchedulesParams{Names: []string{name}})
+	if len(page.Schedules) != 1 {
+		c.Fatalf("ListSchedules of %q: saw %d, expected one", name, len(page.Schedules))
+	}
+	return page.Schedules[0]
+}
+
+func scheduleNames(page store.SchedulePage) []string {
+	names := []string{}
+	for _, s := range page.Schedules {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+var scheduleCases = []Case{
+	{"schedules/put-and-list", "P10", "a schedule is stored as it was put, with the store's times, and listed by name", func(c *C) {
+		want := c.schedule("b")
+		want.Paused = true
+		got := c.putSchedule(want)
+		want.CreatedAt, want.UpdatedAt = c.now, c.now
+		c.eq("PutSchedule", got, want)
+		c.eq("ListSchedules", c.theSchedule("b"), want)
+		c.putSchedule(c.schedule("c"))
+		c.putSchedule(c.schedule("a"))
+		c.putSchedule(c.schedule("B"))
+		c.eq("names", scheduleNames(c.schedules(store.ListSchedulesParams{})), []string{"B", "a", "b", "c"})
+		c.eq("names asked for", scheduleNames(c.schedules(store.ListSchedulesParams{Names: []string{"c", "none", "a"}})), []string{"a", "c"})
+	}},
+	{"schedules/replace", "P4", "a schedule put again has its new rule; LastAt, CreatedAt and its firings stay", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		at := c.now
+		c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour)})
+		c.advance(time.Minute)
+		next := store.Schedule{Name: "s", Workflow: "other", Queue: "q2", Spec: "@daily", NextAt: c.now.Add(24 * time.Hour), LastAt: c.now, CreatedAt: c.now}
+		got := c.putSchedule(next)
+		next.LastAt, next.CreatedAt, next.UpdatedAt = at, at, c.now
+		c.eq("PutSchedule", got, next)
+		c.eq("ListSchedules", c.theSchedule("s"), next)
+		c.eq("firings", len(c.firings("s")), 1)
+	}},
+	{"schedules/delete", "P10", "a deleted schedule is gone with its firings; its runs stay", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		run := fill(store.NewRun{})
+		c.mustFire(store.FireParams{Schedule: "s", At: c.now, Next: c.now.Add(time.Hour), Run: &run})
+		del := store.DeleteScheduleParams{Namespace: c.ns, Name: "s"}
+		c.ok("DeleteSchedule", c.s.DeleteSchedule(c.ctx, del))
+		c.eq("schedules", len(c.schedules(store.ListSchedulesParams{}).Schedules), 0)
+		c.fails("DeleteSchedule again", c.s.DeleteSchedule(c.ctx, del), store.ErrNotFound)
+		c.status(run.ID, store.Pending)
+		_, err := c.s.ListFirings(c.ctx, store.ListFiringsParams{Namespace: c.ns, Schedule: "s"})
+		c.fails("ListFirings", err, store.ErrNotFound)
+		_, err = c.fire(store.FireParams{Schedule: "s", At: c.now})
+		c.fails("Fire", err, store.ErrNotFound)
+		c.advance(time.Second)
+		c.eq("CreatedAt of one put anew", c.putSchedule(c.schedule("s")).CreatedAt, c.now)
+		c.eq("its LastAt", c.theSchedule("s").LastAt, time.Time{})
+		c.eq("its firings", len(c.firings("s")), 0)
+	}},
+	{"schedules/due", "P13", "Due lists what is not paused and whose time is not after the store's, by that time; NextDue is the earliest of all not paused", func(c *C) {
+		put := func(name string, in time.Duration, paused bool) {
+			s := c.schedule(name)
+			s.NextAt, s.Paused = c.now.Add(in), paused
+			c.putSchedule(s)
+		}
+		c.eq("NextDue of none", c.schedules(store.ListSchedulesParams{}).NextDue, time.Time{})
+		put("c", 2*time.Hour, false)
+		put("a", 3*time.Hour, false)
+		put("b", time.Hour, false)
+		put("paused", time.Minute, true)
+		never := c.schedule("never")
+		never.NextAt = time.Time{}
+		c.putSchedule(never)
+		see := func(want ...string) {
+			c.Helper()
+			page := c.schedules(store.ListSchedulesParams{Due: true})
+			c.eq("due", scheduleNames(page), append([]string{}, want...))
+			c.eq("NextDue", page.NextDue, began.Add(time.Hour))
+		}
+		c.advance(time.Hour - time.Microsecond)
+		see()
+		c.advance(time.Microsecond)
+		see("b")
+		c.advance(3 * time.Hour)
+		see("b", "c", "a")
+		c.eq("the first one due", scheduleNames(c.schedules(store.ListSchedulesParams{Due: true, Limit: 1})), []string{"b"})
+	}},
+	{"schedules/pages", "P14", "the pages of schedules hold each once, by name, whatever is put meanwhile; cursors of another query are refused", func(c *C) {
+		var want []string
+		for i := range 11 {
+			name := fmt.Sprintf("s%02d", i)
+			want = append(want, name)
+			c.putSchedule(c.schedule(name))
+		}
+		var got []string
+		p := store.ListSchedulesParams{Limit: 4}
+		for range 10 {
+			page := c.schedules(p)
+			for _, name := range scheduleNames(page) {
+				if name[0] == 's' {
+					got = append(got, name)
+				}
+			}
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+			c.putSchedule(c.schedule(fmt.Sprint("a", len(got))))
+			c.putSchedule(c.schedule(got[0]))
+		}
+		c.eq("names", got, want)
+		next := c.schedules(store.ListSchedulesParams{Limit: 4}).Next
+		for _, p := range []store.ListSchedulesParams{{Cursor: next, Names: []string{"s01"}}, {Cursor: "garbage"}} {
+			p.Namespace, p.Now = c.ns, c.now
+			_, err := c.s.ListSchedules(c.ctx, p)
+			c.fails("ListSchedules with a foreign cursor", err, store.ErrInvalid)
+		}
+	}},
+}
+
+func (c *C) fire(p store.FireParams) (store.FireResult, error) {
+	p.Namespace, p.Now = c.ns, c.now
+	return c.s.Fire(c.ctx, p)
+}
+
+func (c *C) mustFire(p store.FireParams) store.FireResult {
+	c.Helper()
+	res, err := c.fire(p)
+	c.ok("Fire", err)
+	if !res.Fired {
+		c.Fatalf("Fire at %s: saw %+v, expected it fired", show(p.At), res)
+	}
+	return res
+}
+
+func (c *C) firings(name string) []store.Firing {
+	c.Helper()
+	page, err := c.s.ListFirings(c.ctx, store.ListFiringsParams{Namespace: c.ns, Schedule: name})
+	c.ok("ListFirings", err)
+	return page.Firings
+}
+
+var fireCases = []Case{
+	{"fire/once", "P10", "of the calls for one schedule and fire time one fires; the others report that firing, without an error", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		at := c.now
+		c.advance(time.Second)
+		run := fill(store.NewRun{Input: []byte("in")})
+		p := store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run}
+		c.eq("the first", c.mustFire(p), store.FireResult{Fired: true, Run: run.ID})
+		got := c.get(run.ID)
+		c.eq("Status of the run", got.Status, store.Pending)
+		c.eq("CreatedAt of the run", got.CreatedAt, c.now)
+		c.bytes("Input of the run", got.Input, []byte("in"))
+		c.advance(2 * time.Hour)
+		other := fill(store.NewRun{})
+		for _, again := range []*store.NewRun{&run, &other, nil} {
+			p.Run = again
+			res, err := c.fire(p)
+			c.ok("Fire again", err)
+			c.eq("the result again", res, store.FireResult{Run: run.ID})
+		}
+		c.eq("runs", c.count(store.RunFilter{}), int64(1))
+		c.eq("NextAt", c.theSchedule("s").NextAt, at.Add(time.Hour))
+	}},
+	{"fire/race", "P10", "any number of schedulers make one run of one fire time", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		at := c.now
+		for n := range 10 {
+			results := make([]store.FireResult, 6)
+			c.race(len(results), func(i int, s store.Store) (err error) {
+				run := fill(store.NewRun{})
+				results[i], err = patient(c.ctx, func() (store.FireResult, error) {
+					return s.Fire(c.ctx, store.FireParams{Namespace: c.ns, Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run, Now: c.now})
+				})
+				return err
+			})
+			fired := 0
+			for _, res := range results {
+				if res.Fired {
+					fired++
+				}
+				c.eq("the run of an answer", res.Run, results[0].Run)
+			}
+			c.eq("answers that fired", fired, 1)
+			c.eq("runs", c.count(store.RunFilter{}), int64(n+1))
+			c.eq("firings", len(c.firings("s")), n+1)
+			at = at.Add(time.Hour)
+			c.now = at
+		}
+	}},
+	{"fire/advances", "P10", "a firing moves the schedule to its next time and notes the last", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		at := c.now
+		c.advance(time.Minute)
+		c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour)})
+		s := c.theSchedule("s")
+		c.eq("NextAt", s.NextAt, at.Add(time.Hour))
+		c.eq("LastAt", s.LastAt, at)
+		c.eq("CreatedAt", s.CreatedAt, at)
+		c.advance(time.Hour)
+		c.mustFire(store.FireParams{Schedule: "s", At: at.Add(time.Hour)})
+		s = c.theSchedule("s")
+		c.eq("NextAt when there is none", s.NextAt, time.Time{})
+		c.eq("LastAt", s.LastAt, at.Add(time.Hour))
+		c.eq("due schedules", len(c.schedules(store.ListSchedulesParams{Due: true}).Schedules), 0)
+	}},
+	{"fire/not-early", "P13", "nothing fires before its time: ErrInvalid", func(c *C) {
+		s := c.schedule("s")
+		s.NextAt = c.now.Add(time.Hour)
+		c.putSchedule(s)
+		run := fill(store.NewRun{})
+		p := store.FireParams{Schedule: "s", At: s.NextAt, Next: s.NextAt.Add(time.Hour), Run: &run}
+		c.advance(time.Hour - time.Microsecond)
+		_, err := c.fire(p)
+		c.fails("Fire a microsecond early", err, store.ErrInvalid)
+		c.eq("runs", len(c.gets(run.ID)), 0)
+		c.eq("NextAt", c.theSchedule("s").NextAt, s.NextAt)
+		c.advance(time.Microsecond)
+		c.mustFire(p)
+	}},
+	{"fire/edited-meanwhile", "P16", "a fire time that the schedule no longer has is ErrConflict, and one of no schedule ErrNotFound", func(c *C) {
+		s := c.schedule("s")
+		c.putSchedule(s)
+		at := c.now
+		s.NextAt = at.Add(time.Minute)
+		c.putSchedule(s)
+		c.advance(time.Hour)
+		run := fill(store.NewRun{})
+		_, err := c.fire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run})
+		c.fails("Fire at the old time", err, store.ErrConflict)
+		c.eq("runs", len(c.gets(run.ID)), 0)
+		c.eq("firings", len(c.firings("s")), 0)
+		c.eq("NextAt", c.theSchedule("s").NextAt, s.NextAt)
+		_, err = c.fire(store.FireParams{Schedule: "none", At: at})
+		c.fails("Fire of no schedule", err, store.ErrNotFound)
+	}},
+	{"fire/skip", "P10", "a fire time without a run is recorded as skipped and moves the schedule on", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		at := c.now
+		c.eq("the result", c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour)}), store.FireResult{Fired: true})
+		c.eq("firings", c.firings("s"), []store.Firing{{At: at, FiredAt: c.now}})
+		c.eq("NextAt", c.theSchedule("s").NextAt, at.Add(time.Hour))
+		run := fill(store.NewRun{})
+		res, err := c.fire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run})
+		c.ok("Fire again, with a run", err)
+		c.eq("its result", res, store.FireResult{})
+		c.eq("runs", len(c.gets(run.ID)), 0)
+	}},
+	{"fire/external-id-taken", "P8", "a firing whose external id an active run has names that run and makes none", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		active := c.create(store.NewRun{ExternalID: "e"})
+		run := fill(store.NewRun{ExternalID: "e"})
+		at := c.now
+		res := c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run})
+		c.eq("Run", res.Run, active)
+		c.eq("firings", c.firings("s"), []store.Firing{{At: at, FiredAt: c.now, Run: active}})
+		c.eq("runs", c.count(store.RunFilter{}), int64(1))
+		c.eq("NextAt", c.theSchedule("s").NextAt, at.Add(time.Hour))
+	}},
+	{"fire/all-or-nothing", "P3", "a firing whose run is refused is not recorded and moves nothing", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		at := c.now
+		for _, tt := range []struct {
+			run  store.NewRun
+			want error
+		}{{store.NewRun{Input: make([]byte, c.s.Limits().Payload+1)}, store.ErrTooLarge}, {store.NewRun{Priority: 1000}, store.ErrInvalid}} {
+			run := fill(tt.run)
+			_, err := c.fire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run})
+			c.fails("Fire", err, tt.want)
+			c.eq("runs", len(c.gets(run.ID)), 0)
+		}
+		c.eq("firings", len(c.firings("s")), 0)
+		c.eq("NextAt", c.theSchedule("s").NextAt, at)
+		c.eq("LastAt", c.theSchedule("s").LastAt, time.Time{})
+	}},
+	{"fire/schedules-apart", "P10", "schedules that are due at one time fire one by one", func(c *C) {
+		for _, s := range []string{"a", "b"} {
+			c.putSchedule(c.schedule(s))
+			run := fill(store.NewRun{})
+			c.eq("Run", c.mustFire(store.FireParams{Schedule: s, At: c.now, Run: &run}).Run, run.ID)
+		}
+		c.eq("runs", c.count(store.RunFilter{}), int64(2))
+	}},
+	{"fire/list", "P14", "firings are listed newest first, in exact pages; ErrNotFound when there is no such schedule", func(c *C) {
+		c.putSchedule(c.schedule("s"))
+		var want []store.Firing
+		for i := range 7 {
+			at := c.now
+			run := fill(store.NewRun{})
+			c.advance(time.Second)
+			c.mustFire(store.FireParams{Schedule: "s", At: at, Next: c.now.Add(time.Duration(i+1) * time.Hour), Run: &run})
+			want = append([]store.Firing{{At: at, FiredAt: c.now, Run: run.ID}}, want...)
+			c.advance(time.Duration(i+1) * time.Hour)
+		}
+		p := store.ListFiringsParams{Namespace: c.ns, Schedule: "s", Limit: 3}
+		var got []store.Firing
+		for range 10 {
+			page, err := c.s.ListFirings(c.ctx, p)
+			c.ok("ListFirings", err)
+			got = append(got, page.Firings...)
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+			if len(got) == 3 { // one more at the head, behind the cursor
+				at := c.now
+				c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour)})
+			}
+		}
+		c.eq("firings", got, want)
+		_, err := c.s.ListFirings(c.ctx, store.ListFiringsParams{Namespace: c.ns, Schedule: "none"})
+		c.fails("ListFirings of no schedule", err, store.ErrNotFound)
+		_, err = c.s.ListFirings(c.ctx, store.ListFiringsParams{Namespace: c.ns, Schedule: "s", Cursor: "garbage"})
+		c.fails("ListFirings with a foreign cursor", err, store.ErrInvalid)
+	}},
+}
