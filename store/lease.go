@@ -247,7 +247,7 @@ type CommitResult struct {
 	Repeated  bool
 	Status    Status    // of the run afterwards
 	Events    int64     // the run's event count
-	VisibleAt time.Time // of the run afterwards; zero when final
+	VisibleAt time.Time // of the run afterwards; zero when it is final or leased
 	Pausing   bool
 	Err       error
 }

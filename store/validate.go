@@ -530,6 +530,9 @@ func (p *FireParams) Validate(l Limits) error {
 		return Invalid("next fire time", "it is not after the fire time")
 	}
 	if p.Run != nil {
+		if p.Run.Worker != "" {
+			return Invalid("worker", "a fired run is not leased as it is made")
+		}
 		if err := p.Run.Validate(l); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -12,6 +13,14 @@ import (
 // of transition. It leaves the commit's stamp, by which all later statements of
 // the commit know that it was applied.
 const (
+	// The usual commit of a run to which nothing unusual has happened: its answer is
+	// known beforehand. RETURNING would cost as much again as the update itself.
+	plainKeep = `UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq<? AND leased=1 AND status=2 AND pausing=0 AND events=?`
+	plainFinal = `UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
+			visible_at=NULL, leased=0, pausing=0, wakes=0
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq<? AND leased=1 AND status=2 AND events=? AND grp IS NULL AND parts & 32 = 0`
+
 	commitMark  = `UPDATE runs SET seq=?, stamp=?, crashes=0, events=events+?, parts=parts & ? | ?`
 	commitFence = ` WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq<? AND leased=1
 		RETURNING status, events, visible_at, pausing`
@@ -93,6 +102,13 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		return nil, err
 	}
 	for _, b := range list {
+		if b.plainly > 0 {
+			*b.res = b.usual
+			if b.Transition != nil {
+				hints.final(b.Lease.Run)
+			}
+			continue
+		}
 		for i := range b.Spawn {
 			if b.applied {
 				hints.queue(b.Spawn[i].Queue)
@@ -114,19 +130,25 @@ type commit struct {
 	res        *store.CommitResult
 	hints      *hints
 
-	applied bool
+	usual   store.CommitResult // the answer of a plain commit
+	plainly int64              // rows that the plain update changed
+	applied bool               // by the other update
 	parent  store.ID
 	group   string
 	parts   int64
 }
 
-func (b *commit) missed() bool { return !b.applied }
+func (b *commit) missed() bool { return !b.applied && b.plainly == 0 }
 
 func (b *commit) statements(stmts []Stmt) []Stmt {
 	run, t := b.Lease.Run[:], b.Transition
 	// guarded adds a statement that ends with the condition applied.
 	guarded := func(sql string, args ...any) {
 		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, run, b.stamp), Unneeded: b.missed})
+	}
+	plain, usual := b.plain()
+	if usual {
+		stmts = append(stmts, plain)
 	}
 	stmts = append(stmts, b.fence())
 	again := t != nil && t.Kind == store.Continue
@@ -176,7 +198,37 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	return append(stmts, b.readBack())
 }
 
-// fence makes the update that begins the commit.
+// plain makes the update that begins a commit of the usual kind; false: it is of
+// another.
+func (b *commit) plain() (Stmt, bool) {
+	if len(b.State) > 0 || len(b.Spawn) > 0 {
+		return Stmt{}, false
+	}
+	bits := int64(0)
+	if len(b.Steps) > 0 {
+		bits = partSteps
+	}
+	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}
+	s.Args = append(s.Args, b.Seq, b.stamp, bits)
+	b.usual = store.CommitResult{Status: store.Running, Events: b.Seen}
+	if t := b.Transition; t != nil {
+		switch t.Kind {
+		case store.Complete:
+			b.usual.Status = store.Completed
+			s.Args = append(s.Args, int64(store.Completed), blob(t.Output), nil, b.now)
+		case store.Fail:
+			b.usual.Status = store.Failed
+			s.Args = append(s.Args, int64(store.Failed), nil, failure(t.Failure), b.now)
+		default:
+			return Stmt{}, false
+		}
+		s.SQL = plainFinal
+	}
+	s.Args = append(s.Args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq, b.Seen)
+	return s, true
+}
+
+// fence makes the update that begins a commit that was not plain.
 func (b *commit) fence() Stmt {
 	var bits, mask int64 = 0, -1
 	if len(b.Steps) > 0 {
@@ -238,12 +290,14 @@ func (b *commit) fence() Stmt {
 			b.now, b.now, seen, due, b.now, b.now, b.now, due, due)
 	}
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
-	return Stmt{SQL: sql, Args: args, Rows: func(scan func(...any) error) error {
+	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: func(scan func(...any) error) error {
 		b.applied = true
 		dest := []any{&b.res.Status, &b.res.Events, scanTime{&b.res.VisibleAt}, &b.res.Pausing}
 		switch {
 		case t == nil:
-			return scan(dest...)
+			err := scan(dest...)
+			b.res.VisibleAt = time.Time{} // the lease goes on
+			return err
 		case t.Kind.Final():
 			b.hints.final(b.Lease.Run)
 			return scan(append(dest, scanID{&b.parent}, scanText{&b.group}, &b.parts)...)
@@ -291,15 +345,19 @@ func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 // readBack tells a commit that was applied before from one whose lease is lost.
 func (b *commit) readBack() Stmt {
 	return Stmt{
-		SQL:      `SELECT status, events, visible_at, pausing, epoch, seq, worker FROM runs WHERE id=? AND namespace=?`,
+		SQL:      `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased FROM runs WHERE id=? AND namespace=?`,
 		Args:     []any{b.Lease.Run[:], b.namespace},
-		Unneeded: func() bool { return b.applied },
+		Unneeded: func() bool { return !b.missed() },
 		Rows: func(scan func(...any) error) error {
 			var now store.CommitResult
 			var epoch, seq int64
 			var worker string
-			if err := scan(&now.Status, &now.Events, scanTime{&now.VisibleAt}, &now.Pausing, &epoch, &seq, scanText{&worker}); err != nil || b.applied {
+			var leased bool
+			if err := scan(&now.Status, &now.Events, scanTime{&now.VisibleAt}, &now.Pausing, &epoch, &seq, scanText{&worker}, &leased); err != nil || !b.missed() {
 				return err
+			}
+			if leased {
+				now.VisibleAt = time.Time{}
 			}
 			if epoch == b.Lease.Epoch && seq >= b.Seq && worker == b.Lease.Worker {
 				now.Repeated = true

@@ -2,50 +2,53 @@ package sqlitecore
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
 
-// insertRun begins every insert of a run. What follows its columns is VALUES or
-// a SELECT with a guard; insertArgs fills the placeholders.
+// insertPending begins every insert of a run that waits for a worker. What follows
+// is VALUES or a SELECT with a guard; insertArgs fills the marks.
 const (
-	insertRun = `INSERT INTO runs (id, namespace, workflow, queue, status, priority, visible_at, epoch, worker, leased, parts,
-	external_id, suffix, created_at, started_at, deadline, input, meta, parent, grp, ordinal, on_close) `
-	insertMarks = `?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?`
+	insertColumns = `INSERT INTO runs (status, id, namespace, workflow, queue, priority, visible_at, parts,
+		external_id, suffix, created_at, deadline, input, meta, parent, grp, ordinal, on_close`
+	insertPending = insertColumns + `) `
+	insertMarks   = `1,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?`
 
-	createRun = insertRun + `VALUES (` + insertMarks + `) ON CONFLICT DO NOTHING`
-	// createLeased takes the lease in the same write, unless its lane is paused.
-	createLeased = insertRun + `SELECT ?1,?2,?3,?4, iif(free, 2, 1), ?6, iif(free, ?7, ?14), free, iif(free, ?9, NULL), free, ?11,
-		?12,?13,?14, iif(free, ?14, NULL), ?16,?17,?18,?19,?20,?21,?22
-		FROM (SELECT NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND (queue=?4 AND workflow='' OR queue='' AND workflow=?3)) AS free)
-		WHERE true ON CONFLICT DO NOTHING RETURNING leased`
-	spawnRun   = insertRun + `SELECT ` + insertMarks + ` WHERE EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?) ON CONFLICT DO NOTHING`
-	fireRun    = insertRun + `SELECT ` + insertMarks + ` WHERE changes()=1 ON CONFLICT DO NOTHING`
-	largeInput = `INSERT INTO large_inputs (run_id, data) SELECT ?, ? WHERE changes()=1 ON CONFLICT DO NOTHING`
+	createRun = insertPending + `VALUES (` + insertMarks + `) ON CONFLICT DO NOTHING`
+	// createEager takes the lease in the same write, unless its lane is paused.
+	createEager = insertColumns + `, epoch, leased, worker, started_at) SELECT 2,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, 1,1,?,?
+		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?)) ON CONFLICT DO NOTHING`
+	spawnRun   = insertPending + `SELECT ` + insertMarks + ` WHERE EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?) ON CONFLICT DO NOTHING`
+	fireRun    = insertPending + `SELECT ` + insertMarks + ` WHERE changes()=1 ON CONFLICT DO NOTHING`
+	largeInput = `INSERT INTO large_inputs (run_id, data) SELECT id, ? FROM runs WHERE id=? AND namespace=? AND parts & 16 ON CONFLICT DO NOTHING`
 )
 
 func insertArgs(namespace string, r *store.NewRun, parent store.ID, now int64) []any {
-	status, visible, epoch, parts := store.Pending, now+r.After.Microseconds(), int64(0), int64(0)
+	visible, parts := now+r.After.Microseconds(), int64(0)
 	if !r.At.IsZero() {
 		visible = max(visible, r.At.UnixMicro())
 	}
-	var started, deadline any
-	leased := flag(r.Worker != "")
+	var deadline any
 	if r.Timeout > 0 {
 		d := now + r.Timeout.Microseconds()
 		deadline, visible = d, min(visible, d)
-	}
-	if r.Worker != "" {
-		status, visible, epoch, started = store.Running, now+r.LeaseFor.Microseconds(), 1, now
 	}
 	input := blob(r.Input)
 	if len(r.Input) > inlineInput {
 		input, parts = nil, partLargeInput
 	}
-	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(status), int64(r.Priority), visible, epoch, text(r.Worker), leased, parts,
-		text(r.ExternalID), r.Suffix, now, started, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose)}
+	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(r.Priority), visible, parts,
+		text(r.ExternalID), r.Suffix, now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose)}
+}
+
+// eagerArgs are insertArgs for createEager.
+func eagerArgs(pending []any, namespace string, r *store.NewRun, now int64) []any {
+	args := slices.Concat(pending, []any{r.Worker, now, namespace, r.Queue, r.Workflow})
+	args[5] = now + r.LeaseFor.Microseconds()
+	return args
 }
 
 // Create implements store.Runs.
@@ -58,29 +61,23 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		return nil, err
 	}
 	results, hints := make([]store.CreateResult, len(p.Runs)), newHints(p.Namespace)
-	made := make([]int64, len(p.Runs))
+	made := make([]struct{ leased, pending int64 }, len(p.Runs))
 	stmts := make([]Stmt, 0, 2*len(p.Runs))
 	for i := range p.Runs {
-		r, res := &p.Runs[i], &results[i]
+		r, res, made := &p.Runs[i], &results[i], &made[i]
 		if res.Err = r.Validate(c.limits); res.Err != nil {
 			continue
 		}
-		applied := &made[i]
-		insert := Stmt{SQL: createRun, Args: insertArgs(p.Namespace, r, store.ID{}, now), Affected: applied}
+		pending := insertArgs(p.Namespace, r, store.ID{}, now)
 		if r.Worker != "" {
-			insert.SQL, insert.Affected = createLeased, nil
-			insert.Rows = func(scan func(...any) error) error {
-				var leased bool
-				err := scan(&leased)
-				if *applied = 1; leased {
-					res.Lease, res.CreatedAt = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, micro(now)
-				}
-				return err
-			}
+			stmts = append(stmts, Stmt{SQL: createEager, Args: eagerArgs(pending, p.Namespace, r, now), Affected: &made.leased})
 		}
-		stmts = append(stmts, insert)
+		stmts = append(stmts, Stmt{SQL: createRun, Args: pending, Affected: &made.pending, Unneeded: func() bool { return made.leased == 1 }})
 		if len(r.Input) > inlineInput {
-			stmts = append(stmts, Stmt{SQL: largeInput, Args: []any{r.ID[:], r.Input}, Unneeded: func() bool { return *applied == 0 }})
+			stmts = append(stmts, Stmt{
+				SQL: largeInput, Args: []any{r.Input, r.ID[:], p.Namespace},
+				Unneeded: func() bool { return made.leased+made.pending == 0 },
+			})
 		}
 		// What stood in the way: the run of that id itself (rank 0), or the active
 		// one of that external id.
@@ -91,13 +88,13 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 				SELECT 1, id, namespace, epoch, worker, leased, created_at FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6
 				ORDER BY 1 LIMIT 1)`,
 			Args:     []any{r.ID[:], p.Namespace, text(r.ExternalID), r.Suffix},
-			Unneeded: func() bool { return *applied == 1 },
+			Unneeded: func() bool { return made.leased+made.pending > 0 },
 			Rows: func(scan func(...any) error) error {
 				var id store.ID
 				var namespace, worker string
 				var epoch int64
 				var created time.Time
-				if err := scan(scanID{&id}, &namespace, &epoch, scanText{&worker}, scanTime{&created}); err != nil || *applied == 1 {
+				if err := scan(scanID{&id}, &namespace, &epoch, scanText{&worker}, scanTime{&created}); err != nil || made.leased+made.pending > 0 {
 					return err
 				}
 				switch {
@@ -122,11 +119,12 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		return nil, err
 	}
 	for i := range p.Runs {
-		if r := &p.Runs[i]; made[i] == 1 {
-			results[i].ID, results[i].Created = r.ID, true
-			if results[i].Lease.Epoch == 0 {
-				hints.queue(r.Queue)
-			}
+		switch r := &p.Runs[i]; {
+		case made[i].leased == 1:
+			results[i] = store.CreateResult{ID: r.ID, Created: true, Lease: store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, CreatedAt: micro(now)}
+		case made[i].pending == 1:
+			results[i] = store.CreateResult{ID: r.ID, Created: true}
+			hints.queue(r.Queue)
 		}
 	}
 	hints.send(c)

@@ -98,8 +98,9 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 	return page, err
 }
 
-// A firing is inserted for the schedule's next time alone. Each statement after
-// it goes on if changes() says that the one before did something. Parameters of fireSchedule: ?1 namespace, ?2 schedule,
+// A firing is inserted for the schedule's next time alone; fireRun follows it if
+// changes() says that it was. A schedule that was put back to a time already fired
+// advances all the same. Parameters of fireSchedule: ?1 namespace, ?2 schedule,
 // ?3 at, ?4 now, ?5 run or NULL, ?6 and ?7 its external id and suffix.
 const (
 	fireSchedule = `INSERT INTO firings (namespace, schedule, at, fired_at, run)
@@ -107,8 +108,9 @@ const (
 			(SELECT id FROM runs WHERE namespace=?1 AND external_id=?6 AND suffix=?7 AND external_id IS NOT NULL AND status<6), ?5) END
 		FROM schedules WHERE namespace=?1 AND name=?2 AND next_at=?3 AND ?3<=?4 AND NOT EXISTS (SELECT 1 FROM runs WHERE id=?5 AND namespace<>?1)
 		ON CONFLICT DO NOTHING`
-	advanceSchedule = `UPDATE schedules SET next_at=?, last_at=? WHERE changes()=1 AND namespace=? AND name=?`
-	fireOutcome     = `SELECT s.next_at, f.at, f.run, (SELECT namespace FROM runs WHERE id=?)
+	advanceSchedule = `UPDATE schedules SET next_at=?, last_at=next_at WHERE namespace=? AND name=? AND next_at=?
+		AND EXISTS (SELECT 1 FROM firings WHERE namespace=schedules.namespace AND schedule=schedules.name AND at=schedules.next_at)`
+	fireOutcome = `SELECT s.next_at, f.at, f.run, (SELECT namespace FROM runs WHERE id=?)
 		FROM schedules s LEFT JOIN firings f ON f.namespace=s.namespace AND f.schedule=s.name AND f.at=? WHERE s.namespace=? AND s.name=?`
 )
 
@@ -132,18 +134,18 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 	again := func() bool { return fired == 0 }
 	stmts := []Stmt{
 		{SQL: fireSchedule, Args: []any{p.Namespace, p.Schedule, at, now, idBlob(run), external, suffix}, Affected: &fired},
-		{SQL: advanceSchedule, Args: []any{micros(p.Next), at, p.Namespace, p.Schedule}, Unneeded: again},
 	}
 	if p.Run != nil {
 		stmts = append(stmts, Stmt{SQL: fireRun, Args: insertArgs(p.Namespace, p.Run, store.ID{}, now), Affected: &made, Unneeded: again})
 		if len(p.Run.Input) > inlineInput {
-			stmts = append(stmts, Stmt{SQL: largeInput, Args: []any{run[:], p.Run.Input}, Unneeded: again})
+			stmts = append(stmts, Stmt{SQL: largeInput, Args: []any{p.Run.Input, run[:], p.Namespace}, Unneeded: again})
 		}
 	}
 	var found bool
 	var next, firedAt time.Time
 	var owner string
 	stmts = append(stmts,
+		Stmt{SQL: advanceSchedule, Args: []any{micros(p.Next), p.Namespace, p.Schedule, at}},
 		Stmt{SQL: fireOutcome, Args: []any{idBlob(run), at, p.Namespace, p.Schedule}, Rows: func(scan func(...any) error) error {
 			found = true
 			return scan(scanTime{&next}, scanTime{&firedAt}, scanID{&res.Run}, scanText{&owner})

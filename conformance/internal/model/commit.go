@@ -76,7 +76,11 @@ func leaseLost(l store.Lease) error {
 }
 
 func (r *run) result() store.CommitResult {
-	return store.CommitResult{Status: r.Status, Events: r.Events, VisibleAt: r.VisibleAt, Pausing: r.Pausing}
+	res := store.CommitResult{Status: r.Status, Events: r.Events, Pausing: r.Pausing}
+	if !r.leased() {
+		res.VisibleAt = r.VisibleAt
+	}
+	return res
 }
 
 // step returns the place of a key's record, or -1.
@@ -197,13 +201,18 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		}
 	case store.Retry:
 		r.Attempt++
-		r.Failure = cloneFailure(t.Failure)
+		if r.Status != store.Canceling { // whose reason stands
+			r.Failure = cloneFailure(t.Failure)
+		}
 		r.forget()
 		if !due.IsZero() {
 			r.VisibleAt = due
 		}
 	case store.Continue:
-		r.Input, r.Failure = bytes.Clone(t.Input), nil
+		r.Input = bytes.Clone(t.Input)
+		if r.Status != store.Canceling {
+			r.Failure = nil
+		}
 		r.Generation++
 		r.Attempt = 1
 		r.steps = nil

@@ -112,6 +112,9 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 	i, fired := slices.BinarySearchFunc(sc.firings, at, func(f store.Firing, t time.Time) int { return f.At.Compare(t) })
 	switch {
 	case fired: // P10
+		if sc.NextAt.Equal(at) { // it was put back to this time
+			sc.LastAt, sc.NextAt = at, micro(p.Next)
+		}
 		return store.FireResult{Run: sc.firings[i].Run}, nil
 	case at.After(now): // P13
 		return store.FireResult{}, store.Invalid("fire time", fmt.Sprintf("%v is still to come", at))
