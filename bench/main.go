@@ -29,6 +29,7 @@ func main() {
 	flag.IntVar(&b.reps, "reps", 5, "repetitions")
 	flag.StringVar(&b.dir, "dir", "", "where the databases are made (default: a temporary directory)")
 	flag.StringVar(&b.only, "only", "", "only phases whose name contains this")
+	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the hand-written loop, to profile Pawl alone")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
@@ -62,6 +63,7 @@ func main() {
 type bench struct {
 	runs, reps int
 	dir, only  string
+	noLimit    bool
 	rows       []*row
 }
 
@@ -125,21 +127,23 @@ func (b *bench) all(ctx context.Context) error {
 				continue
 			}
 			r := b.row(p.name, "/s")
-			rate, err := b.measure(func(dir string) (time.Duration, error) {
-				l, err := openLimit(ctx, dir)
+			if !b.noLimit {
+				rate, err := b.measure(func(dir string) (time.Duration, error) {
+					l, err := openLimit(ctx, dir)
+					if err != nil {
+						return 0, err
+					}
+					defer l.close()
+					from := time.Now()
+					err = p.limit(l)
+					return time.Since(from), err
+				})
 				if err != nil {
-					return 0, err
+					return fmt.Errorf("%s, limit: %w", p.name, err)
 				}
-				defer l.close()
-				from := time.Now()
-				err = p.limit(l)
-				return time.Since(from), err
-			})
-			if err != nil {
-				return fmt.Errorf("%s, limit: %w", p.name, err)
+				r.Limit = append(r.Limit, rate)
 			}
-			r.Limit = append(r.Limit, rate)
-			rate, err = b.measure(func(dir string) (time.Duration, error) {
+			rate, err := b.measure(func(dir string) (time.Duration, error) {
 				s, err := openSubject(ctx, dir)
 				if err != nil {
 					return 0, err

@@ -256,7 +256,10 @@ func (ws *waiters) ask(ctx context.Context, ids []store.ID) (final int) {
 		fresh := ws.firstLooks(part)
 		runs, err := st.Get(ctx, store.GetParams{Namespace: ns, IDs: part, FinalOnly: len(fresh) == 0, NoInput: true})
 		if err != nil {
-			return final // the poll asks again
+			if ctx.Err() == nil {
+				ws.engine.log.Warn("the results of runs cannot be read, will try again", "runs", len(part), "error", err)
+			}
+			return final
 		}
 		for _, run := range runs {
 			delete(fresh, run.ID)
