@@ -59,6 +59,7 @@ func (w *Worker) claimLoop(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
+			more = false // the timer looks again; the slots given back must not
 			backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
 			w.log.Error("claim failed, will try again", "in", backoff, "error", err)
 			timer.Reset(backoff)
@@ -126,6 +127,11 @@ func (w *Worker) begin(cr *store.ClaimedRun, answered, now time.Time) {
 	inv := exec.New(w.stop, w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
+	if before != nil && before.Lease().Epoch >= cr.Lease.Epoch { // a late answer
+		w.mu.Unlock()
+		w.slots.give(1)
+		return
+	}
 	w.held[cr.Run.ID] = inv
 	w.leases.Add(1)
 	draining := w.draining

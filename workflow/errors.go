@@ -17,7 +17,12 @@ func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &exec.Coded{Permanent: true, Err: err}
+	c := exec.Coded{Permanent: true, Err: err}
+	var inner *exec.Coded
+	if errors.As(err, &inner) {
+		c.Code = inner.Code
+	}
+	return &c
 }
 
 // Coded gives an error a code, by which [ErrorCode] knows it again in a record.
@@ -26,7 +31,8 @@ func Coded(code string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &exec.Coded{Code: code, Err: err}
+	var inner *exec.Coded
+	return &exec.Coded{Code: code, Permanent: errors.As(err, &inner) && inner.Permanent, Err: err}
 }
 
 // ErrorCode returns the code of a step's or a run's error: one given with [Coded],

@@ -55,13 +55,14 @@ func (b *Branch) unvisited() (store.StepKey, bool) {
 
 // op is an operation under way.
 type op struct {
-	b        *Branch
-	key      store.StepKey
-	kind     store.StepKind
-	index    int
-	position int64
-	attempt  int         // the attempt that is next or under way
-	recorded *store.Step // what the history has of it; nil: nothing
+	b         *Branch
+	key       store.StepKey
+	kind      store.StepKind
+	index     int
+	position  int64
+	attempt   int         // the attempt that is next or under way
+	executing bool        // the step's function runs
+	recorded  *store.Step // what the history has of it; nil: nothing
 }
 
 // begin starts an operation, with the invocation locked: it finds what is

@@ -96,9 +96,11 @@ func (b *Branch) Step(name string, opts StepOptions, fn func(ctx context.Context
 			err = inv.interruptionLocked()
 			break
 		}
+		o.executing = true
 		inv.mu.Unlock()
 		out, failure, took := o.attemptOnce(opts, fn)
 		inv.mu.Lock()
+		o.executing = false
 		inv.exitIfClosedLocked()
 		if failure == nil {
 			r := o.record(store.StepCompleted)
@@ -156,6 +158,9 @@ func (o *op) attemptOnce(opts StepOptions, fn func(ctx context.Context) ([]byte,
 		inv.Lose()
 		exit()
 	}
+	inv.mu.Lock()
+	inv.exitIfClosedLocked() // the lease may have been found lost meanwhile
+	inv.mu.Unlock()
 	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt}
 	ctx := context.WithValue(inv.ctx, stepInfoKey{}, info)
 	if opts.Timeout > 0 {
@@ -164,7 +169,8 @@ func (o *op) attemptOnce(opts StepOptions, fn func(ctx context.Context) ([]byte,
 		defer cancel()
 	}
 	began := time.Now()
-	show := time.AfterFunc(inv.cfg.ShowAfter, o.show)
+	attempt := o.attempt
+	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt) })
 	defer show.Stop()
 	out, err := o.call(ctx, fn)
 	took = time.Since(began)
@@ -185,12 +191,12 @@ func (o *op) attemptOnce(opts StepOptions, fn func(ctx context.Context) ([]byte,
 var errTimeout = errors.New("the step's timeout has passed")
 
 // show records that a long step is under way, so that it can be seen.
-func (o *op) show() {
+func (o *op) show(attempt int) {
 	inv := o.b.inv
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if inv.closed || inv.finished || o.b.active != o.key.Name {
-		return
+	if inv.closed || inv.finished || !o.executing || o.attempt != attempt {
+		return // the timer was late: what came of the attempt stands
 	}
 	inv.appendLocked(o.record(store.StepRunning), time.Time{})
 	if !inv.flushing {
