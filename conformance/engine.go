@@ -28,7 +28,7 @@ type EngineCase struct {
 
 // EngineCases lists the cases of the engine tier.
 func EngineCases() []EngineCase {
-	return slices.Concat(stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases)
+	return slices.Concat(stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases)
 }
 
 // RunEngine puts a backend through the engine tier: workflows with crashes,
@@ -48,14 +48,18 @@ func RunEngine(t *testing.T, h Harness) {
 	}
 }
 
-func runEngineCase(t *testing.T, h Harness, cs EngineCase) {
+// bubbleLimit bounds a case in a bubble by the bubble's own time: a store that
+// wakes nobody would keep its workers polling for ever.
+const bubbleLimit = 2 * time.Hour
+
+func runEngineCase(t testing.TB, h Harness, cs EngineCase) {
 	e := &E{TB: t, h: h, cs: cs, s: h.New(t), scale: 1}
 	if !h.Bubble {
 		e.scale = 20
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute*time.Duration(20/e.scale*e.scale*e.scale))
 	if h.Bubble {
-		ctx, cancel = context.WithCancel(context.Background())
+		ctx, cancel = context.WithTimeout(context.Background(), bubbleLimit)
 	}
 	e.ctx = ctx
 	e.eng = engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet))

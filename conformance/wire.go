@@ -125,6 +125,14 @@ func (w *wire) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, 
 	return carry(w, ctx, "steps", false, p, w.Store.Steps)
 }
 
+func (w *wire) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+	return carry(w, ctx, "inbox", false, p, w.Store.Inbox)
+}
+
+func (w *wire) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+	return carry(w, ctx, "signal", true, p, w.Store.Signal)
+}
+
 func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
 	return carry(w, ctx, "list-workflows", false, p, w.Store.ListWorkflows)
 }

@@ -56,9 +56,9 @@ func (l *localWorkers) reserve(run *store.NewRun) LocalWorker {
 }
 
 // adopt hands a started run over, or its slot back. A lease whose fate is not
-// known runs out by itself.
-func (e *Engine) adopt(w LocalWorker, run store.NewRun, res store.CreateResult, err error) {
-	if err != nil || !res.Created || res.Lease.Epoch == 0 {
+// known, or that may have run out before the answer came, is left to run out.
+func (e *Engine) adopt(w LocalWorker, run store.NewRun, asked time.Time, res store.CreateResult, err error) {
+	if err != nil || !res.Created || res.Lease.Epoch == 0 || time.Since(asked) >= run.LeaseFor {
 		w.Adopt(nil)
 		return
 	}

@@ -58,10 +58,17 @@ type Started struct {
 // [RunID] or [ID]). A start whose context ends may or may not have been made.
 func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Started, error) {
 	run := store.NewRun{Workflow: workflow, Input: input}
-	if err := e.prepare(ctx, &run, opts); err != nil {
+	fresh, err := e.prepare(ctx, &run, opts)
+	if err != nil {
 		return Started{}, err
 	}
-	worker := e.local.reserve(&run)
+	// Only a run whose ID is new: one that was perhaps started before may be held by
+	// the local worker already, under the very lease that a repetition is told.
+	var worker LocalWorker
+	if fresh {
+		worker = e.local.reserve(&run)
+	}
+	asked := time.Now()
 	res, sent, err := e.starts.Do(ctx, run)
 	switch {
 	case err != nil && sent:
@@ -70,7 +77,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 		err = res.Err
 	}
 	if worker != nil {
-		e.adopt(worker, run, res, err)
+		e.adopt(worker, run, asked, res, err)
 	}
 	if err != nil {
 		return Started{ID: run.ID}, startError(workflow, err)
@@ -93,7 +100,7 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 	runs := make([]store.NewRun, len(items))
 	for i, item := range items {
 		runs[i] = store.NewRun{Workflow: workflow, Input: item.Input}
-		if err := e.prepare(ctx, &runs[i], item.Options); err != nil {
+		if _, err := e.prepare(ctx, &runs[i], item.Options); err != nil {
 			return started, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
@@ -117,25 +124,25 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 	return started, nil
 }
 
-// prepare fills in and checks a run that is to be made.
-func (e *Engine) prepare(ctx context.Context, run *store.NewRun, opts []StartOption) error {
+// prepare fills in and checks a run that is to be made; fresh: it was given its ID.
+func (e *Engine) prepare(ctx context.Context, run *store.NewRun, opts []StartOption) (fresh bool, err error) {
 	for _, opt := range opts {
 		opt(run)
 	}
-	if run.ID.IsZero() {
+	if fresh = run.ID.IsZero(); fresh {
 		run.ID = store.NewID()
 	}
 	queue, err := e.queueOf(ctx, run.Workflow)
 	if err != nil {
-		return err
+		return fresh, err
 	}
 	if run.Queue == "" {
 		run.Queue = queue
 	}
 	if err := run.Validate(e.store.Limits()); err != nil {
-		return startError(run.Workflow, err)
+		return fresh, startError(run.Workflow, err)
 	}
-	return nil
+	return fresh, nil
 }
 
 func startError(workflow string, err error) error {

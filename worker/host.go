@@ -25,6 +25,13 @@ func (h host) Commit(c store.Commit) store.CommitResult {
 // commit sends commits until the store has answered. An answer that was lost
 // costs nothing: a commit that is sent again is recognised by its Seq.
 func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
+	if newest, old := superseded(commits); old != nil {
+		results := w.commit(newest)
+		for _, i := range old {
+			results = slices.Insert(results, i, store.CommitResult{Err: store.ErrLeaseLost})
+		}
+		return results
+	}
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
 		results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: commits})
@@ -40,6 +47,29 @@ func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
 		w.log.Error("commits could not be written, will try again", "commits", len(commits), "in", wait, "error", err)
 		sleep(w.stop, wait)
 	}
+}
+
+// superseded takes out the commits of old leases, where a run has come back to this
+// very worker and both its leases commit at once; old are their places.
+func superseded(commits []store.Commit) (newest []store.Commit, old []int) {
+	if len(commits) < 2 {
+		return commits, nil
+	}
+	epochs := make(map[store.ID]int64, len(commits))
+	for _, c := range commits {
+		epochs[c.Lease.Run] = max(epochs[c.Lease.Run], c.Lease.Epoch)
+	}
+	if len(epochs) == len(commits) {
+		return commits, nil
+	}
+	for i, c := range commits {
+		if c.Lease.Epoch < epochs[c.Lease.Run] {
+			old = append(old, i)
+		} else {
+			newest = append(newest, c)
+		}
+	}
+	return newest, old
 }
 
 // Ready implements [exec.Host].
@@ -59,6 +89,30 @@ func (h host) Ready(inv *exec.Invocation) bool {
 		}
 	}
 	return true
+}
+
+// Inbox implements [exec.Host].
+func (h host) Inbox(inv *exec.Invocation) (store.Inbox, bool) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+		box, err := h.w.store.Inbox(ctx, store.InboxParams{Namespace: h.w.namespace, Run: inv.Lease().Run})
+		timedOut := ctx.Err() != nil
+		cancel()
+		if err == nil {
+			return box, true
+		}
+		if h.w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
+			inv.Logger().Error("the run's inbox cannot be read", "error", err)
+			return box, false
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-inv.Closing():
+			timer.Stop()
+			return box, false
+		}
+	}
 }
 
 // Parked implements [exec.Host].

@@ -94,6 +94,7 @@ func (w *Worker) renewAll(ctx context.Context) error {
 			return err
 		}
 		for i, s := range states {
+			part[i].News(s.Events)
 			switch {
 			case s.Lost:
 				part[i].Lose()

@@ -124,18 +124,22 @@ func (o *op) record(status store.StepStatus) store.StepRecord {
 	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt}
 }
 
-// wait is a goroutine that waits for a time.
+// wait is a goroutine that waits for a time, or for a signal.
 type wait struct {
-	due       time.Time // by this process's clock
+	due       time.Time // by this process's clock; zero: none
 	storeDue  time.Time // by the store's, where it is fixed
+	signal    bool      // a signal may end it
 	interrupt chan struct{}
 }
 
-// waitLocked waits until the due time. It ends the goroutine when the run is
-// suspended or closed, and returns an error when it is canceled or expired.
+func (w *wait) over() bool { return !w.due.IsZero() && time.Until(w.due) <= 0 }
+
+// waitLocked waits until the due time, or until something has come that may end
+// the wait. It ends the goroutine when the run is suspended or closed, and returns
+// an error when it is canceled or expired.
 func (b *Branch) waitLocked(w *wait) error {
 	inv := b.inv
-	if d := time.Until(w.due); d <= 0 {
+	if w.over() {
 		return nil
 	}
 	inv.exitIfClosedLocked()
@@ -147,13 +151,17 @@ func (b *Branch) waitLocked(w *wait) error {
 		inv.waits = make(map[*wait]struct{})
 	}
 	inv.waits[w] = struct{}{}
-	timer := time.NewTimer(time.Until(w.due))
-	defer timer.Stop()
+	var timeIsUp <-chan time.Time
+	if !w.due.IsZero() {
+		timer := time.NewTimer(time.Until(w.due))
+		defer timer.Stop()
+		timeIsUp = timer.C
+	}
 	inv.blocked++
 	inv.checkIdleLocked()
 	inv.mu.Unlock()
 	select {
-	case <-timer.C:
+	case <-timeIsUp:
 	case <-w.interrupt:
 	case <-inv.done:
 	}
@@ -176,11 +184,33 @@ func (inv *Invocation) checkIdleLocked() {
 		inv.closeLocked(bySuspend)
 		return
 	}
+	soon, events := false, false
 	for w := range inv.waits {
-		if time.Until(w.due) <= inv.cfg.Park {
-			inv.parked = true
-			inv.host.Parked(inv)
-			return
+		soon = soon || !w.due.IsZero() && time.Until(w.due) <= inv.cfg.Park
+		events = events || w.signal
+	}
+	if !soon && !events {
+		inv.closeLocked(bySuspend)
+		return
+	}
+	inv.parked = true
+	inv.host.Parked(inv)
+	if !soon {
+		time.AfterFunc(inv.cfg.Park, inv.endPark)
+	}
+}
+
+// endPark suspends a run for which no event has come in the time that it waits in
+// memory.
+func (inv *Invocation) endPark() {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if !inv.parked || inv.closed {
+		return
+	}
+	for w := range inv.waits {
+		if !w.due.IsZero() && time.Until(w.due) <= inv.cfg.Park {
+			return // it is awake soon anyway
 		}
 	}
 	inv.closeLocked(bySuspend)

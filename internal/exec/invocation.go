@@ -37,6 +37,8 @@ type Host interface {
 	// Ended says that no user code of the run runs any more, or that it was given
 	// up; parked: at a moment when it held no slot.
 	Ended(inv *Invocation, parked bool)
+	// Inbox reads what has reached the run; false: it was given up.
+	Inbox(inv *Invocation) (store.Inbox, bool)
 	// Closed says that the lease has ended: the last commit is durable or lost.
 	Closed(inv *Invocation, end End)
 }
@@ -94,7 +96,11 @@ type Invocation struct {
 	flushed   int64                       // of them: those that are durable
 	flushing  bool
 	seq       int64
-	seen      int64
+	seen      int64          // the run's event count that the signals below include
+	signals   []store.Signal // unread
+	cut       bool           // there are more than were read
+	consumed  []store.SignalID
+	taken     map[store.SignalID]bool // signals that this lease has consumed
 	lingering *time.Timer
 	deadline  *time.Timer
 
@@ -134,6 +140,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 		cfg: cfg, host: host, def: def, run: cr.Run, lease: cr.Lease,
 		claimed: claimed, storeTime: now,
 		nextPos: 1, seen: cr.Run.Events,
+		signals: cr.Inbox.Signals, cut: len(cr.Inbox.Signals) >= store.MaxPage,
 		done: make(chan struct{}),
 	}
 	inv.durable.L = &inv.mu
@@ -318,11 +325,14 @@ func (inv *Invocation) sleep() store.Transition {
 	tr := store.Transition{Kind: store.Sleep}
 	var first time.Time
 	for w := range inv.waits {
+		if w.signal {
+			tr.Wakes |= store.WakeSignal
+		}
 		if !w.storeDue.IsZero() {
 			if tr.At.IsZero() || w.storeDue.Before(tr.At) {
 				tr.At = w.storeDue
 			}
-		} else if first.IsZero() || w.due.Before(first) {
+		} else if !w.due.IsZero() && (first.IsZero() || w.due.Before(first)) {
 			first = w.due
 		}
 	}

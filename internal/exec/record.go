@@ -38,8 +38,8 @@ func (inv *Invocation) takeLocked() store.Commit {
 			delete(inv.dues, r.StepKey)
 		}
 	}
-	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, Seen: inv.seen}
-	inv.pending = nil
+	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, Consumed: inv.consumed, Seen: inv.seen}
+	inv.pending, inv.consumed = nil, nil
 	return c
 }
 
@@ -74,6 +74,9 @@ func (inv *Invocation) commitLocked() {
 		}
 		if res.Pausing {
 			inv.draining = true
+		}
+		if res.Events > inv.seen && inv.waitsForSignalLocked() {
+			go inv.lookAtInbox()
 		}
 	} else if rejected(res.Err) {
 		inv.failLocked(Fail(res.Err))

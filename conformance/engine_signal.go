@@ -1,0 +1,200 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+var (
+	word  = workflow.NewSignal[string]("word")
+	other = workflow.NewSignal[int]("other")
+)
+
+// listener receives n words.
+func listener(n int) *workflow.Workflow[int, []string] {
+	return workflow.New("listener", func(ctx workflow.Context, _ int) ([]string, error) {
+		var words []string
+		for range n {
+			w, err := word.Receive(ctx)
+			if err != nil {
+				return words, err
+			}
+			words = append(words, w)
+		}
+		return words, nil
+	})
+}
+
+func send[T any](e *E, s workflow.Signal[T], run store.ID, v T) {
+	e.Helper()
+	e.ok("send", s.Send(e.ctx, e.eng, run, v))
+}
+
+var signalEngineCases = []EngineCase{
+	{Name: "signal/order", Promise: "P17", Rule: "Signals are received in the order of sending, once each, whether they came before or after the wait began.", Run: func(e *E) {
+		wf := listener(4)
+		e.eng.Know(wf.Name(), wf.Name())
+		h := start(e, wf, 0)
+		send(e, word, h.ID(), "a")
+		send(e, other, h.ID(), 1)
+		send(e, word, h.ID(), "b")
+		e.process(defs(wf))
+		e.until(h.ID(), store.Sleeping)
+		send(e, word, h.ID(), "c")
+		send(e, word, h.ID(), "d")
+		e.eq("words", result(e, h), []string{"a", "b", "c", "d"})
+		e.check(errors.Is(word.Send(e.ctx, e.eng, h.ID(), "e"), store.ErrFinished), "a finished run took a signal")
+		e.check(errors.Is(word.Send(e.ctx, e.eng, store.NewID(), "e"), store.ErrNotFound), "a run that does not exist took a signal")
+	}},
+	{Name: "signal/wakes", Promise: "P5", Rule: "A signal wakes the run that sleeps for it, at once where the store gives hints.", Run: func(e *E) {
+		wf := listener(3)
+		e.process(defs(wf))
+		h := start(e, wf, 0, engine.ID("order-7"))
+		for i := range 3 {
+			e.until(h.ID(), store.Sleeping)
+			e.ok("send to an external id", word.SendTo(e.ctx, e.eng, "order-7", "", fmt.Sprint(i)))
+			if i < 2 {
+				for len(e.steps(h.ID())) < i+2 {
+					pause(e)
+				}
+			}
+		}
+		e.eq("words", result(e, h), []string{"0", "1", "2"})
+	}},
+	{Name: "signal/parked", Promise: "P5", Rule: "A run that waits in memory takes a signal without being suspended.", Run: func(e *E) {
+		wf := listener(20)
+		e.process(defs(wf), worker.Park(e.d(10*time.Minute)))
+		h := start(e, wf, 0)
+		for i := range 20 {
+			send(e, word, h.ID(), fmt.Sprint(i))
+		}
+		e.eq("number of words", len(result(e, h)), 20)
+	}},
+	{Name: "signal/while-a-branch-works", Promise: "P17", Rule: "A branch gets its signal while another one works.", Run: func(e *E) {
+		got := make(chan string, 1)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (string, error) {
+			f := workflow.Go(ctx, "ear", func(ctx workflow.Context) (string, error) {
+				w, err := word.Receive(ctx)
+				got <- w
+				return w, err
+			})
+			if err := workflow.Do(ctx, "work", func(ctx context.Context) error {
+				select {
+				case w := <-got:
+					got <- w
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}); err != nil {
+				return "", err
+			}
+			return f.Get(ctx)
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		send(e, word, h.ID(), "now")
+		e.eq("word", result(e, h), "now")
+	}},
+	{Name: "signal/timeout", Promise: "P13", Rule: "A wait with a timeout ends then, not before, and its end is recorded; a zero timeout takes what is there.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) ([]string, error) {
+			var out []string
+			for _, d := range []time.Duration{0, e.d(time.Minute), e.d(time.Millisecond)} {
+				from, err := workflow.Now(ctx, "from")
+				if err != nil {
+					return nil, err
+				}
+				w, err := word.ReceiveTimeout(ctx, d)
+				to, err2 := workflow.Now(ctx, "to")
+				switch {
+				case err2 != nil:
+					return nil, err2
+				case errors.Is(err, workflow.ErrTimeout):
+					if to.Sub(from) < d {
+						return nil, fmt.Errorf("a wait of %v ended after %v", d, to.Sub(from))
+					}
+					out = append(out, "timeout")
+				case err != nil:
+					return nil, err
+				default:
+					out = append(out, w)
+				}
+			}
+			return out, workflow.Sleep(ctx, "nap", e.d(time.Minute))
+		})
+		e.eng.Know("wf", "wf")
+		h := start(e, wf, 0)
+		send(e, word, h.ID(), "there")
+		e.process(defs(wf))
+		e.eq("outcomes", result(e, h), []string{"there", "timeout", "timeout"})
+	}},
+	{Name: "signal/through-a-crash", Promise: "P17", Rule: "A signal that a killed worker received is received once, by whoever goes on.", Run: func(e *E) {
+		var ran tally
+		blocked := make(chan struct{}, 1)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) ([]string, error) {
+			var words []string
+			for range 2 {
+				w, err := word.Receive(ctx)
+				if err != nil {
+					return nil, err
+				}
+				words = append(words, w)
+				if err := workflow.Do(ctx, "work", func(ctx context.Context) error {
+					if ran.add("work") == 1 {
+						blocked <- struct{}{}
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return nil
+				}); err != nil {
+					return nil, err
+				}
+			}
+			return words, nil
+		})
+		first := e.process(defs(wf))
+		h := start(e, wf, 0)
+		send(e, word, h.ID(), "one")
+		receive(e, "the step", blocked)
+		first.kill()
+		send(e, word, h.ID(), "two")
+		e.process(defs(wf))
+		e.eq("words", result(e, h), []string{"one", "two"})
+	}},
+	{Name: "signal/many", Promise: "P17", Rule: "A run reads more signals than one look at its inbox brings.", Run: func(e *E) {
+		const n = store.MaxPage + 50
+		wf := listener(n)
+		e.eng.Know(wf.Name(), wf.Name())
+		h := start(e, wf, 0)
+		signals := make([]store.NewSignal, n)
+		for i := range signals {
+			signals[i] = store.NewSignal{ID: store.NewID(), Run: h.ID(), Name: word.Name(), Payload: fmt.Appendf(nil, "%q", fmt.Sprint(i))}
+		}
+		_, err := e.s.Signal(e.ctx, store.SignalParams{Namespace: "engine", Signals: signals})
+		e.ok("signals", err)
+		e.process(defs(wf))
+		words := result(e, h)
+		e.eq("words", len(words), n)
+		for i, w := range words {
+			if w != fmt.Sprint(i) {
+				e.Fatalf("word %d is %q", i, w)
+			}
+		}
+	}},
+	{Name: "signal/canceled-wait", Promise: "P11", Rule: "A wait for a signal ends when the run is canceled.", Run: func(e *E) {
+		wf := listener(1)
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.until(h.ID(), store.Sleeping)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		_, err := h.Result(e.ctx)
+		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
+	}},
+}

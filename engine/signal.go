@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Signal sends a signal to a run, or to the active run of an external id. Without
+// an ID it gets one, so that it arrives once though the request is repeated. It
+// fails with store.ErrNotFound, store.ErrFinished, store.ErrInvalid or
+// store.ErrTooLarge. Most programs use the typed Send of package workflow.
+func (e *Engine) Signal(ctx context.Context, s store.NewSignal) error {
+	if s.ID.IsZero() {
+		s.ID = store.NewID()
+	}
+	err := e.retry(ctx, func(ctx context.Context) error {
+		res, err := e.store.Signal(ctx, store.SignalParams{Namespace: e.namespace, Signals: []store.NewSignal{s}})
+		if err == nil {
+			err = res[0].Err
+		}
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	if s.ExternalID != "" {
+		return fmt.Errorf("signal %q to the run of external id %q: %w", s.Name, s.ExternalID, err)
+	}
+	return fmt.Errorf("signal %q to run %s: %w", s.Name, s.Run, err)
+}

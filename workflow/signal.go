@@ -1,0 +1,76 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Signal is a kind of message to runs, with a payload of type T.
+//
+//	var Approved = workflow.NewSignal[Approval]("approved")
+//
+// Signals of a run wait for their reader, in the order in which they were sent,
+// and are received once.
+type Signal[T any] struct{ name string }
+
+// NewSignal names a kind of signal. A wrong name is reported when it is used.
+func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
+
+// Name is the signal's.
+func (s Signal[T]) Name() string { return s.name }
+
+// ErrTimeout: no signal came in time.
+var ErrTimeout = errors.New("timed out")
+
+// Receive waits for the next signal of this kind and takes it. The wait may last
+// for months: the run sleeps meanwhile. It fails with [ErrCanceled] or
+// [ErrDeadline].
+func (s Signal[T]) Receive(ctx Context) (T, error) { return s.receive(ctx, -1) }
+
+// ReceiveTimeout is [Signal.Receive] that waits for at most d, counted from the
+// first time that the run comes here. It fails with [ErrTimeout] then, which is
+// recorded; with 0 it takes what is there already.
+func (s Signal[T]) ReceiveTimeout(ctx Context, d time.Duration) (T, error) {
+	return s.receive(ctx, max(d, 0))
+}
+
+func (s Signal[T]) receive(ctx Context, d time.Duration) (T, error) {
+	var v T
+	data, timedOut, err := ctx.branch.Signal(s.name, d)
+	switch {
+	case err != nil:
+		return v, err
+	case timedOut:
+		return v, fmt.Errorf("signal %q: %w", s.name, ErrTimeout)
+	}
+	if err := ctx.codec.Unmarshal(data, &v); err != nil {
+		return v, fmt.Errorf("the payload of signal %q cannot be decoded into %T: %w", s.name, v, err)
+	}
+	return v, nil
+}
+
+// Send sends a signal to a run, durably. It fails with store.ErrNotFound or
+// store.ErrFinished. A lost answer is made up for: the signal arrives once.
+func (s Signal[T]) Send(ctx context.Context, eng *engine.Engine, run store.ID, v T) error {
+	return s.send(ctx, eng, store.NewSignal{Run: run}, v)
+}
+
+// SendTo sends a signal to the active run of an external id (see [engine.ID] and
+// [engine.Suffix]), as [Signal.Send] does.
+func (s Signal[T]) SendTo(ctx context.Context, eng *engine.Engine, externalID, suffix string, v T) error {
+	return s.send(ctx, eng, store.NewSignal{ExternalID: externalID, Suffix: suffix}, v)
+}
+
+func (s Signal[T]) send(ctx context.Context, eng *engine.Engine, to store.NewSignal, v T) error {
+	data, err := eng.Codec().Marshal(v)
+	if err != nil {
+		return fmt.Errorf("the payload of signal %q, a %T, cannot be encoded: %w", s.name, v, err)
+	}
+	to.Name, to.Payload = s.name, data
+	return eng.Signal(ctx, to)
+}
