@@ -33,8 +33,9 @@ bench: ## Measure (BENCH=regexp selects)
 	$(GO) test -run '^$$' -bench '$(BENCH)' ./...
 
 .PHONY: chaos
-chaos: ## Kill the index with -9 at random moments and check its report
-	./examples/index/chaos.sh
+chaos: ## Kill real processes with -9 and stop them, at random moments, and check what comes of it
+	$(GO) run ./examples/index/chaos
+	$(GO) test ./internal/procs -run '^TestChaos$$' -count=1 -v -timeout 10m -procs.kills=100 -procs.stops=20 -procs.gap=300ms
 
 .PHONY: fmt
 fmt: ## Format all Go files

@@ -209,16 +209,17 @@ var claimCases = []Case{
 		c.eq("the steps", namesOf(c.claim1As("w2").Steps), []string{"a"})
 	}},
 	{"claim/not-early", "P13", "nothing is claimed before its time, to the microsecond", func(c *C) {
-		id := c.create(store.NewRun{After: time.Second})
-		c.advance(time.Second - time.Microsecond)
+		const d = 1_000_789 * time.Microsecond // no round number, so that rounding shows
+		id := c.create(store.NewRun{After: d})
+		c.advance(d - time.Microsecond)
 		c.claimNone("it is due a microsecond later")
 		c.advance(time.Microsecond)
-		c.end(c.claim1(), sleepFor(time.Second))
-		c.advance(time.Second - time.Microsecond)
+		c.end(c.claim1(), sleepFor(d))
+		c.advance(d - time.Microsecond)
 		c.claimNone("it sleeps a microsecond more")
 		c.advance(time.Microsecond)
-		c.end(c.claim1(), retryIn(time.Second))
-		c.advance(time.Second - time.Microsecond)
+		c.end(c.claim1(), retryIn(d))
+		c.advance(d - time.Microsecond)
 		c.claimNone("its retry is a microsecond away")
 		c.advance(time.Microsecond)
 		c.eq("the run", c.claim1().Run.ID, id)
@@ -274,6 +275,28 @@ var claimCases = []Case{
 			c.eq("its steps", namesOf(run.Steps), []string{name})
 			c.eq("its signals", payloads(run.Inbox.Signals), []string{name})
 			c.eq("its state", values(run.Inbox.State), []string{name + "="})
+		}
+	}},
+	{"claim/brings-one-moment", "P5", "the inbox that a claim brings is of one moment: an event that it counts is in it, one that it does not count ends the next sleep", func(c *C) {
+		for range 20 {
+			id := c.create(store.NewRun{})
+			var runs []store.ClaimedRun
+			c.race(2, func(i int, s store.Store) (err error) {
+				if i == 0 {
+					runs, err = c.claimOn(s, store.ClaimParams{})
+					return err
+				}
+				res, err := c.signalOn(s, store.NewSignal{ID: store.NewID(), Run: id, Name: "n"})
+				return first(err, res.Err)
+			})
+			run := c.one(runs)
+			c.eq("signals beside the events counted", int64(len(run.Inbox.Signals)), run.Inbox.Events)
+			if len(run.Inbox.Signals) == 0 {
+				c.end(run, sleepOn(store.WakeSignal))
+				run = c.claim1()
+				c.eq("signals of the next claim", len(run.Inbox.Signals), 1)
+			}
+			c.end(run, complete(""))
 		}
 	}},
 	{"claim/bounded-in-bytes", "P12", "MaxBytes bounds the step outputs of all claimed runs; what is cut off is told by MoreSteps and Steps has the rest", func(c *C) {

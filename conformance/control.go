@@ -138,12 +138,18 @@ var cancelCases = []Case{
 		c.cancel(id)
 		before := c.get(id)
 		c.advance(time.Second)
-		c.eq("the status again", c.cancel(id), store.Canceled)
+		again := func(id store.ID) store.Status {
+			res, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{id}, Reason: "told again", Now: c.now})
+			c.ok("Cancel again", err)
+			c.ok("its item", res[0].Err)
+			return res[0].Status
+		}
+		c.eq("the status again", again(id), store.Canceled)
 		c.eq("the run", c.get(id), before)
 		run := c.start()
 		c.cancel(run.Run.ID)
 		before = c.get(run.Run.ID)
-		c.eq("the status again", c.cancel(run.Run.ID), store.Canceling)
+		c.eq("the status again", again(run.Run.ID), store.Canceling)
 		c.eq("the run", c.get(run.Run.ID), before)
 		c.eq("Events", before.Events, int64(1))
 	}},
@@ -213,6 +219,16 @@ var pauseCases = []Case{
 		}
 		c.eq("the run", c.get(id), before)
 		c.claim1()
+	}},
+	{"pause/holder-crashes", "P11", "a run that is marked and whose holder died is claimed, still marked, and paused by its next holder's transition", func(c *C) {
+		run := c.start()
+		c.pause(run.Run.ID)
+		c.advance(aLease)
+		next := c.claim1As("w2")
+		c.eq("Status", next.Run.Status, store.Running)
+		c.eq("Pausing", next.Run.Pausing, true)
+		c.eq("Pausing that an extension tells", c.extend(next.Lease).Pausing, true)
+		c.eq("the status after a release", c.end(next, release()).Status, store.Paused)
 	}},
 	{"pause/running-at-next-transition", "P11", "a leased run is marked, and paused by its holder's next transition that is not final", func(c *C) {
 		for _, t := range []*store.Transition{sleepFor(time.Hour), retryIn(time.Hour), release(), continueWith("in")} {

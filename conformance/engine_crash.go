@@ -79,6 +79,30 @@ var crashEngineCases = []EngineCase{
 		e.eq("records after the zombie woke", e.steps(h.ID()), before)
 		e.eq("executions of three", ran.get("three"), 1)
 	}},
+	{Name: "crash/long-step-is-none", Promise: "P1", Rule: "A step that works for three leases keeps its run: no other worker takes it over.", Run: func(e *E) {
+		var ran tally
+		wf := workflow.New("long", func(ctx workflow.Context, in int) (int, error) {
+			return workflow.Step(ctx, "work", func(ctx context.Context) (int, error) {
+				ran.add("work")
+				timer := time.NewTimer(e.d(3 * leaseFor))
+				defer timer.Stop()
+				select {
+				case <-timer.C:
+					return in, nil
+				case <-ctx.Done():
+					return 0, ctx.Err()
+				}
+			})
+		})
+		e.process(defs(wf))
+		e.process(defs(wf))
+		h := start(e, wf, 5)
+		e.eq("output", result(e, h), 5)
+		e.eq("executions", ran.get("work"), 1)
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("epoch", run.Epoch, int64(1))
+	}},
 	{Name: "crash/poison", Promise: "P6", Rule: "A run whose leases run out too often in a row fails with that reason.", Run: func(e *E) {
 		taken := make(chan struct{}, 100)
 		wf := workflow.New("poison", func(ctx workflow.Context, in int) (int, error) {

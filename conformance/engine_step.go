@@ -123,7 +123,7 @@ var stepEngineCases = []EngineCase{
 		h := start(e, wf, 0)
 		e.eq("code", result(e, h), workflow.CodePanic)
 		f := e.steps(h.ID())["bad"].Failure
-		e.check(strings.Contains(f.Message, "boom") && strings.Contains(f.Stack, "engine_step.go"), "the record lacks the panic's value or stack: %+v", f)
+		e.check(f != nil && strings.Contains(f.Message, "boom") && strings.Contains(f.Stack, "engine_step.go"), "the record lacks the panic's value or stack: %+v", f)
 		e.eq("code of another run", result(e, start(e, wf, 0)), workflow.CodePanic)
 	}},
 	{Name: "step/too-large", Promise: "P12", Rule: "A result over the limit fails the step with sizes in its message; nothing is lost and the worker lives on.", Run: func(e *E) {

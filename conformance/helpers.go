@@ -20,7 +20,7 @@ const (
 	aWorker   = "w1"
 	kidQueue  = "kids"
 	kidFlow   = "kid"
-	aLease    = time.Minute
+	aLease    = time.Minute + 4321*time.Microsecond // no round number, so that rounding shows
 )
 
 // sentinels are the errors of P16, of which an error matches exactly one.

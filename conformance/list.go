@@ -282,11 +282,13 @@ func (c *C) purge(p store.PurgeParams) int {
 
 var purgeCases = []Case{
 	{"purge/only-final-and-old", "P13", "Purge deletes runs that were final for OlderThan, and no other", func(c *C) {
+		runs := []store.ClaimedRun{c.start(), c.start(), c.start()}
+		late := c.create(store.NewRun{After: 1000 * time.Hour})
+		c.advance(aLease / 2) // age counts from the end, not from the creation
 		var old []store.ID
-		for _, t := range []*store.Transition{complete(""), failWith("x"), cancelRun()} {
-			run := c.start()
-			c.end(run, t)
-			old = append(old, run.Run.ID)
+		for i, t := range []*store.Transition{complete(""), failWith("x"), cancelRun()} {
+			c.end(runs[i], t)
+			old = append(old, runs[i].Run.ID)
 		}
 		live := []store.ID{c.create(store.NewRun{After: 1000 * time.Hour})}
 		asleep := c.start()
@@ -296,13 +298,13 @@ var purgeCases = []Case{
 		live = append(live, asleep.Run.ID, paused)
 		c.advance(30 * time.Minute)
 		young := c.create(store.NewRun{})
-		c.cancel(young)
-		c.advance(29 * time.Minute)
+		c.tryCancel(young, late)
+		c.advance(29*time.Minute + 45*time.Second)
 		c.eq("purged before the time", c.purge(store.PurgeParams{OlderThan: time.Hour}), 0)
 		c.advance(2 * time.Minute)
 		c.eq("purged", c.purge(store.PurgeParams{OlderThan: time.Hour}), 3)
 		c.eq("old ones left", len(c.gets(old...)), 0)
-		c.eq("others left", len(c.gets(append(live, young)...)), 4)
+		c.eq("others left", len(c.gets(append(live, young, late)...)), 5)
 		c.eq("purged again", c.purge(store.PurgeParams{OlderThan: time.Hour}), 0)
 	}},
 	{"purge/selects", "", "Purge keeps to its workflow and statuses", func(c *C) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +28,18 @@ import (
 // average. The flags -rapid.checks and -rapid.steps (pairs of operations) raise
 // that. Over all rounds every branch of randomBranches must have been reached.
 func RunRandom(t *testing.T, h Harness) {
+	if f := flag.Lookup("rapid.shrinktime"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("3s") // reduce does better
+	}
 	r := newRandom(t, h)
 	for i := range 3 {
-		t.Run(fmt.Sprintf("round-%d", i+1), func(t *testing.T) { rapid.Check(t, r.check) })
-	}
-	if t.Failed() {
-		return
+		if !t.Run(fmt.Sprintf("round-%d", i+1), func(t *testing.T) { rapid.Check(t, r.check) }) {
+			if r.failing != nil {
+				q := r.failing.reduce()
+				t.Logf("the sequence, reduced further:%#v\n%s", q, q.difference)
+			}
+			return
+		}
 	}
 	if f := flag.Lookup("rapid.failfile"); f != nil && f.Value.String() != "" {
 		return // of a repeated sequence
@@ -48,9 +55,11 @@ type random struct {
 	ctx        context.Context
 	handles    [2]store.Store
 	limits     store.Limits
-	sequences  int
+	number     int // of the last sequence
+	sequences  int // drawn
 	operations int
 	reached    map[string]int
+	failing    *sequence // the last that told the two apart
 }
 
 func newRandom(t *testing.T, h Harness) *random {
@@ -74,6 +83,7 @@ func (r *random) check(rt *rapid.T) {
 		return q
 	}).Draw(rt, "sequence")
 	if q.difference != "" {
+		r.failing = q
 		rt.Fatalf("%s", q.difference)
 	}
 }
@@ -98,7 +108,7 @@ func (r *random) missed() []string {
 }
 
 const (
-	randomIDs     = 24 // runs that a sequence has names for
+	randomIDs     = 48 // runs that a sequence has names for
 	randomSignals = 12
 )
 
@@ -111,28 +121,29 @@ type sequence struct {
 	model *model.Store
 	names *names
 
-	number  int
-	now     time.Time
-	touched bool // whether this step has used its time
-	ids     []store.ID
-	used    map[store.ID]bool
-	sigs    []store.SignalID
-	held    []*holding
-	commits []sent // applied ones, to be repeated
-	before  map[store.ID]store.Run
-	lines   []string
+	number   int
+	now      time.Time
+	ids      []store.ID
+	used     map[store.ID]bool
+	position int64 // of the last step, over all runs
+	sigs     []store.SignalID
+	held     []*holding
+	commits  []sent // applied ones, to be repeated
+	before   map[store.ID]store.Run
+	ops      []operation
+	lines    []string // of the operations, printed
 
 	difference string
+	kind       string // of the difference: the verb, and the errors on either side
 }
 
 // holding is a lease as its worker knows it.
 type holding struct {
-	ns       string
-	lease    store.Lease
-	seq      int64
-	seen     int64
-	position int64
-	signals  []store.SignalID
+	ns      string
+	lease   store.Lease
+	seq     int64
+	seen    int64
+	signals []store.SignalID
 }
 
 type sent struct {
@@ -141,9 +152,12 @@ type sent struct {
 }
 
 func (r *random) newSequence(rt *rapid.T) *sequence {
-	r.sequences++
+	r.number++
+	if rt != nil {
+		r.sequences++
+	}
 	q := &sequence{
-		random: r, rt: rt, model: model.New(model.Options{PayloadLimit: r.limits.Payload}), number: r.sequences, now: began,
+		random: r, rt: rt, model: model.New(model.Options{PayloadLimit: r.limits.Payload}), number: r.number, now: began,
 		used: map[store.ID]bool{}, before: map[store.ID]store.Run{},
 		names: &names{ids: map[store.ID]string{}, texts: map[string]string{}},
 	}
@@ -185,13 +199,14 @@ func (q *sequence) step(rt *rapid.T) {
 			return
 		}
 		q.move()
+		clear(q.used)
 		operations[q.pick(len(operations))](q)
 	}
 }
 
 // move lets time pass, or not.
 func (q *sequence) move() {
-	moves := []time.Duration{0, 0, 0, 0, 0, 0, time.Microsecond, time.Second, time.Second, 10 * time.Second, time.Minute, time.Hour, 700 * time.Nanosecond}
+	moves := []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, time.Microsecond, time.Second, time.Second, 10 * time.Second, time.Minute, time.Hour, 700 * time.Nanosecond}
 	i := q.pick(len(moves) + 4)
 	if i < len(moves) {
 		q.now = q.now.Add(moves[i])
@@ -213,41 +228,59 @@ func (q *sequence) move() {
 	q.now = due
 }
 
+// operation is one call, as it was resolved.
+type operation struct {
+	verb   string
+	params any
+	handle int
+	call   func(context.Context, store.Store, any) (any, error)
+}
+
 // do sends one operation to the backend and to the model and compares what comes
 // back. The sequence goes on with the model's answer.
 func do[P, R any](q *sequence, verb string, p P, call func(store.Store, context.Context, P) (R, error)) (R, error) {
-	return do2(q, verb, p, p, call)
+	op := operation{verb: verb, params: p, call: func(ctx context.Context, s store.Store, p any) (any, error) { return call(s, ctx, p.(P)) }}
+	if q.rt != nil {
+		q.operations++
+		if q.chance(30) {
+			op.handle = 1
+		}
+		q.ops = append(q.ops, op)
+	}
+	res, err := q.execute(op, q.rt != nil)
+	return res.(R), err
 }
 
-// do2 is do with params of their own for the two, which look the same.
-func do2[P, R any](q *sequence, verb string, p, modelP P, call func(store.Store, context.Context, P) (R, error)) (R, error) {
-	q.operations++
-	handle := 0
-	if q.rt != nil && q.chance(30) {
-		handle = 1
-	}
-	line := fmt.Sprintf("%3d. %s%s", len(q.lines)+1, verb, q.names.write(p))
-	want, wantErr := call(q.model, q.ctx, modelP)
-	got, gotErr := patient(q.ctx, func() (R, error) { return call(q.handles[handle], q.ctx, p) })
+// execute runs an operation on both and reports the first difference. Operations
+// of the final dump are printed only where they differ.
+func (q *sequence) execute(op operation, print bool) (any, error) {
+	want, wantErr := op.call(q.ctx, q.model, op.params)
+	got, gotErr := patient(q.ctx, func() (any, error) { return op.call(q.ctx, q.handles[op.handle], op.params) })
 	saw, expected := q.names.outcome(got, gotErr), q.names.outcome(want, wantErr)
-	if q.rt != nil || saw != expected { // the final dump is printed where it differs
-		q.lines = append(q.lines, line+" = "+expected)
+	if saw == expected && !print {
+		return want, wantErr
 	}
-	if saw != expected && q.difference == "" {
-		q.difference = fmt.Sprintf("operation %d tells the backend from the model\n  operation: %s\n  backend:   %s\n  model:     %s\n%s",
-			len(q.lines), strings.TrimSpace(line), saw, expected, differ(saw, expected))
-		if gotErr != nil {
-			q.difference += fmt.Sprintf("  the backend's error: %v\n", gotErr)
-		}
-		if wantErr != nil {
-			q.difference += fmt.Sprintf("  the model's error: %v\n", wantErr)
-		}
-		if handle == 1 {
-			q.difference += "  the operation went to the second handle\n"
-		}
+	line := fmt.Sprintf("%3d. %s%s", len(q.lines)+1, op.verb, q.names.write(op.params))
+	q.lines = append(q.lines, line+" = "+expected)
+	if saw == expected || q.difference != "" {
+		return want, wantErr
+	}
+	q.kind = fmt.Sprint(op.verb, errorsIn.FindAllString(saw, -1), errorsIn.FindAllString(expected, -1))
+	q.difference = fmt.Sprintf("operation %d tells the backend from the model\n  operation: %s\n  backend:   %s\n  model:     %s\n%s",
+		len(q.lines), strings.TrimSpace(line), saw, expected, differ(saw, expected))
+	if gotErr != nil {
+		q.difference += fmt.Sprintf("  the backend's error: %v\n", gotErr)
+	}
+	if wantErr != nil {
+		q.difference += fmt.Sprintf("  the model's error: %v\n", wantErr)
+	}
+	if op.handle == 1 {
+		q.difference += "  the operation went to the second handle\n"
 	}
 	return want, wantErr
 }
+
+var errorsIn = regexp.MustCompile(`error\([a-z ]*\)`)
 
 // differ shows where two texts part.
 func differ(saw, expected string) string {
@@ -261,8 +294,8 @@ func differ(saw, expected string) string {
 
 type none struct{}
 
-// quiet fits a verb that returns an error alone.
-func quiet[P any](call func(store.Store, context.Context, P) error) func(store.Store, context.Context, P) (none, error) {
+// alone fits a verb that returns an error alone.
+func alone[P any](call func(store.Store, context.Context, P) error) func(store.Store, context.Context, P) (none, error) {
 	return func(s store.Store, ctx context.Context, p P) (none, error) { return none{}, call(s, ctx, p) }
 }
 
@@ -336,10 +369,11 @@ func (q *sequence) hit(branch string) {
 	q.reached[branch]++
 }
 
-// pick draws from 0 to n-1, lower ones somewhat more often.
-func (q *sequence) pick(n int) int {
-	return rapid.IntRange(0, n-1).Draw(q.rt, "")
-}
+var anyNumber = rapid.Uint64()
+
+// pick draws from 0 to n-1, nearly evenly (a range of that size would be drawn
+// with a strong bias to its ends), and shrinks to 0.
+func (q *sequence) pick(n int) int { return int(anyNumber.Draw(q.rt, "") % uint64(n)) }
 
 // chance is true in about so many cases of a hundred.
 func (q *sequence) chance(percent int) bool { return q.pick(100) >= 100-percent }

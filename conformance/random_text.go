@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"reflect"
 	"strconv"
 	"strings"
@@ -78,9 +79,14 @@ func (n *names) value(b *strings.Builder, v reflect.Value) {
 	case []byte:
 		b.WriteString(payload(x))
 		return
-	case fmt.Stringer: // statuses, kinds, durations
-		b.WriteString(x.String())
+	case store.StepKey:
+		b.WriteString(text(x.String()))
 		return
+	case fmt.Stringer: // statuses, kinds, durations
+		if v.Kind() != reflect.Struct { // a step has its key's method
+			b.WriteString(x.String())
+			return
+		}
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -125,8 +131,8 @@ func (n *names) fields(b *strings.Builder, v reflect.Value) {
 			b.WriteString(f.Name)
 			continue // its bytes hold the sequence's own IDs
 		case f.Anonymous && f.Type.Kind() == reflect.Struct: // a step's key
-			b.WriteString("Step:")
-			b.WriteString(text(fmt.Sprint(val.Interface())))
+			b.WriteString("Key:")
+			n.value(b, val)
 			continue
 		}
 		b.WriteString(f.Name)
@@ -166,13 +172,13 @@ func instant(t time.Time) string {
 	return s
 }
 
-// payload writes bytes; a long one by its size and its ends.
+// payload writes bytes; a long one by its size and a sum.
 func payload(b []byte) string {
 	switch {
 	case b == nil:
 		return "nil"
 	case len(b) > 64:
-		return fmt.Sprintf("%d bytes %q..%q", len(b), b[:4], b[len(b)-4:])
+		return fmt.Sprintf("%d bytes %q.. of sum %08x", len(b), b[:4], crc32.ChecksumIEEE(b))
 	}
 	return strconv.Quote(string(b))
 }

@@ -239,6 +239,25 @@ var signalCases = []Case{
 		_, err := c.s.Inbox(c.ctx, store.InboxParams{Namespace: c.ns, Run: store.NewID()})
 		c.fails("Inbox of no run", err, store.ErrNotFound)
 	}},
+	{"inbox/of-one-moment", "P5", "an inbox is read at one moment: beside each event that it counts stands what that brought", func(c *C) {
+		id := c.create(store.NewRun{})
+		for round := range 20 {
+			c.race(4, func(i int, s store.Store) error {
+				if (i+round)%4 == 0 {
+					res, err := c.signalOn(s, store.NewSignal{ID: store.NewID(), Run: id, Name: "n"})
+					return first(err, res.Err)
+				}
+				in, err := patient(c.ctx, func() (store.Inbox, error) { return s.Inbox(c.ctx, store.InboxParams{Namespace: c.ns, Run: id}) })
+				if err != nil {
+					return err
+				}
+				if len(in.Signals) != int(in.Events) {
+					return fmt.Errorf("the inbox holds %d signals and counts %d events, each of them a signal", len(in.Signals), in.Events)
+				}
+				return nil
+			})
+		}
+	}},
 	{"inbox/bounded", "P17", "an inbox brings the first unread signals, at most MaxPage; the rest follow when those are consumed", func(c *C) {
 		run := c.start()
 		id := run.Run.ID

@@ -30,6 +30,7 @@ type Engine struct {
 	log       *slog.Logger
 	trigger   Trigger
 	retryFor  time.Duration
+	poll      time.Duration // 0: as waiting sees fit
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	waiters waiters
@@ -70,6 +71,10 @@ func TriggerCheck(t Trigger) Option { return func(e *Engine) { e.trigger = t } }
 // RetryFor sets how long a request is repeated while the store is out of reach,
 // within its context. Default: 10 s.
 func RetryFor(d time.Duration) Option { return func(e *Engine) { e.retryFor = d } }
+
+// Poll sets the longest time between looks at runs that are waited for, where no hint
+// tells of their end. Default: 5 s where the store gives hints, 1 s otherwise.
+func Poll(d time.Duration) Option { return func(e *Engine) { e.poll = d } }
 
 // startBatch bounds how many concurrent starts share a write.
 const startBatch = 500

@@ -18,9 +18,9 @@ type LocalWorker interface {
 	Identity() (worker string, leaseFor time.Duration)
 	// Holds reports whether the worker executes a run. It must not call the engine.
 	Holds(id store.ID) bool
-	// Adopt hands over the run that was leased for the slot. Nil gives the slot
-	// back.
-	Adopt(run *store.ClaimedRun)
+	// Adopt hands over the run that was leased for the slot; asked is when the start
+	// went out. Nil gives the slot back.
+	Adopt(run *store.ClaimedRun, asked time.Time)
 }
 
 type localWorkers struct {
@@ -59,7 +59,7 @@ func (l *localWorkers) reserve(run *store.NewRun) LocalWorker {
 // known, or that may have run out before the answer came, is left to run out.
 func (e *Engine) adopt(w LocalWorker, run store.NewRun, asked time.Time, res store.CreateResult, err error) {
 	if err != nil || !res.Created || res.Lease.Epoch == 0 || time.Since(asked) >= run.LeaseFor {
-		w.Adopt(nil)
+		w.Adopt(nil, asked)
 		return
 	}
 	stored := store.Run{
@@ -71,5 +71,5 @@ func (e *Engine) adopt(w LocalWorker, run store.NewRun, asked time.Time, res sto
 	if run.Timeout > 0 {
 		stored.Deadline = res.CreatedAt.Add(run.Timeout)
 	}
-	w.Adopt(&store.ClaimedRun{Run: stored, Lease: res.Lease, Inbox: store.Inbox{Status: store.Running}})
+	w.Adopt(&store.ClaimedRun{Run: stored, Lease: res.Lease, Inbox: store.Inbox{Status: store.Running}}, asked)
 }

@@ -166,6 +166,9 @@ func (ws *waiters) loop(wake chan struct{}) {
 			hints, least, most = ch, hintedPollMin, hintedPollMax
 		}
 	}
+	if ws.engine.poll > 0 {
+		most = ws.engine.poll
+	}
 	poll := least
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
@@ -178,7 +181,7 @@ func (ws *waiters) loop(wake chan struct{}) {
 		case <-wake:
 		case batch, ok := <-hints:
 			if !ok {
-				hints, least, most = nil, waitPollMin, waitPollMax
+				hints, least, most = nil, waitPollMin, min(most, waitPollMax)
 				continue
 			}
 			ws.take(batch)

@@ -98,7 +98,7 @@ type GetStateParams struct {
 }
 
 // InboxParams is the input of Inbox, which reads what has reached a run.
-// ErrNotFound. Cases: inbox/reads-all, inbox/bounded.
+// ErrNotFound. Cases: inbox/reads-all, inbox/of-one-moment, inbox/bounded.
 type InboxParams struct {
 	Namespace string
 	Run       ID

@@ -82,7 +82,8 @@ type ClaimedRun struct {
 	Recovered bool // the lease before ran out
 	// Steps are the run's checkpoints by Position. MoreSteps says that the
 	// claim's bound cut them off; Steps has the rest. Cases:
-	// claim/brings-replay, claim/brings-each-its-own, claim/bounded-in-bytes.
+	// claim/brings-replay, claim/brings-each-its-own, claim/brings-one-moment,
+	// claim/bounded-in-bytes.
 	Steps     []Step
 	MoreSteps bool
 	Inbox     Inbox

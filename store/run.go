@@ -326,14 +326,15 @@ type ControlResult struct {
 //
 // A run that is not leased becomes paused at once and keeps its time and its
 // events. A leased run is marked Pausing; it becomes paused by its holder's next
-// commit with a transition that is not final. Resume makes a paused run what it
-// was (an event that came meanwhile has woken it) and unmarks a Pausing one.
-// Both succeed without effect on a run that is so already.
+// commit with a transition that is not final; the mark stays over a takeover.
+// Resume makes a paused run what it was (an event that came meanwhile has woken
+// it) and unmarks a Pausing one. Both succeed without effect on a run that is so
+// already.
 //
 // An item's Err matches ErrNotFound or ErrFinished. Cases: pause/pending,
-// pause/running-at-next-transition, pause/completion-wins, pause/unmark,
-// pause/resume-keeps-time, pause/resume-keeps-retry, pause/event-while-paused,
-// pause/children-end-while-paused, pause/finished.
+// pause/running-at-next-transition, pause/holder-crashes, pause/completion-wins,
+// pause/unmark, pause/resume-keeps-time, pause/resume-keeps-retry,
+// pause/event-while-paused, pause/children-end-while-paused, pause/finished.
 type PauseParams struct {
 	Namespace string
 	IDs       []ID

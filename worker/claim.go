@@ -53,6 +53,7 @@ func (w *Worker) claimLoop(ctx context.Context) {
 			timer.Reset(w.poll)
 			continue
 		}
+		asked := time.Now()
 		claimed, err := w.claim(ctx, demands, n)
 		w.slots.give(n - len(claimed.Runs))
 		if err != nil {
@@ -68,7 +69,7 @@ func (w *Worker) claimLoop(ctx context.Context) {
 		backoff = 0
 		answered := time.Now()
 		for i := range claimed.Runs {
-			w.begin(&claimed.Runs[i], answered, claimed.Now)
+			w.begin(&claimed.Runs[i], asked, answered, claimed.Now)
 		}
 		wait := w.poll
 		more = false
@@ -121,9 +122,9 @@ func (w *Worker) demands() []store.Demand {
 	return list
 }
 
-// begin starts a claimed run, whose slot is taken. answered is when the claim's
-// answer came, in which the store's clock said now.
-func (w *Worker) begin(cr *store.ClaimedRun, answered, now time.Time) {
+// begin starts a claimed run, whose slot is taken. asked is when the claim went out
+// and answered when its answer came, in which the store's clock said now.
+func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
 	inv := exec.New(w.stop, w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
@@ -136,6 +137,7 @@ func (w *Worker) begin(cr *store.ClaimedRun, answered, now time.Time) {
 	w.leases.Add(1)
 	draining := w.draining
 	w.mu.Unlock()
+	w.ledger.taken(asked.Add(w.leaseFor))
 	if before != nil {
 		before.Lose() // its lease ran out and came back to this very worker
 	}

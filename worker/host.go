@@ -172,10 +172,10 @@ func (w *Worker) Holds(id store.ID) bool {
 func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
 
 // Adopt implements [engine.LocalWorker].
-func (w *Worker) Adopt(cr *store.ClaimedRun) {
+func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
 	if cr == nil {
 		w.slots.give(1)
 		return
 	}
-	w.begin(cr, time.Now(), cr.Run.CreatedAt)
+	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt)
 }

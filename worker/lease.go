@@ -15,29 +15,49 @@ import (
 type ledger struct {
 	mu      sync.Mutex
 	until   time.Time
+	fresh   time.Time     // the earliest end of leases that no renewal has asked for yet; zero: none
+	asked   time.Time     // of those that a renewal asks for that has not succeeded yet
 	changed chan struct{} // closed when until moves
+}
+
+// taken notes a new lease, once the worker holds it.
+func (l *ledger) taken(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fresh = earliest(l.fresh, until)
+}
+
+// renewing is called before a renewal looks at what the worker holds.
+func (l *ledger) renewing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked, l.fresh = earliest(l.asked, l.fresh), time.Time{}
+}
+
+// earliest returns the earlier time; zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (l *ledger) renewed(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = until
+	l.until, l.asked = until, time.Time{}
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
 }
 
-func (l *ledger) sound(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return now.Before(l.until)
-}
+func (l *ledger) sound(now time.Time) bool { return now.Before(l.goodUntil()) }
 
 func (l *ledger) goodUntil() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until
+	return earliest(l.until, earliest(l.fresh, l.asked))
 }
 
 // wait returns a channel that closes at the next renewal.
@@ -79,6 +99,7 @@ func (w *Worker) renewLoop(ctx context.Context) {
 
 // renewAll extends every lease that is held, and tells runs what it hears.
 func (w *Worker) renewAll(ctx context.Context) error {
+	w.ledger.renewing()
 	invs := w.holding()
 	asked := time.Now()
 	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case

@@ -1,8 +1,12 @@
 package worker
 
 import (
+	"context"
 	"log/slog"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
 )
 
 // Option configures a worker.
@@ -36,6 +40,26 @@ func MaxCrashes(n int) Option { return func(w *Worker) { w.cfg.MaxCrashes = n } 
 // Name sets the worker's ID, which must be unique among those that are alive.
 // Default: host, process id and a random part.
 func Name(id string) Option { return func(w *Worker) { w.id = id } }
+
+// StepCall describes an attempt of a step.
+type StepCall struct {
+	Run      store.ID
+	Workflow string
+	Key      store.StepKey
+	Attempt  int
+}
+
+// WrapSteps puts a function around every attempt of every step, for tracing,
+// metrics, or stubs in tests. It calls next, or does something else instead; what it
+// returns is the attempt's outcome, the payload in the engine's encoding.
+func WrapSteps(wrap func(ctx context.Context, step StepCall, next func(context.Context) ([]byte, error)) ([]byte, error)) Option {
+	return func(w *Worker) {
+		w.cfg.Wrap = func(ctx context.Context, i *exec.StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error) {
+			run := i.Inv.Run()
+			return wrap(ctx, StepCall{Run: run.ID, Workflow: run.Workflow, Key: i.Key, Attempt: i.Attempt}, next)
+		}
+	}
+}
 
 // Label adds a label to the worker's registration.
 func Label(key, value string) Option {

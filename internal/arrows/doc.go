@@ -9,7 +9,7 @@
 //	store <- engine <- workflow <- (flow, worker)
 //
 // A database driver stays inside its backend, and code for tests stays inside
-// conformance and workflow/workflowtest, so that a program carries one driver
+// conformance and workflowtest, so that a program carries one driver
 // and no test code. The table of rules stands in arrows_test.go. A rule about a
 // package that does not exist yet holds until there is one to break it.
 package arrows

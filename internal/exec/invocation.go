@@ -62,6 +62,8 @@ type Config struct {
 	ShowAfter time.Duration
 	// MaxCrashes is how many leases in a row may run out before the run fails.
 	MaxCrashes int
+	// Wrap, when set, is called in place of a step's function, which is next.
+	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
 	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
 	PayloadLimit, PayloadWarn int
 	Logger                    *slog.Logger
@@ -199,11 +201,14 @@ func (inv *Invocation) Execute() {
 		inv.finish(store.Transition{Kind: store.Fail, Failure: f})
 		return
 	}
+	inv.mu.Lock()
 	inv.live = 1
 	if !inv.run.Deadline.IsZero() {
 		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.now()), inv.expire)
 	}
-	if inv.canceling {
+	canceling := inv.canceling
+	inv.mu.Unlock()
+	if canceling {
 		inv.cancel(ErrCanceled)
 	}
 	main := newBranch(inv, "")

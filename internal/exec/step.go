@@ -211,6 +211,9 @@ func (o *op) call(ctx context.Context, fn func(ctx context.Context) ([]byte, err
 			err = &panicError{panicFailure("step "+o.key.String(), v, debug.Stack())}
 		}
 	}()
+	if wrap := o.b.inv.cfg.Wrap; wrap != nil {
+		return wrap(ctx, Info(ctx), fn)
+	}
 	return fn(ctx)
 }
 

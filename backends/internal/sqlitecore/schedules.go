@@ -104,7 +104,7 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 // ?3 at, ?4 now, ?5 run or NULL, ?6 and ?7 its external id and suffix.
 const (
 	fireSchedule = `INSERT INTO firings (namespace, schedule, at, fired_at, run)
-		SELECT ?1, ?2, ?3, ?4, CASE WHEN ?5 IS NULL THEN NULL ELSE coalesce(
+		SELECT ?1, ?2, ?3, ?4, CASE WHEN ?5 IS NULL THEN NULL ELSE coalesce((SELECT id FROM runs WHERE id=?5),
 			(SELECT id FROM runs WHERE namespace=?1 AND external_id=?6 AND suffix=?7 AND external_id IS NOT NULL AND status<6), ?5) END
 		FROM schedules WHERE namespace=?1 AND name=?2 AND next_at=?3 AND ?3<=?4 AND NOT EXISTS (SELECT 1 FROM runs WHERE id=?5 AND namespace<>?1)
 		ON CONFLICT DO NOTHING`

@@ -28,7 +28,7 @@ const (
 	signalPast  = `SELECT id, status, had FROM (SELECT id, status, created_at, ` + hadSignal + ` AS had FROM runs WHERE `
 	fateByExtID = signalPast + `namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6
 		UNION ALL SELECT id, status, created_at, ` + hadSignal + ` FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status>=6)
-		WHERE had ORDER BY created_at DESC LIMIT 1`
+		WHERE had ORDER BY status>=6, created_at DESC, id DESC LIMIT 1`
 )
 
 // Signal implements store.Coordination.

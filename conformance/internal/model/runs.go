@@ -108,19 +108,26 @@ func (s *Store) Find(ctx context.Context, p store.FindParams) (store.Run, error)
 	if id, ok := s.active[external{p.Namespace, p.ExternalID, p.Suffix}]; ok {
 		return s.runs[id].row(), nil
 	}
+	last := s.lastWith(p.Namespace, p.ExternalID, p.Suffix, func(*run) bool { return true })
+	if last == nil {
+		return store.Run{}, fmt.Errorf("run of external id %q, suffix %q: %w", p.ExternalID, p.Suffix, store.ErrNotFound)
+	}
+	return last.row(), nil
+}
+
+// lastWith returns, of the runs of an external id that are like that, the one
+// created last; nil when there is none.
+func (s *Store) lastWith(namespace, id, suffix string, like func(*run) bool) *run {
 	var last *run
 	for _, r := range s.runs {
-		if r.Namespace != p.Namespace || r.ExternalID != p.ExternalID || r.Suffix != p.Suffix {
+		if r.Namespace != namespace || r.ExternalID != id || r.Suffix != suffix || !like(r) {
 			continue
 		}
 		if last == nil || cmp.Or(r.CreatedAt.Compare(last.CreatedAt), compareIDs(r.ID, last.ID)) > 0 {
 			last = r
 		}
 	}
-	if last == nil {
-		return store.Run{}, fmt.Errorf("run of external id %q, suffix %q: %w", p.ExternalID, p.Suffix, store.ErrNotFound)
-	}
-	return last.row(), nil
+	return last
 }
 
 // selected returns the runs that a filter selects, by ID.
@@ -135,8 +142,8 @@ func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 			(f.Parent.IsZero() || r.Parent == f.Parent) &&
 			(f.ExternalID == "" || r.ExternalID == f.ExternalID) &&
 			compareIDs(lo, r.ID) <= 0 && compareIDs(r.ID, hi) <= 0 &&
-			(f.CreatedAfter.IsZero() || r.CreatedAt.After(f.CreatedAfter)) &&
-			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(f.CreatedBefore)) {
+			(f.CreatedAfter.IsZero() || r.CreatedAt.After(micro(f.CreatedAfter))) &&
+			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(micro(f.CreatedBefore))) {
 			out = append(out, r)
 		}
 	}

@@ -30,6 +30,9 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 	if n.ExternalID != "" {
 		var ok bool
 		if id, ok = s.active[external{namespace, n.ExternalID, n.Suffix}]; !ok {
+			if r := s.lastWith(namespace, n.ExternalID, n.Suffix, func(r *run) bool { return r.had[n.ID] }); r != nil {
+				return r.ID, nil // P4, also when the run has ended since
+			}
 			return store.ID{}, fmt.Errorf("active run of external id %q, suffix %q: %w", n.ExternalID, n.Suffix, store.ErrNotFound)
 		}
 	}

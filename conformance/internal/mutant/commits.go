@@ -1,0 +1,285 @@
+package mutant
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/store"
+)
+
+// one is the rest of the way of a single commit.
+type one = func(store.Commit) (store.CommitResult, error)
+
+// keepSteps lets a kind of transition keep those steps that keep returns: it
+// commits the steps first and the transition then, and puts them back.
+func (s *faulty) keepSteps(kind store.TransitionKind, keep func([]store.Step) []store.Step) {
+	s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+		if c.Seq < 1 {
+			return next(c)
+		}
+		c.Seq *= 2
+		if !ended(&c, kind) {
+			return next(c)
+		}
+		first, last := c, store.Commit{Lease: c.Lease, Seq: c.Seq, Seen: c.Seen, Transition: c.Transition}
+		first.Transition, first.Seq = nil, c.Seq-1
+		if res, err := next(first); err != nil || res.Err != nil || res.Repeated {
+			return res, err
+		}
+		kept := keep(s.steps(c.Lease.Run))
+		res, err := next(last)
+		if err == nil && res.Err == nil {
+			s.Tamper(c.Lease.Run, func(r model.Row) { *r.Steps = kept })
+		}
+		return res, err
+	})
+}
+
+// Of P3 and P4: what a commit writes, and what a repeat does.
+var commitMutants = []Mutant{
+	{"commit-half-applied", "P3", "a commit is two transactions: steps, state and consumed signals, then children and the transition", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			if c.Seq < 1 {
+				return next(c)
+			}
+			a, b := c, c
+			a.Seq, a.Spawn, a.Transition = 2*c.Seq-1, nil, nil
+			b.Seq, b.Steps, b.State, b.Consumed = 2*c.Seq, nil, nil, nil
+			if res, err := next(a); err != nil || res.Err != nil {
+				return res, err
+			}
+			roundTrip()
+			b.Seen += int64(len(c.State))
+			return next(b)
+		})
+	})},
+	{"state-written-key-by-key", "P3", "each key of a commit's state is a transaction of its own", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			const keys = 8
+			if len(c.State) < 2 || len(c.State) > keys || c.Seq < 1 {
+				c.Seq *= keys
+				return next(c)
+			}
+			state, seq := c.State, c.Seq*keys
+			for i := range len(state) - 1 {
+				res, err := next(store.Commit{Lease: c.Lease, Seq: seq - keys + int64(i) + 1, State: state[i : i+1]})
+				if err != nil || res.Err != nil {
+					return res, err
+				}
+				roundTrip()
+			}
+			c.Seq, c.State, c.Seen = seq, state[len(state)-1:], c.Seen+int64(len(state))-1
+			return next(c)
+		})
+	})},
+	{"transition-loses-steps", "P3", "a commit with a transition does not store its steps", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			if c.Transition != nil {
+				c.Steps = nil
+			}
+		})
+	})},
+	{"bad-commit-stops-the-batch", "P3", "the commits behind one that is refused are refused with it", wrap(func(s *faulty) {
+		commit := s.commit
+		s.commit = func(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+			var out []store.CommitResult
+			for i := range p.Commits {
+				q := p
+				q.Commits = p.Commits[i : i+1]
+				res, err := commit(ctx, q)
+				if err != nil {
+					return nil, err
+				}
+				if out = append(out, res[0]); res[0].Err != nil {
+					for range p.Commits[i+1:] {
+						out = append(out, res[0])
+					}
+					return out, nil
+				}
+			}
+			return out, nil
+		}
+	})},
+	{"continue-keeps-steps", "P3", "a run that continues as new keeps the steps of before", wrap(func(s *faulty) {
+		s.keepSteps(store.Continue, func(st []store.Step) []store.Step { return st })
+	})},
+	{"compare-then-set", "P3", "SetState compares versions in one statement and writes in the next, which does not", wrap(func(s *faulty) {
+		set := s.setState
+		s.setState = func(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
+			held := map[string]int64{}
+			entries, err := s.GetState(ctx, store.GetStateParams{Namespace: p.Namespace, Run: p.Run})
+			for _, e := range entries {
+				held[e.Key] = e.Version
+			}
+			p.Writes = slices.Clone(p.Writes)
+			for i, w := range p.Writes {
+				if err != nil || w.IfVersion != nil && *w.IfVersion != held[w.Key] {
+					return set(ctx, p)
+				}
+				p.Writes[i].IfVersion = nil
+			}
+			roundTrip()
+			return set(ctx, p)
+		}
+	})},
+	{"run-made-before-the-firing", "P3", "a firing's run is made in a transaction of its own, before the firing is recorded", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			if p.Run != nil {
+				run := *p.Run
+				if len(run.Input) > s.Limits().Payload {
+					run.Input = nil
+				}
+				_, _ = s.Store.Create(ctx, store.CreateParams{Namespace: p.Namespace, Runs: []store.NewRun{run}, Now: p.Now})
+			}
+			return fire(ctx, p)
+		}
+	})},
+
+	{"repeat-applied-again", "P4", "a commit sent again is applied again", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		seqs := map[store.Lease]int64{}
+		s.beforeCommit(func(c *store.Commit) {
+			if c.Seq >= 1 {
+				mu.Lock()
+				seqs[c.Lease]++
+				c.Seq = seqs[c.Lease]
+				mu.Unlock()
+			}
+		})
+	})},
+	{"repeat-of-transition-is-lost", "P4", "a transition sent again, its answer having been lost, gets ErrLeaseLost", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			if r, _ := s.row(c.Lease.Run); res.Repeated && r.Worker == "" {
+				return store.CommitResult{Err: store.ErrLeaseLost}, nil
+			}
+			return res, err
+		})
+	})},
+	{"late-commit-overwrites-state", "P4", "of a commit with an older Seq that comes late the state is written all the same", wrap(func(s *faulty) {
+		s.eachCommit(func(ctx context.Context, p store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			if err == nil && res.Repeated {
+				_, _ = s.Store.SetState(ctx, store.SetStateParams{Namespace: p.Namespace, Run: c.Lease.Run, Writes: c.State, Now: p.Now})
+			}
+			return res, err
+		})
+	})},
+	{"seq-counted-over-leases", "P4", "the first commits of a new lease are taken for repeats of the old one's", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		last := map[store.ID]int64{}
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			r, _ := s.row(c.Lease.Run)
+			mu.Lock()
+			old := c.Seq <= last[c.Lease.Run] && r.Worker != "" && r.Epoch == c.Lease.Epoch
+			mu.Unlock()
+			if old {
+				return store.CommitResult{Repeated: true, Status: r.Status, Events: r.Events, VisibleAt: r.VisibleAt}, nil
+			}
+			res, err := next(c)
+			if err == nil && res.Err == nil {
+				mu.Lock()
+				last[c.Lease.Run] = max(last[c.Lease.Run], c.Seq)
+				mu.Unlock()
+			}
+			return res, err
+		})
+	})},
+	{"refused-commit-uses-its-seq", "P4", "a commit that is sent again, corrected, after it was refused is taken for a repeat", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		refused := map[store.Lease]int64{}
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if c.Seq <= refused[c.Lease] {
+				r, _ := s.row(c.Lease.Run)
+				return store.CommitResult{Repeated: true, Status: r.Status, Events: r.Events, VisibleAt: r.VisibleAt}, nil
+			}
+			res, err := next(c)
+			if errors.Is(res.Err, store.ErrInvalid) || errors.Is(res.Err, store.ErrTooLarge) {
+				refused[c.Lease] = c.Seq
+			}
+			return res, err
+		})
+	})},
+	{"final-step-overwritten", "P4", "a later record replaces a step that is final", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, _ time.Time, _ *store.CommitResult) {
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				for _, rec := range c.Steps {
+					for i, st := range *r.Steps {
+						if st.StepKey == rec.StepKey && st.Status.Final() {
+							st.Status, st.Attempt, st.Output, st.Failure = rec.Status, rec.Attempt, rec.Output, rec.Failure
+							(*r.Steps)[i] = st
+						}
+					}
+				}
+			})
+		})
+	})},
+	{"create-repeat-is-a-conflict", "P4", "a create sent again says that nothing was created", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			had := make([]bool, len(p.Runs))
+			for i, n := range p.Runs {
+				_, had[i] = s.row(n.ID)
+			}
+			out, err := create(ctx, p)
+			for i := range out {
+				out[i].Created = out[i].Created && !had[i]
+			}
+			return out, err
+		}
+	})},
+	{"eager-lease-for-another", "P4", "a create repeated by another worker hands it the lease of the first", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			for i := range out {
+				if r, ok := s.row(out[i].ID); ok && out[i].Created && p.Runs[i].Worker != "" && r.Status == store.Running && r.Epoch == 1 {
+					out[i].Lease, out[i].CreatedAt = store.Lease{Run: r.ID, Worker: p.Runs[i].Worker, Epoch: 1}, r.CreatedAt
+				}
+			}
+			return out, err
+		}
+	})},
+	{"signal-repeat-is-another", "P4", "a signal sent again is a second signal", wrap(func(s *faulty) {
+		signal := s.signal
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			p.Signals = slices.Clone(p.Signals)
+			for i := range p.Signals {
+				if !p.Signals[i].ID.IsZero() {
+					p.Signals[i].ID = store.NewID()
+				}
+			}
+			return signal(ctx, p)
+		}
+	})},
+	{"consumed-signal-comes-back", "P4", "a signal is known as a repeat only while it is unread", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		consumed := map[store.SignalID]bool{}
+		s.afterCommit(func(c *store.Commit, _ time.Time, _ *store.CommitResult) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range c.Consumed {
+				consumed[id] = true
+			}
+		})
+		signal := s.signal
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			p.Signals = slices.Clone(p.Signals)
+			mu.Lock()
+			for i := range p.Signals {
+				if consumed[p.Signals[i].ID] {
+					p.Signals[i].ID = store.NewID()
+				}
+			}
+			mu.Unlock()
+			return signal(ctx, p)
+		}
+	})},
+}

@@ -1,0 +1,332 @@
+package mutant
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Of P1, P2, P6, P7 and P18: who holds a run, and which run comes next.
+var leaseMutants = []Mutant{
+	{"claim-returns-too-many", "P1", "a claim returns one run more than was asked for", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			p.Demands = slices.Clone(p.Demands)
+			for i := range p.Demands {
+				p.Demands[i].Max++
+			}
+			if p.Max > 0 {
+				p.Max++
+			}
+			return claim(ctx, p)
+		}
+	})},
+	{"claim-ignores-max-over-all", "P1", "a claim heeds the Max of each demand, not the one over all", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			p.Max = 0
+			return claim(ctx, p)
+		}
+	})},
+	{"running-run-claimed-again", "P1", "a claim takes a run whose lease stands, once", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		taken := map[store.ID]bool{}
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			page, err := s.List(ctx, store.ListParams{Namespace: p.Namespace, Filter: store.RunFilter{Statuses: []store.Status{store.Running}}})
+			if err != nil {
+				return claim(ctx, p)
+			}
+			mu.Lock()
+			for _, run := range page.Runs {
+				if !taken[run.ID] && slices.ContainsFunc(p.Demands, func(d store.Demand) bool {
+					return d.Queue == run.Queue && slices.Contains(d.Workflows, run.Workflow)
+				}) {
+					taken[run.ID] = true
+					s.Tamper(run.ID, func(r model.Row) { r.VisibleAt = clock(p.Now) })
+				}
+			}
+			mu.Unlock()
+			return claim(ctx, p)
+		}
+	})},
+	{"claims-at-once-share-runs", "P1", "two claims that read the queue at the same time lease the same runs", wrap(func(s *faulty) {
+		type read struct {
+			got  store.Claimed
+			done chan struct{}
+		}
+		var mu sync.Mutex
+		var under *read
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			mu.Lock()
+			if r := under; r != nil {
+				mu.Unlock()
+				<-r.done
+				got := r.got
+				got.Runs = slices.Clone(got.Runs)
+				got.Runs = got.Runs[:min(len(got.Runs), p.Wanted())]
+				for i := range got.Runs {
+					got.Runs[i].Run.Worker, got.Runs[i].Lease.Worker = p.Worker, p.Worker
+				}
+				return got, nil
+			}
+			r := &read{done: make(chan struct{})}
+			under = r
+			mu.Unlock()
+			roundTrip()
+			got, err := claim(ctx, p)
+			mu.Lock()
+			under, r.got = nil, got
+			mu.Unlock()
+			close(r.done)
+			return got, err
+		}
+	})},
+	{"epoch-not-raised", "P1", "the claim of a run that was claimed before leaves its epoch", wrap(func(s *faulty) {
+		s.onClaim(func(_ *store.ClaimedRun, r *store.Run) {
+			if r.Epoch > 1 {
+				r.Epoch--
+			}
+		})
+	})},
+	{"lease-not-extended", "P1", "an extension says that the lease is held and leaves its end where it was", wrap(func(s *faulty) {
+		extend := s.extend
+		s.extend = func(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
+			ends := map[store.ID]time.Time{}
+			for _, l := range p.Leases {
+				if r, ok := s.row(l.Run); ok {
+					ends[l.Run] = r.VisibleAt
+				}
+			}
+			out, err := extend(ctx, p)
+			for i := range out {
+				if !out[i].Lost {
+					s.Tamper(p.Leases[i].Run, func(r model.Row) { r.VisibleAt = ends[r.ID] })
+				}
+			}
+			return out, err
+		}
+	})},
+	{"leases-in-whole-milliseconds", "P1", "a lease is cut to milliseconds, so that others may have the run before it ends", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			if d := p.LeaseFor.Truncate(time.Millisecond); d > 0 {
+				p.LeaseFor = d
+			}
+			return claim(ctx, p)
+		}
+	})},
+	{"signal-ends-a-lease", "P1", "a signal makes its run claimable although it is leased", wrap(func(s *faulty) {
+		signal := s.signal
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			out, err := signal(ctx, p)
+			for _, res := range out {
+				s.Tamper(res.Run, func(r model.Row) {
+					if r.Worker != "" {
+						r.VisibleAt = clock(p.Now)
+					}
+				})
+			}
+			return out, err
+		}
+	})},
+	{"commit-lengthens-the-lease", "P1", "a commit without a transition renews the lease by a minute", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, now time.Time, res *store.CommitResult) {
+			if c.Transition == nil {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.VisibleAt = now.Add(time.Minute); res.VisibleAt = r.VisibleAt })
+			}
+		})
+	})},
+	{"lock-held-by-two", "P1", "a lock is given to whoever asks", wrap(func(s *faulty) {
+		lock := s.lock
+		s.lock = func(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+			res, err := lock(ctx, p)
+			if err == nil && p.For > 0 {
+				res.Held, res.Owner = true, p.Owner
+			}
+			return res, err
+		}
+	})},
+	{"lock-released-by-anyone", "P1", "For 0 frees a lock whoever holds it", wrap(func(s *faulty) {
+		lock := s.lock
+		s.lock = func(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+			res, err := lock(ctx, p)
+			if err == nil && p.For == 0 && res.Owner != "" {
+				p.Owner = res.Owner
+				return lock(ctx, p)
+			}
+			return res, err
+		}
+	})},
+
+	{"no-epoch-check", "P2", "a commit counts whatever lease it names, as long as somebody holds the run", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			if r, ok := s.row(c.Lease.Run); ok && r.Worker != "" {
+				c.Lease.Worker, c.Lease.Epoch = r.Worker, r.Epoch
+			}
+		})
+	})},
+	{"no-worker-check", "P2", "a commit of the right epoch counts whichever worker sends it", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			if r, ok := s.row(c.Lease.Run); ok && r.Epoch == c.Lease.Epoch && r.Worker != "" {
+				c.Lease.Worker = r.Worker
+			}
+		})
+	})},
+	{"epoch-checked-then-written", "P2", "a commit reads the epoch in one statement and writes in the next, which does not look at it", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			r, ok := s.row(c.Lease.Run)
+			if !ok || r.Epoch != c.Lease.Epoch || r.Worker != c.Lease.Worker {
+				return
+			}
+			roundTrip()
+			if r, _ = s.row(c.Lease.Run); r.Worker != "" {
+				c.Lease.Worker, c.Lease.Epoch = r.Worker, r.Epoch
+			}
+		})
+	})},
+	{"extended-after-takeover", "P2", "the holder of an old epoch may extend the lease of the one who took over", wrap(func(s *faulty) {
+		extend := s.extend
+		s.extend = func(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
+			out, err := extend(ctx, p)
+			for i := range out {
+				s.Tamper(p.Leases[i].Run, func(r model.Row) {
+					if out[i].Lost && r.Worker != "" && r.Epoch > p.Leases[i].Epoch && p.Leases[i].Epoch > 0 {
+						r.VisibleAt = clock(p.Now).Add(p.LeaseFor)
+						out[i] = store.LeaseState{Events: r.Events}
+					}
+				})
+			}
+			return out, err
+		}
+	})},
+	{"extended-after-finish", "P2", "an extension of a lease that a transition has ended says held", wrap(func(s *faulty) {
+		extend := s.extend
+		s.extend = func(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
+			out, err := extend(ctx, p)
+			for i := range out {
+				if r, ok := s.row(p.Leases[i].Run); ok && r.Worker == "" && r.Epoch == p.Leases[i].Epoch {
+					out[i].Lost = false
+				}
+			}
+			return out, err
+		}
+	})},
+
+	{"crash-not-counted", "P6", "the takeover of an expired lease does not count a crash", wrap(func(s *faulty) {
+		s.onClaim(func(c *store.ClaimedRun, r *store.Run) {
+			if c.Recovered {
+				r.Crashes--
+			}
+		})
+	})},
+	{"crashes-never-cleared", "P6", "a commit leaves the crashes counted so far", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+			before, _ := s.row(c.Lease.Run)
+			res, err := next(c)
+			s.Tamper(c.Lease.Run, func(r model.Row) { r.Crashes = before.Crashes })
+			return res, err
+		})
+	})},
+	{"release-counted-as-crash", "P6", "a lease that its holder gave back counts a crash at the next claim", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, _ time.Time, _ *store.CommitResult) {
+			if ended(c, store.Release) {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.Crashes++ })
+			}
+		})
+	})},
+	{"expired-lease-is-dead", "P6", "a lease that ran out takes no commit, although nobody took over", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, p store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+			if r, ok := s.row(c.Lease.Run); ok && r.Worker != "" && !r.VisibleAt.After(clock(p.Now)) {
+				return store.CommitResult{Err: store.ErrLeaseLost}, nil
+			}
+			return next(c)
+		})
+	})},
+	{"recovered-only-by-its-worker", "P6", "a run whose lease ran out is given to the worker that had it alone", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			page, _ := s.List(ctx, store.ListParams{Namespace: p.Namespace, Filter: store.RunFilter{Statuses: []store.Status{store.Running}}, Limit: store.MaxPage})
+			ends := map[store.ID]time.Time{}
+			for _, run := range page.Runs {
+				if run.Worker != p.Worker {
+					ends[run.ID] = run.VisibleAt
+					s.Tamper(run.ID, func(r model.Row) { r.VisibleAt = clock(p.Now).Add(time.Hour) })
+				}
+			}
+			got, err := claim(ctx, p)
+			for id, end := range ends {
+				s.Tamper(id, func(r model.Row) { r.VisibleAt = end })
+			}
+			return got, err
+		}
+	})},
+
+	{"order-reversed", "P7", "the runs of a claim come last first", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			slices.Reverse(got.Runs)
+			return got, err
+		}
+	})},
+	{"priority-ignored", "P7", "runs are claimed by their time alone", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			p.Runs = slices.Clone(p.Runs)
+			for i := range p.Runs {
+				if p.Runs[i].Priority >= store.MinPriority && p.Runs[i].Priority <= store.MaxPriority {
+					p.Runs[i].Priority = 0
+				}
+			}
+			return create(ctx, p)
+		}
+	})},
+	{"crashed-run-goes-first", "P7", "a run whose lease ran out is claimed before all others", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			slices.SortStableFunc(got.Runs, func(a, b store.ClaimedRun) int {
+				rank := func(c store.ClaimedRun) int {
+					if c.Recovered {
+						return 0
+					}
+					return 1
+				}
+				return cmp.Compare(rank(a), rank(b))
+			})
+			return got, err
+		}
+	})},
+	{"claim-looks-at-the-first-thousand", "P18", "a claim reads the thousand live runs of the highest priority and looks among them for what is due", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			var live []store.Run
+			for q := (store.ListParams{Namespace: p.Namespace, Limit: store.MaxPage}); ; {
+				page, err := s.List(ctx, q)
+				if err != nil {
+					return claim(ctx, p)
+				}
+				for _, r := range page.Runs {
+					if !r.Status.Final() && r.Worker == "" {
+						live = append(live, r)
+					}
+				}
+				if q.Cursor = page.Next; page.Next == "" {
+					break
+				}
+			}
+			slices.SortFunc(live, func(a, b store.Run) int { return cmp.Compare(b.Priority, a.Priority) })
+			if due := func(r store.Run) bool { return !r.VisibleAt.IsZero() && !r.VisibleAt.After(clock(p.Now)) }; len(live) > 1000 && !slices.ContainsFunc(live[:1000], due) {
+				return store.Claimed{Now: clock(p.Now)}, nil
+			}
+			return claim(ctx, p)
+		}
+	})},
+}

@@ -1,0 +1,248 @@
+// Package mutant holds faulty stores. Each breaks one promise of the contract
+// in a way that an engine of this kind could, and the conformance suite must
+// find it: what the suite does not find here it would not find in a backend.
+//
+// A mutant is the model store behind a layer that changes what goes in or comes
+// out, remembers what it should forget, or splits one call into several. Where
+// two calls must meet between a mutant's reading and its writing, it waits for
+// a [roundTrip]: in a testing/synctest bubble that lets every other goroutine
+// come as far, so that the fault shows each time and not by luck.
+package mutant
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Mutant is one fault.
+type Mutant struct {
+	Name    string
+	Promise string // that it breaks: "P4"; empty: what no numbered promise says
+	Fault   string // what such a store does
+	Wrap    func(*model.Store) store.Store
+}
+
+// All lists the mutants.
+func All() []Mutant {
+	return slices.Concat(leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants, signalMutants, steerMutants)
+}
+
+// None is a mutant without a fault: what goes through it is the model.
+func None() Mutant { return Mutant{Name: "none", Wrap: wrap(func(*faulty) {})} }
+
+// verb is a method of the store.
+type verb[P, R any] func(context.Context, P) (R, error)
+
+// faulty is the model with its verbs open to be replaced. Those that no mutant
+// replaces are promoted from the model.
+type faulty struct {
+	*model.Store
+	create        verb[store.CreateParams, []store.CreateResult]
+	get           verb[store.GetParams, []store.Run]
+	list          verb[store.ListParams, store.RunPage]
+	cancel        verb[store.CancelParams, []store.ControlResult]
+	purge         verb[store.PurgeParams, int]
+	claim         verb[store.ClaimParams, store.Claimed]
+	extend        verb[store.ExtendParams, []store.LeaseState]
+	commit        verb[store.CommitParams, []store.CommitResult]
+	signal        verb[store.SignalParams, []store.SignalResult]
+	setState      verb[store.SetStateParams, []store.StateEntry]
+	inbox         verb[store.InboxParams, store.Inbox]
+	listWorkers   verb[store.ListWorkersParams, []store.Worker]
+	pause         verb[store.PauseParams, []store.ControlResult]
+	restart       func(context.Context, store.RestartParams) error
+	fork          verb[store.ForkParams, store.CreateResult]
+	readSteps     verb[store.StepsParams, store.StepPage]
+	children      verb[store.ChildrenParams, []store.Run]
+	find          verb[store.FindParams, store.Run]
+	putSchedule   verb[store.PutScheduleParams, store.Schedule]
+	lock          verb[store.LockParams, store.LockResult]
+	listSchedules verb[store.ListSchedulesParams, store.SchedulePage]
+	fire          verb[store.FireParams, store.FireResult]
+	hints         func(context.Context) (<-chan []store.Hint, error)
+}
+
+func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
+	return func(m *model.Store) store.Store {
+		s := &faulty{
+			Store: m, create: m.Create, get: m.Get, list: m.List, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
+			commit: m.Commit, signal: m.Signal, setState: m.SetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
+			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
+			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule,
+		}
+		spoil(s)
+		return s
+	}
+}
+
+func (s *faulty) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+	return s.create(ctx, p)
+}
+func (s *faulty) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+	return s.get(ctx, p)
+}
+func (s *faulty) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+	return s.list(ctx, p)
+}
+func (s *faulty) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+	return s.cancel(ctx, p)
+}
+func (s *faulty) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
+	return s.purge(ctx, p)
+}
+func (s *faulty) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	return s.claim(ctx, p)
+}
+func (s *faulty) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
+	return s.extend(ctx, p)
+}
+func (s *faulty) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+	return s.commit(ctx, p)
+}
+func (s *faulty) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+	return s.signal(ctx, p)
+}
+func (s *faulty) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
+	return s.setState(ctx, p)
+}
+func (s *faulty) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+	return s.inbox(ctx, p)
+}
+func (s *faulty) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+	return s.listWorkers(ctx, p)
+}
+func (s *faulty) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+	return s.lock(ctx, p)
+}
+func (s *faulty) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+	return s.listSchedules(ctx, p)
+}
+func (s *faulty) Fire(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+	return s.fire(ctx, p)
+}
+func (s *faulty) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
+	return s.pause(ctx, p)
+}
+func (s *faulty) Restart(ctx context.Context, p store.RestartParams) error { return s.restart(ctx, p) }
+func (s *faulty) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult, error) {
+	return s.fork(ctx, p)
+}
+func (s *faulty) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
+	return s.readSteps(ctx, p)
+}
+func (s *faulty) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+	return s.children(ctx, p)
+}
+func (s *faulty) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
+	return s.find(ctx, p)
+}
+func (s *faulty) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
+	return s.putSchedule(ctx, p)
+}
+func (s *faulty) Hints(ctx context.Context) (<-chan []store.Hint, error) { return s.hints(ctx) }
+
+// roundTrip is the time between a statement and the next. In a bubble it ends
+// when all others wait, too.
+func roundTrip() { time.Sleep(time.Millisecond) }
+
+// clock is the time of a call that names now, as the model keeps it.
+func clock(now time.Time) time.Time {
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return now.UTC().Truncate(time.Microsecond)
+}
+
+// row reads a run as it is stored.
+func (s *faulty) row(id store.ID) (r store.Run, ok bool) {
+	s.Tamper(id, func(row model.Row) { r, ok = *row.Run, true })
+	return r, ok
+}
+
+// steps reads a run's steps as they are stored.
+func (s *faulty) steps(id store.ID) (steps []store.Step) {
+	s.Tamper(id, func(r model.Row) { steps = slices.Clone(*r.Steps) })
+	return steps
+}
+
+// onClaim changes each run that a claim has returned; do is handed the run as
+// it is stored, and its Epoch, Crashes and VisibleAt go into the result.
+func (s *faulty) onClaim(do func(c *store.ClaimedRun, stored *store.Run)) {
+	claim := s.claim
+	s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+		got, err := claim(ctx, p)
+		for i := range got.Runs {
+			c := &got.Runs[i]
+			s.Tamper(c.Run.ID, func(r model.Row) {
+				do(c, r.Run)
+				c.Run.Epoch, c.Run.Crashes, c.Run.VisibleAt = r.Epoch, r.Crashes, r.VisibleAt
+				c.Lease.Epoch = r.Epoch
+			})
+		}
+		return got, err
+	}
+}
+
+// eachCommit replaces how a single commit is done. Those of a batch are done one
+// after the other, the whole batch having been found free of doubles.
+func (s *faulty) eachCommit(do func(ctx context.Context, p store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error)) {
+	commit := s.commit
+	s.commit = func(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+		var out []store.CommitResult
+		seen := map[store.ID]bool{}
+		if err := p.Validate(); err != nil || len(p.Commits) == 0 {
+			return commit(ctx, p)
+		}
+		for _, c := range p.Commits {
+			if seen[c.Lease.Run] {
+				out = append(out, store.CommitResult{Err: store.Invalid("commit", "its run has another one in this call")})
+				continue
+			}
+			seen[c.Lease.Run] = true
+			res, err := do(ctx, p, c, func(c store.Commit) (store.CommitResult, error) {
+				one, err := commit(ctx, store.CommitParams{Namespace: p.Namespace, Now: p.Now, Commits: []store.Commit{c}})
+				if err != nil {
+					return store.CommitResult{}, err
+				}
+				return one[0], nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, res)
+		}
+		return out, nil
+	}
+}
+
+// beforeCommit changes each commit on its way in.
+func (s *faulty) beforeCommit(do func(c *store.Commit)) {
+	s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+		if c.Transition != nil {
+			t := *c.Transition
+			c.Transition = &t
+		}
+		do(&c)
+		return next(c)
+	})
+}
+
+// afterCommit adds to each commit that was applied.
+func (s *faulty) afterCommit(do func(c *store.Commit, now time.Time, res *store.CommitResult)) {
+	s.eachCommit(func(_ context.Context, p store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+		res, err := next(c)
+		if err == nil && res.Err == nil && !res.Repeated {
+			do(&c, clock(p.Now), &res)
+		}
+		return res, err
+	})
+}
+
+// ended reports whether a commit's transition is of one of the kinds.
+func ended(c *store.Commit, kinds ...store.TransitionKind) bool {
+	return c.Transition != nil && slices.Contains(kinds, c.Transition.Kind)
+}

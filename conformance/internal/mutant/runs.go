@@ -1,0 +1,447 @@
+package mutant
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/store"
+)
+
+type external struct{ namespace, id, suffix string }
+
+// known is the namespaces that a store has seen.
+type known struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (k *known) add(namespace string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Contains(k.all, namespace) {
+		k.all = append(k.all, namespace)
+	}
+	return slices.Clone(k.all)
+}
+
+// identity strips an error of what it matches.
+func identity(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return errors.New(err.Error())
+}
+
+// Of P8, P10, P14, P15 and P16, and of what has no number: making, finding and
+// listing runs, firings, errors, hints.
+var runMutants = []Mutant{
+	{"external-id-twice-at-once", "P8", "whether an external id is taken is read in one statement, and the run inserted in the next", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		held := map[external]store.ID{}
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			if p.Validate() != nil || !slices.ContainsFunc(p.Runs, func(n store.NewRun) bool { return n.ExternalID != "" }) {
+				return create(ctx, p)
+			}
+			var out []store.CreateResult
+			for _, n := range p.Runs {
+				key := external{p.Namespace, n.ExternalID, n.Suffix}
+				mu.Lock()
+				id, taken := held[key]
+				mu.Unlock()
+				if r, ok := s.row(id); taken && ok && !r.Status.Final() && id != n.ID {
+					if _, repeat := s.row(n.ID); !repeat {
+						out = append(out, store.CreateResult{ID: id})
+						continue
+					}
+				}
+				if n.ExternalID != "" {
+					roundTrip()
+				}
+				plain := n
+				plain.ExternalID, plain.Suffix = "", ""
+				res, err := create(ctx, store.CreateParams{Namespace: p.Namespace, Runs: []store.NewRun{plain}, Now: p.Now})
+				if err != nil {
+					return nil, err
+				}
+				if res[0].Created && n.ExternalID != "" {
+					s.Tamper(n.ID, func(r model.Row) { r.ExternalID, r.Suffix = n.ExternalID, n.Suffix })
+					mu.Lock()
+					held[key] = n.ID
+					mu.Unlock()
+				}
+				out = append(out, res[0])
+			}
+			return out, nil
+		}
+	})},
+	{"external-id-never-freed", "P8", "a final run keeps its external id", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		had := map[external]store.ID{}
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			for i, n := range p.Runs {
+				key := external{p.Namespace, n.ExternalID, n.Suffix}
+				if err == nil && n.ExternalID != "" && out[i].Created {
+					if first, again := had[key]; again && first != n.ID {
+						out[i] = store.CreateResult{ID: first}
+						continue
+					}
+					had[key] = n.ID
+				}
+			}
+			return out, err
+		}
+	})},
+	{"external-id-folds-case", "P8", "external ids that differ in case alone are one", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			p.Runs = slices.Clone(p.Runs)
+			for i := range p.Runs {
+				p.Runs[i].ExternalID = strings.ToLower(p.Runs[i].ExternalID)
+			}
+			return create(ctx, p)
+		}
+	})},
+	{"suffix-ignored", "P8", "an external id is taken whatever suffix it is taken with", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			p.Runs = slices.Clone(p.Runs)
+			for i := range p.Runs {
+				p.Runs[i].Suffix = ""
+			}
+			return create(ctx, p)
+		}
+	})},
+
+	{"continue-frees-the-external-id", "P8", "a run that has continued as new no longer holds its external id", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			for i := range out {
+				r, ok := s.row(out[i].ID)
+				if n := p.Runs[i]; ok && out[i].Err == nil && !out[i].Created && r.Generation > 0 {
+					plain := n
+					plain.ExternalID, plain.Suffix = "", ""
+					one, err := create(ctx, store.CreateParams{Namespace: p.Namespace, Runs: []store.NewRun{plain}, Now: p.Now})
+					if err != nil {
+						return nil, err
+					}
+					s.Tamper(n.ID, func(r model.Row) { r.ExternalID, r.Suffix = n.ExternalID, n.Suffix })
+					out[i] = one[0]
+				}
+			}
+			return out, err
+		}
+	})},
+	{"find-prefers-the-oldest", "P8", "Find returns the run of an external id that was made first", wrap(func(s *faulty) {
+		find := s.find
+		s.find = func(ctx context.Context, p store.FindParams) (store.Run, error) {
+			page, err := s.List(ctx, store.ListParams{Namespace: p.Namespace, Filter: store.RunFilter{ExternalID: p.ExternalID}, OldestFirst: true})
+			for _, r := range page.Runs {
+				if err == nil && r.Suffix == p.Suffix {
+					return r, nil
+				}
+			}
+			return find(ctx, p)
+		}
+	})},
+
+	{"fired-twice", "P10", "a fire time that comes again makes another run", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired && p.Run != nil {
+				_, err = s.Store.Create(ctx, store.CreateParams{Namespace: p.Namespace, Runs: []store.NewRun{*p.Run}, Now: p.Now})
+				return store.FireResult{Fired: true, Run: p.Run.ID}, err
+			}
+			return res, err
+		}
+	})},
+	{"fired-twice-at-once", "P10", "schedulers that see a fire time due at the same moment all fire it", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			page, err := s.ListFirings(ctx, store.ListFiringsParams{Namespace: p.Namespace, Schedule: p.Schedule})
+			if err != nil || p.Run == nil || slices.ContainsFunc(page.Firings, func(f store.Firing) bool { return f.At.Equal(clock(p.At)) }) {
+				return fire(ctx, p)
+			}
+			roundTrip()
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired {
+				_, err = s.Store.Create(ctx, store.CreateParams{Namespace: p.Namespace, Runs: []store.NewRun{*p.Run}, Now: p.Now})
+				return store.FireResult{Fired: true, Run: p.Run.ID}, err
+			}
+			return res, err
+		}
+	})},
+	{"fired-already-is-an-error", "P10", "the scheduler that comes second gets a conflict", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired {
+				return res, fmt.Errorf("fired already: %w", store.ErrConflict)
+			}
+			return res, err
+		}
+	})},
+	{"firing-skips-the-next", "P10", "a firing that had no run does not move its schedule on", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if err != nil || !res.Fired || p.Run != nil {
+				return res, err
+			}
+			page, err := s.Store.ListSchedules(ctx, store.ListSchedulesParams{Namespace: p.Namespace, Names: []string{p.Schedule}})
+			if err == nil && len(page.Schedules) == 1 {
+				page.Schedules[0].NextAt = p.At
+				_, err = s.PutSchedule(ctx, store.PutScheduleParams{Namespace: p.Namespace, Schedule: page.Schedules[0], Now: p.Now})
+			}
+			return res, err
+		}
+	})},
+
+	{"page-skips", "P14", "the row at which a page ends is on neither page", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			page, err := list(ctx, p)
+			if page.Next != "" {
+				page.Runs = page.Runs[:len(page.Runs)-1]
+			}
+			return page, err
+		}
+	})},
+	{"page-repeats", "P14", "a page begins with the row at which the last one ended", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			page, err := list(ctx, p)
+			if n := len(page.Runs); page.Next != "" && n > 1 {
+				page.Next = p.NextCursor(page.Runs[n-2].ID)
+			}
+			return page, err
+		}
+	})},
+	{"pages-by-offset", "P14", "a cursor is a number of rows to leave out", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			limit, err := store.Page(p.Limit)
+			pos, err2 := p.Position()
+			if err != nil || err2 != nil {
+				return list(ctx, p)
+			}
+			from := 0
+			if p.Cursor != "" {
+				from = int(pos[0])<<8 | int(pos[1])
+			}
+			all, rest := p, p
+			all.Cursor, all.Limit = "", store.MaxPage
+			page, err := list(ctx, all)
+			if err != nil || page.Next != "" {
+				return page, err
+			}
+			rest.Cursor = ""
+			out := store.RunPage{Runs: page.Runs[min(from, len(page.Runs)):]}
+			if len(out.Runs) > limit {
+				out.Runs = out.Runs[:limit]
+				out.Next = rest.NextCursor(store.ID{byte((from + limit) >> 8), byte(from + limit)})
+			}
+			return out, nil
+		}
+	})},
+	{"foreign-cursor-accepted", "P14", "a listing goes on from the cursor of another query", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			if raw, err := base64.RawURLEncoding.DecodeString(p.Cursor); err == nil && len(raw) == 25 {
+				p.Cursor = p.NextCursor(store.ID(raw[9:]))
+			}
+			return list(ctx, p)
+		}
+	})},
+	{"last-page-has-a-next", "P14", "a page that is exactly full names a next one, which is empty", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			page, err := list(ctx, p)
+			if limit, bad := store.Page(p.Limit); err == nil && bad == nil && len(page.Runs) == limit && page.Next == "" {
+				page.Next = p.NextCursor(page.Runs[limit-1].ID)
+			}
+			return page, err
+		}
+	})},
+
+	{"claim-sees-all-namespaces", "P15", "a claim that finds nothing in its namespace looks in the others", wrap(func(s *faulty) {
+		var seen known
+		create, claim := s.create, s.claim
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			seen.add(p.Namespace)
+			return create(ctx, p)
+		}
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			for _, ns := range seen.add(p.Namespace) {
+				if err == nil && len(got.Runs) == 0 {
+					p.Namespace = ns
+					got, err = claim(ctx, p)
+				}
+			}
+			return got, err
+		}
+	})},
+	{"run-read-from-any-namespace", "P15", "a run is found by its ID alone", wrap(func(s *faulty) {
+		get := s.get
+		s.get = func(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+			if p.Validate() != nil {
+				return get(ctx, p)
+			}
+			var out []store.Run
+			for _, id := range p.IDs {
+				q := p
+				q.IDs = []store.ID{id}
+				if r, ok := s.row(id); ok {
+					q.Namespace = r.Namespace
+				}
+				runs, err := get(ctx, q)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, runs...)
+			}
+			return out, nil
+		}
+	})},
+	{"signal-crosses-namespaces", "P15", "a signal finds its run by the ID alone", wrap(func(s *faulty) {
+		signal := s.signal
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			out, err := signal(ctx, p)
+			for i := range out {
+				if r, ok := s.row(p.Signals[i].Run); ok && errors.Is(out[i].Err, store.ErrNotFound) {
+					one, err := signal(ctx, store.SignalParams{Namespace: r.Namespace, Signals: p.Signals[i : i+1], Now: p.Now})
+					if err != nil {
+						return nil, err
+					}
+					out[i] = one[0]
+				}
+			}
+			return out, err
+		}
+	})},
+
+	{"errors-match-nothing", "P16", "errors are text alone", wrap(func(s *faulty) {
+		create, claim, commit, cancel, signal, inbox := s.create, s.claim, s.commit, s.cancel, s.signal, s.inbox
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			for i := range out {
+				out[i].Err = identity(out[i].Err)
+			}
+			return out, identity(err)
+		}
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			out, err := claim(ctx, p)
+			return out, identity(err)
+		}
+		s.commit = func(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+			out, err := commit(ctx, p)
+			for i := range out {
+				out[i].Err = identity(out[i].Err)
+			}
+			return out, identity(err)
+		}
+		s.cancel = func(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+			out, err := cancel(ctx, p)
+			for i := range out {
+				out[i].Err = identity(out[i].Err)
+			}
+			return out, identity(err)
+		}
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			out, err := signal(ctx, p)
+			for i := range out {
+				out[i].Err = identity(out[i].Err)
+			}
+			return out, identity(err)
+		}
+		s.inbox = func(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+			out, err := inbox(ctx, p)
+			return out, identity(err)
+		}
+	})},
+	{"error-matches-two", "P16", "an error of what is not there matches ErrUnavailable, too, so that callers try for ever", wrap(func(s *faulty) {
+		inbox := s.inbox
+		s.inbox = func(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+			out, err := inbox(ctx, p)
+			if errors.Is(err, store.ErrNotFound) {
+				err = errors.Join(err, store.ErrUnavailable)
+			}
+			return out, err
+		}
+	})},
+	{"bad-item-fails-the-batch", "P16", "one bad run of a batch fails the whole call", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			for i := range p.Runs {
+				if err := p.Runs[i].Validate(s.Limits()); err != nil && p.Validate() == nil {
+					return nil, err
+				}
+			}
+			return create(ctx, p)
+		}
+	})},
+	{"canceled-call-is-unavailable", "P16", "a call with a canceled context is told that the store is not there", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			if ctx.Err() != nil {
+				return store.Claimed{}, store.ErrUnavailable
+			}
+			return claim(ctx, p)
+		}
+	})},
+	{"final-run-takes-signals", "P16", "a signal to a final run succeeds and goes nowhere", wrap(func(s *faulty) {
+		signal := s.signal
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			out, err := signal(ctx, p)
+			for i := range out {
+				if errors.Is(out[i].Err, store.ErrFinished) {
+					out[i] = store.SignalResult{Run: p.Signals[i].Run}
+				}
+			}
+			return out, err
+		}
+	})},
+
+	{"no-hint-of-the-end", "", "a run that becomes final is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintFinal) })},
+	{"no-hint-of-events", "", "an event is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintEvent) })},
+	{"no-hint-of-work", "", "a queue that has work is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintQueue) })},
+}
+
+func (s *faulty) dropHints(kind store.HintKind) {
+	hints := s.hints
+	s.hints = func(ctx context.Context) (<-chan []store.Hint, error) {
+		in, err := hints(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out := make(chan []store.Hint)
+		go func() {
+			defer close(out)
+			for batch := range in {
+				batch = slices.DeleteFunc(slices.Clone(batch), func(h store.Hint) bool { return h.Kind == kind })
+				if len(batch) == 0 {
+					continue
+				}
+				select {
+				case out <- batch:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		return out, nil
+	}
+}

@@ -1,0 +1,195 @@
+package mutant
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Of P13: what happens before its time, or after it.
+var timeMutants = []Mutant{
+	{"timer-early", "P13", "a run may be claimed a millisecond before its time", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			p.Now = clock(p.Now).Add(time.Millisecond)
+			return claim(ctx, p)
+		}
+	})},
+	{"sleeps-in-whole-milliseconds", "P13", "a sleep is cut to milliseconds and ends up to one early", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			if c.Transition != nil && c.Transition.After > 0 {
+				c.Transition.After = c.Transition.After.Truncate(time.Millisecond)
+			}
+		})
+	})},
+	{"delays-in-whole-milliseconds", "P13", "the delay of a new run is cut to milliseconds", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			runs := make([]store.NewRun, len(p.Runs))
+			for i, n := range p.Runs {
+				if n.After > 0 {
+					n.After = n.After.Truncate(time.Millisecond)
+				}
+				runs[i] = n
+			}
+			p.Runs = runs
+			return create(ctx, p)
+		}
+	})},
+	{"next-due-too-late", "P13", "NextDue is rounded up to the next second", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			if up := got.NextDue.Truncate(time.Second); !got.NextDue.IsZero() && up.Before(got.NextDue) {
+				got.NextDue = up.Add(time.Second)
+			}
+			return got, err
+		}
+	})},
+	{"next-due-forgets-leases", "P13", "NextDue does not count the runs that are leased, so that their end is seen late", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			page, _ := s.List(ctx, store.ListParams{Namespace: p.Namespace, Filter: store.RunFilter{Statuses: []store.Status{store.Running}}})
+			for _, r := range page.Runs {
+				if r.VisibleAt.Equal(got.NextDue) {
+					got.NextDue = time.Time{}
+				}
+			}
+			return got, err
+		}
+	})},
+	{"deadline-ignored", "P13", "a deadline is kept and makes nothing claimable", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, p store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			if err == nil && res.Err == nil && !res.Repeated && ended(&c, store.Sleep) {
+				if r, ok := s.row(c.Lease.Run); ok && r.VisibleAt.Equal(r.Deadline) {
+					s.setDue(r.ID, due(c.Transition, clock(p.Now)), &res)
+				}
+			}
+			return res, err
+		})
+	})},
+	{"deadline-of-a-waiting-run-ignored", "P13", "the deadline of a run that has not begun makes it claimable no earlier than its delay", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			for i := range out {
+				n := p.Runs[i]
+				s.Tamper(out[i].ID, func(r model.Row) {
+					if at := r.CreatedAt.Add(n.After); out[i].Created && r.Epoch == 0 && n.After > n.Timeout {
+						r.VisibleAt = at
+					}
+				})
+			}
+			return out, err
+		}
+	})},
+	{"paused-queue-claimed", "P13", "a claim takes runs of a paused queue", wrap(func(s *faulty) { s.unpaused(func(t store.PausedTarget) bool { return t.Queue != "" }) })},
+	{"paused-workflow-claimed", "P13", "a claim takes runs of a paused workflow", wrap(func(s *faulty) { s.unpaused(func(t store.PausedTarget) bool { return t.Workflow != "" }) })},
+	{"worker-never-offline", "P13", "a worker that is not heard of stays online", wrap(func(s *faulty) {
+		list := s.listWorkers
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+			out, err := list(ctx, p)
+			for i := range out {
+				if out[i].Status == store.Offline {
+					out[i].Status = store.Online
+				}
+			}
+			return out, err
+		}
+	})},
+	{"lock-ends-early", "P13", "a lock is free a second before it runs out", wrap(func(s *faulty) {
+		lock := s.lock
+		s.lock = func(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+			if p.For > time.Second {
+				p.For -= time.Second
+				res, err := lock(ctx, p)
+				if res.Held {
+					res.Until = res.Until.Add(time.Second)
+				}
+				return res, err
+			}
+			return lock(ctx, p)
+		}
+	})},
+	{"purge-ignores-age", "P13", "purge deletes what is final, however lately", wrap(func(s *faulty) {
+		purge := s.purge
+		s.purge = func(ctx context.Context, p store.PurgeParams) (int, error) {
+			if p.OlderThan > 0 {
+				p.OlderThan = 0
+			}
+			return purge(ctx, p)
+		}
+	})},
+	{"purge-counts-from-creation", "P13", "purge takes a run's age from its creation", wrap(func(s *faulty) {
+		purge := s.purge
+		s.purge = func(ctx context.Context, p store.PurgeParams) (int, error) {
+			ends := map[store.ID]time.Time{}
+			page, _ := s.List(ctx, store.ListParams{Namespace: p.Namespace, Limit: store.MaxPage})
+			for _, run := range page.Runs {
+				if run.Status.Final() {
+					ends[run.ID] = run.FinishedAt
+					s.Tamper(run.ID, func(r model.Row) { r.FinishedAt = r.CreatedAt })
+				}
+			}
+			n, err := purge(ctx, p)
+			for id, at := range ends {
+				s.Tamper(id, func(r model.Row) { r.FinishedAt = at })
+			}
+			return n, err
+		}
+	})},
+	{"eager-lease-on-a-paused-queue", "P13", "a create takes the first lease although the queue is paused", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) (out []store.CreateResult, err error) {
+			s.withoutPauses(ctx, p.Namespace, func(store.PausedTarget) bool { return true }, func() { out, err = create(ctx, p) })
+			return out, err
+		}
+	})},
+	{"paused-schedule-is-due", "P13", "a paused schedule is listed as due", wrap(func(s *faulty) {
+		list := s.listSchedules
+		s.listSchedules = func(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+			page, err := list(ctx, p)
+			if err == nil && p.Due {
+				all, _ := list(ctx, store.ListSchedulesParams{Namespace: p.Namespace, Now: p.Now})
+				for _, sc := range all.Schedules {
+					if sc.Paused && !sc.NextAt.IsZero() && !sc.NextAt.After(clock(p.Now)) {
+						page.Schedules = append(page.Schedules, sc)
+					}
+				}
+			}
+			return page, err
+		}
+	})},
+}
+
+// unpaused lets claims go on as if some targets were not paused.
+func (s *faulty) unpaused(which func(store.PausedTarget) bool) {
+	var mu sync.Mutex
+	claim := s.claim
+	s.claim = func(ctx context.Context, p store.ClaimParams) (got store.Claimed, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		s.withoutPauses(ctx, p.Namespace, which, func() { got, err = claim(ctx, p) })
+		return got, err
+	}
+}
+
+// withoutPauses takes pauses away while it does something, and puts them back.
+func (s *faulty) withoutPauses(ctx context.Context, namespace string, which func(store.PausedTarget) bool, do func()) {
+	paused, _ := s.ListPaused(ctx, store.ListPausedParams{Namespace: namespace})
+	set := func(on bool) {
+		for _, t := range paused {
+			if which(t) {
+				_ = s.SetPaused(ctx, store.SetPausedParams{Namespace: namespace, Queue: t.Queue, Workflow: t.Workflow, Paused: on, Now: t.Since})
+			}
+		}
+	}
+	set(false)
+	defer set(true)
+	do()
+}

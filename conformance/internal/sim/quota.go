@@ -1,0 +1,65 @@
+package sim
+
+import "fmt"
+
+// quotas are how often each fault must have been and each rare branch been reached,
+// in 1,000 seeds: far below what is usual, and never nothing.
+var quotas = map[string]int64{
+	"error before":                  200,
+	"error after":                   200,
+	"delay":                         100,
+	"hang":                          100,
+	"late":                          200,
+	"late after its context":        20,
+	"hint lost":                     300,
+	"crash before":                  10,
+	"crash after":                   10,
+	"killed":                        50,
+	"killed by its step":            5,
+	"stopped and woken":             20,
+	"outage":                        15,
+	"outage of all":                 15,
+	"shut down":                     15,
+	"clock wrong by an hour":        10,
+	"down":                          200,
+	"hang while stopped":            20,
+	"commit repeated":               50,
+	"commits shared a write":        5,
+	"create repeated":               10,
+	"start sent again":              10,
+	"eager start":                   30,
+	"external id taken":             5,
+	"takeover":                      50,
+	"takeover by the holder itself": 10,
+	"lease lost, by commit":         10,
+	"lease lost, by extend":         10,
+	"zombie fenced":                 1,
+	"zombie told by extend":         5,
+	"suspended and resumed":         300,
+	"retry waits":                   200,
+	"run tried again":               20,
+	"step failed for good":          50,
+	"long step shown":               100,
+	"released":                      2,
+	"poison":                        2,
+	"wait given up":                 50,
+	"canceled at once":              5,
+	"canceled while leased":         5,
+	"failed: deadline":              10,
+	"failed: panic":                 10,
+	"failed: gone":                  5,
+	"failed: timeout":               1,
+	"failed: teapot":                3,
+	"failed: error":                 3,
+}
+
+// Missing says which quotas so many seeds have missed.
+func (c *Counts) Missing(seeds int) []string {
+	var missing []string
+	for _, what := range c.names() {
+		if want := quotas[what] * int64(seeds) / 1000; c.Of(what) < want {
+			missing = append(missing, fmt.Sprintf("%q came %d times in %d seeds, expected at least %d", what, c.Of(what), seeds, want))
+		}
+	}
+	return missing
+}

@@ -1,0 +1,171 @@
+package conformance
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// reduceFor bounds how long a failing sequence is reduced.
+const reduceFor = 20 * time.Second
+
+// reduce looks for a smaller sequence that still tells the backend from the
+// model, by leaving out operations and then parts of their params. rapid shrinks
+// the draws, of which each operation takes dozens and a later one depends on
+// what came before; here the operations are fixed.
+func (q *sequence) reduce() *sequence {
+	r := reducer{best: q, until: time.Now().Add(reduceFor)}
+	for {
+		size := len(r.best.ops)
+		for n := size; n >= 1; n /= 2 {
+			for i := 0; i+n <= len(r.best.ops); {
+				if !r.try(append(append([]operation(nil), r.best.ops[:i]...), r.best.ops[i+n:]...)) {
+					i += n
+				}
+			}
+		}
+		if len(r.best.ops) == size {
+			break
+		}
+	}
+	for i := 0; i < len(r.best.ops); i++ {
+		for n := 0; ; {
+			ops, left := append([]operation(nil), r.best.ops...), n
+			p := reflect.New(reflect.TypeOf(ops[i].params)).Elem()
+			p.Set(reflect.ValueOf(rebase(ops[i].params, r.best, r.best)))
+			if !simplify(p, &left) {
+				break
+			}
+			ops[i].params = p.Interface()
+			if !r.try(ops) {
+				n++
+			} else if i >= len(r.best.ops) {
+				break
+			}
+		}
+	}
+	return r.best
+}
+
+type reducer struct {
+	best  *sequence
+	until time.Time
+}
+
+// try keeps the operations if they still make the same kind of difference.
+func (r *reducer) try(ops []operation) bool {
+	if time.Now().After(r.until) {
+		return false
+	}
+	q := r.best.newSequence(nil)
+	for _, op := range ops {
+		op.params = rebase(op.params, r.best, q)
+		q.ops = append(q.ops, op)
+		if p := reflect.ValueOf(op.params).FieldByName("Now"); p.IsValid() {
+			q.now = p.Interface().(time.Time)
+		}
+		_, _ = q.execute(op, true)
+		if q.difference != "" {
+			break
+		}
+	}
+	if q.difference == "" {
+		q.before = q.look()
+		q.end()
+	}
+	same := q.difference != "" && q.kind == r.best.kind // not some other difference that shows meanwhile
+	if same {
+		r.best = q
+	}
+	return same
+}
+
+// simplify applies the n-th simplification of a value, counting n down, and
+// reports whether there was one: an element less, a field cleared.
+func simplify(v reflect.Value, n *int) bool {
+	step := func(do func()) bool {
+		if *n == 0 {
+			do()
+			return true
+		}
+		*n--
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return false // cleared as a whole
+		}
+		for i := range v.Len() {
+			if step(func() { v.Set(reflect.AppendSlice(v.Slice3(0, i, i), v.Slice(i+1, v.Len()))) }) || simplify(v.Index(i), n) {
+				return true
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return simplify(v.Elem(), n)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return false
+		}
+		for i := range v.NumField() {
+			f := v.Field(i)
+			if skipField(f) || v.Type().Field(i).Name == "Now" { // without it the clocks would differ
+				continue
+			}
+			if step(f.SetZero) || simplify(f, n) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rebase copies params of one sequence with the IDs and namespaces of another.
+func rebase(v any, from, to *sequence) any {
+	out := reflect.New(reflect.TypeOf(v)).Elem()
+	rebaseInto(out, reflect.ValueOf(v), from, to)
+	return out.Interface()
+}
+
+func rebaseInto(out, v reflect.Value, from, to *sequence) {
+	out.Set(v)
+	switch v.Kind() {
+	case reflect.Array:
+		if id, ok := v.Interface().(store.ID); ok && !id.IsZero() && from.names.ids[id] != "" {
+			out.Set(reflect.ValueOf(to.id(id[8], int(id[15])-1)))
+		}
+	case reflect.String:
+		for _, ns := range randomNamespaces {
+			if v.String() == from.ns(ns) {
+				out.SetString(to.ns(ns))
+			}
+		}
+		if prefix := from.ids[0].String()[:32]; strings.HasPrefix(v.String(), prefix) {
+			out.SetString(to.ids[0].String()[:32] + v.String()[32:])
+		}
+	case reflect.Slice:
+		if v.Len() == 0 || v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			rebaseInto(out.Index(i), v.Index(i), from, to)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			rebaseInto(out.Elem(), v.Elem(), from, to)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			rebaseInto(out.Field(i), v.Field(i), from, to)
+		}
+	}
+}

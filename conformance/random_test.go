@@ -1,0 +1,7 @@
+package conformance
+
+import "testing"
+
+func TestRandomOnTheModel(t *testing.T) {
+	RunRandom(t, Harness{New: newModel})
+}

@@ -1,0 +1,494 @@
+package procs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+)
+
+// evidence is what is known from outside of the store.
+type evidence struct {
+	asked   map[store.ID]ask // starts that were tried
+	acked   map[store.ID]ack // those acknowledged
+	journal []entry
+	paused  map[int][]span // by process id: when it was stopped
+}
+
+func newEvidence() *evidence {
+	return &evidence{asked: map[store.ID]ask{}, acked: map[store.ID]ack{}, paused: map[int][]span{}}
+}
+
+// ask is a start that was tried, ack the answer to one; at is when, in microseconds.
+type (
+	ask struct {
+		order
+		at int64
+	}
+	ack struct {
+		run store.ID
+		at  int64
+	}
+)
+
+type span struct{ from, to time.Time }
+
+// complaints are what a checker found.
+type complaints struct {
+	list []string
+	more int
+}
+
+func (c *complaints) addf(format string, args ...any) {
+	if len(c.list) < 20 {
+		c.list = append(c.list, fmt.Sprintf(format, args...))
+	} else {
+		c.more++
+	}
+}
+
+func (c *complaints) err() error {
+	if len(c.list) == 0 {
+		return nil
+	}
+	text := strings.Join(c.list, "\n")
+	if c.more > 0 {
+		text += fmt.Sprintf("\nand %d more", c.more)
+	}
+	return errors.New(text)
+}
+
+// outcome is what the store says through the API.
+type outcome struct {
+	runs   map[store.ID]store.Run
+	orders map[store.ID]order
+	steps  map[store.ID]map[store.StepKey]store.Step
+}
+
+// readOutcome reads everything through the engine.
+func readOutcome(ctx context.Context, eng *engine.Engine) (*outcome, error) {
+	o := &outcome{map[store.ID]store.Run{}, map[store.ID]order{}, map[store.ID]map[store.StepKey]store.Step{}}
+	for cursor := ""; ; {
+		page, err := eng.List(ctx, store.RunFilter{}, cursor, store.MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range page.Runs {
+			if _, twice := o.runs[row.ID]; twice {
+				return nil, fmt.Errorf("run %s is listed twice", row.ID)
+			}
+			run, err := eng.Get(ctx, row.ID)
+			if err != nil {
+				return nil, err
+			}
+			var in order
+			if err := json.Unmarshal(run.Input, &in); err != nil {
+				return nil, fmt.Errorf("input of run %s: %w", run.ID, err)
+			}
+			steps, err := eng.Steps(ctx, run.ID)
+			if err != nil {
+				return nil, err
+			}
+			byKey := map[store.StepKey]store.Step{}
+			for _, s := range steps {
+				if _, twice := byKey[s.StepKey]; twice {
+					return nil, fmt.Errorf("step %s of run %s is recorded twice", s.StepKey, run.ID)
+				}
+				byKey[s.StepKey] = s
+			}
+			o.runs[run.ID], o.orders[run.ID], o.steps[run.ID] = run, in, byKey
+		}
+		if cursor = page.Next; cursor == "" {
+			return o, nil
+		}
+	}
+}
+
+// checkAPI holds what the API shows against what was asked for.
+func checkAPI(ctx context.Context, eng *engine.Engine, ev *evidence, out *outcome) error {
+	var c complaints
+	counts, err := eng.Count(ctx, store.RunFilter{})
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, n := range counts {
+		total += n.Count
+	}
+	if total != int64(len(out.runs)) {
+		c.addf("Count says %d runs, List gives %d", total, len(out.runs))
+	}
+	for id, ack := range ev.acked {
+		want := ev.asked[id]
+		run, found := out.runs[ack.run]
+		switch {
+		case !found:
+			c.addf("run %s was acknowledged but does not exist", ack.run)
+		case id != ack.run && (want.ID == "" || run.ExternalID != want.ID):
+			c.addf("start %s of external id %q was answered with run %s of external id %q", id, want.ID, ack.run, run.ExternalID)
+		}
+		if _, made := out.runs[id]; made && id != ack.run {
+			c.addf("start %s was answered with run %s, yet it made a run", id, ack.run)
+		}
+	}
+	for id, run := range out.runs {
+		want, asked := ev.asked[id]
+		if !asked {
+			c.addf("run %s exists, but nobody has started it", id)
+			continue
+		}
+		if want.order != out.orders[id] {
+			c.addf("run %s has another input than it was started with: %+v", id, out.orders[id])
+			continue
+		}
+		out.checkRun(&c, &run, want.order)
+	}
+	return c.err()
+}
+
+// checkRun checks one run that must have completed.
+func (out *outcome) checkRun(c *complaints, run *store.Run, want order) {
+	steps := out.steps[run.ID]
+	if run.Status != store.Completed {
+		c.addf("run %s (%s) is %v: %+v", run.ID, run.Workflow, run.Status, run.Failure)
+		return
+	}
+	if got, wanted := string(run.Output), strconv.Quote(want.output()); got != wanted {
+		c.addf("run %s returned %s, expected %s", run.ID, got, wanted)
+	}
+	if run.Workflow != want.Kind || run.ExternalID != want.ID || run.Attempt != want.runAttempt() {
+		c.addf("run %s: workflow %q, external id %q, attempt %d; expected %q, %q, %d", run.ID, run.Workflow, run.ExternalID, run.Attempt, want.Kind, want.ID, want.runAttempt())
+	}
+	if visible := run.CreatedAt.Add(want.Delay); run.StartedAt.Before(visible) {
+		c.addf("run %s was started %v before its time", run.ID, visible.Sub(run.StartedAt))
+	}
+	if run.Worker != "" || !run.VisibleAt.IsZero() || run.FinishedAt.IsZero() || run.Crashes != 0 || run.FinishedAt.Before(run.StartedAt) {
+		c.addf("run %s is final, but: worker %q, visible at %v, started at %v, finished at %v, %d crashes", run.ID, run.Worker, run.VisibleAt, run.StartedAt, run.FinishedAt, run.Crashes)
+	}
+	all := want.steps()
+	if len(steps) != len(all) {
+		c.addf("run %s (%s) has %d steps, expected %d", run.ID, want.Kind, len(steps), len(all))
+	}
+	for _, w := range all {
+		s, found := steps[w.StepKey]
+		switch {
+		case !found:
+			c.addf("step %s of run %s is missing", w.StepKey, run.ID)
+		case s.Status != store.StepCompleted || s.Kind != w.kind || s.Attempt != w.attempt:
+			c.addf("step %s of run %s is a %v, %v in attempt %d; expected a %v, completed in attempt %d", w.StepKey, run.ID, s.Kind, s.Status, s.Attempt, w.kind, w.attempt)
+		case w.output != "" && string(s.Output) != w.output:
+			c.addf("step %s of run %s returned %s, expected %s", w.StepKey, run.ID, s.Output, w.output)
+		case s.Epoch < 1 || s.Epoch > run.Epoch:
+			c.addf("step %s of run %s was recorded in epoch %d of %d", w.StepKey, run.ID, s.Epoch, run.Epoch)
+		case s.FinishedAt.Before(s.DueAt):
+			c.addf("step %s of run %s ended %v before it was due", w.StepKey, run.ID, s.DueAt.Sub(s.FinishedAt))
+		}
+	}
+	if want.Kind == "nap" {
+		out.checkNap(c, run, want)
+	}
+}
+
+// checkNap checks by the clock that the steps around the sleep have read.
+func (out *outcome) checkNap(c *complaints, run *store.Run, want order) {
+	read := func(name string) time.Time {
+		var t int64
+		if err := json.Unmarshal(out.steps[run.ID][store.StepKey{Name: name, Occurrence: 1}].Output, &t); err != nil {
+			c.addf("step %s of run %s: %v", name, run.ID, err)
+		}
+		return time.UnixMicro(t)
+	}
+	dozed, woke := read("doze"), read("wake")
+	if early := dozed.Add(want.Wait).Sub(woke); early > 0 {
+		c.addf("run %s slept from %v to %v: it woke %v early", run.ID, dozed, woke, early)
+	}
+	if due := out.steps[run.ID][store.StepKey{Name: "nap", Occurrence: 1}].DueAt; woke.Before(due) {
+		c.addf("run %s woke %v before its sleep was due", run.ID, due.Sub(woke))
+	}
+}
+
+// tally is what the journals show beside complaints.
+type tally struct {
+	claims, takeovers, commits, repeated int
+	effects                              int
+	again                                int // effects that had been there before
+	late                                 int // of them: after the step's record, by a process that was stopped meanwhile
+}
+
+// checkJournal holds what the processes did against what is recorded.
+func checkJournal(ev *evidence, out *outcome) (tally, error) {
+	var c complaints
+	var sum tally
+	type byRun struct{ claims, extends, commits, effects []entry }
+	runs := map[store.ID]*byRun{}
+	for _, e := range ev.journal {
+		r := runs[e.Run]
+		if r == nil {
+			r = &byRun{}
+			runs[e.Run] = r
+		}
+		switch e.Op {
+		case "claim":
+			r.claims = append(r.claims, e)
+		case "extend":
+			r.extends = append(r.extends, e)
+		case "commit":
+			r.commits = append(r.commits, e)
+		case "effect":
+			r.effects = append(r.effects, e)
+		}
+	}
+	for id, r := range runs {
+		if _, found := out.runs[id]; !found {
+			c.addf("somebody has worked on run %s, which does not exist", id)
+			continue
+		}
+		sum.claims += len(r.claims)
+		sum.effects += len(r.effects)
+		checkLeases(&c, &sum, id, r.claims, r.extends)
+		checkCommits(&c, &sum, id, r.claims, r.commits)
+		out.checkEffects(&c, &sum, ev, id, r.claims, r.effects)
+	}
+	for id := range out.runs {
+		if runs[id] == nil {
+			c.addf("nobody has worked on run %s, yet it is final", id)
+		}
+	}
+	out.checkExternalIDs(&c, ev)
+	return sum, c.err()
+}
+
+// checkExternalIDs: an external id has one active run (P8). The times of the rows
+// do not tell, for they are read before the write waits for its turn; a run was
+// surely active between its acknowledgement and the call that finished it.
+func (out *outcome) checkExternalIDs(c *complaints, ev *evidence) {
+	began, ended := map[store.ID]int64{}, map[store.ID]int64{} // of the commit that finished the run
+	for _, e := range ev.journal {
+		if e.Op == "commit" && e.Final {
+			ended[e.Run] = e.To
+			if !e.Repeated {
+				began[e.Run] = e.From
+			}
+		}
+	}
+	made := map[string][]store.ID{}
+	for id, a := range ev.acked {
+		want := ev.asked[id]
+		if want.ID == "" {
+			continue
+		}
+		if id == a.run {
+			made[want.ID] = append(made[want.ID], id)
+		} else if end, ok := ended[a.run]; ok && end < want.at {
+			c.addf("start %s of external id %q was answered with run %s, which had finished", id, want.ID, a.run)
+		}
+	}
+	for external, ids := range made {
+		for _, a := range ids {
+			for _, b := range ids {
+				if end, ok := began[a]; ok && a != b && ev.acked[a].at < ev.asked[b].at && ev.acked[b].at < end {
+					c.addf("run %s of external id %q was made while run %s was active", b, external, a)
+				}
+			}
+		}
+	}
+}
+
+// checkLeases: an epoch is given once (P1), and a lease is not taken over while it
+// is good (P13). A claim that came through when its process was killed has no
+// entry.
+func checkLeases(c *complaints, sum *tally, id store.ID, claims, extends []entry) {
+	until := map[int64]entry{} // the longest lease of each epoch
+	note := func(e entry) {
+		if l, ok := until[e.Epoch]; !ok || e.From+e.Lease > l.From+l.Lease {
+			until[e.Epoch] = e
+		}
+	}
+	given := map[int64]entry{}
+	for _, e := range claims {
+		if first, twice := given[e.Epoch]; twice {
+			c.addf("run %s, epoch %d was given to processes %d and %d", id, e.Epoch, first.PID, e.PID)
+		}
+		given[e.Epoch] = e
+		note(e)
+	}
+	for _, e := range extends {
+		note(e)
+	}
+	for _, e := range claims {
+		if !e.Recovered {
+			continue
+		}
+		sum.takeovers++
+		// The lease began after From, and the claim had its answer at To.
+		if before, ok := until[e.Epoch-1]; ok && e.To+1 < before.From+before.Lease {
+			c.addf("run %s: process %d took over epoch %d of process %d at least %d µs before its end", id, e.PID, before.Epoch, before.PID, before.From+before.Lease-e.To)
+		}
+	}
+}
+
+// checkCommits: a commit is applied once (P4), and never behind a newer lease (P2).
+func checkCommits(c *complaints, sum *tally, id store.ID, claims, commits []entry) {
+	type number struct{ epoch, seq int64 }
+	applied := map[number]entry{}
+	for _, e := range commits {
+		if e.Repeated {
+			sum.repeated++
+			continue
+		}
+		sum.commits++
+		n := number{e.Epoch, e.Seq}
+		if first, twice := applied[n]; twice {
+			c.addf("run %s: commit %d of epoch %d was applied twice, by processes %d and %d", id, e.Seq, e.Epoch, first.PID, e.PID)
+		}
+		applied[n] = e
+		for _, newer := range claims {
+			if newer.Epoch > e.Epoch && newer.To < e.From {
+				c.addf("run %s: process %d committed under epoch %d after process %d had been given epoch %d", id, e.PID, e.Epoch, newer.PID, newer.Epoch)
+			}
+		}
+	}
+}
+
+// checkEffects: what is recorded was done, and what was done was done again only
+// where a crash, or what looked like one, came between the work and its record.
+func (out *outcome) checkEffects(c *complaints, sum *tally, ev *evidence, id store.ID, claims, effects []entry) {
+	slices.SortFunc(effects, func(a, b entry) int { return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.From, b.From)) })
+	held := map[int64]entry{}
+	for _, e := range claims {
+		held[e.Epoch] = e
+	}
+	// takenOver: a lease after the one epoch and up to the other was given because
+	// the one before had run out.
+	takenOver := func(after, upTo int64) bool {
+		for _, e := range claims {
+			if e.Recovered && e.Epoch > after && e.Epoch <= upTo {
+				return true
+			}
+		}
+		return false
+	}
+	type work struct {
+		key          store.StepKey
+		try, attempt int
+	}
+	done := map[work][]entry{}
+	first := map[work]int64{}
+	for _, e := range effects {
+		w := work{e.stepKey(), e.Try, e.Attempt}
+		step, recorded := out.steps[id][w.key]
+		if lease, ok := held[e.Epoch]; !ok || lease.PID != e.PID {
+			c.addf("run %s: process %d did step %s without a lease of epoch %d", id, e.PID, w.key, e.Epoch)
+		}
+		if key := id.String() + "/" + w.key.String(); e.Key != key {
+			c.addf("run %s: step %s had the idempotency key %q, expected %q", id, w.key, e.Key, key)
+		}
+		if before := done[w]; len(before) > 0 {
+			sum.again++
+			if last := before[len(before)-1]; !takenOver(last.Epoch, e.Epoch) {
+				c.addf("run %s: attempt %d of step %s was done by process %d in epoch %d and by process %d in epoch %d, but no lease between them had run out",
+					id, e.Attempt, w.key, last.PID, last.Epoch, e.PID, e.Epoch)
+			}
+		}
+		done[w] = append(done[w], e)
+		if at, ok := first[w]; !ok || e.From < at {
+			first[w] = e.From
+		}
+		if !recorded || !step.Status.Final() {
+			continue
+		}
+		if e.Epoch > step.Epoch {
+			c.addf("run %s: process %d did step %s in epoch %d though epoch %d had recorded it", id, e.PID, w.key, e.Epoch, step.Epoch)
+		} else if e.From > step.FinishedAt.UnixMicro() {
+			// Its lease was lost. A worker begins no step under a lease that it knows
+			// to have run out; only if it was stopped between that look and the step's
+			// first line can it come here.
+			sum.late++
+			if e.Epoch == step.Epoch || !ev.stopped(e.PID, held[e.Epoch].From, e.From) {
+				c.addf("run %s: process %d began step %s of epoch %d at %d, after epoch %d had recorded it at %d, and it was not stopped before",
+					id, e.PID, w.key, e.Epoch, e.From, step.Epoch, step.FinishedAt.UnixMicro())
+			}
+		}
+	}
+	out.checkOrder(c, id, effects)
+	for key, step := range out.steps[id] {
+		if step.Kind != store.KindFunction {
+			continue
+		}
+		list := done[work{key, out.runs[id].Attempt, step.Attempt}]
+		if out.runs[id].Workflow == "again" && key.Name == "keep" { // recorded by the attempt that failed
+			list = done[work{key, 1, step.Attempt}]
+		}
+		if !slices.ContainsFunc(list, func(e entry) bool { return e.Epoch == step.Epoch }) {
+			c.addf("run %s: step %s is recorded by epoch %d, which has not done it", id, key, step.Epoch)
+		}
+	}
+	// Retries keep their distance; up to a fifth of it is taken off at random.
+	for w, at := range first {
+		before, ok := first[work{w.key, w.try, w.attempt - 1}]
+		if wait := out.orders[id].Wait.Microseconds() * 8 / 10; ok && at-before < wait {
+			c.addf("run %s: attempt %d of step %s came %d µs after the one before, expected %d at least", id, w.attempt, w.key, at-before, wait)
+		}
+	}
+}
+
+// checkOrder: a side effect begins when everything before it is durable, so that
+// what came before it in its line of execution is never done again.
+func (out *outcome) checkOrder(c *complaints, id store.ID, effects []entry) {
+	place := map[store.StepKey]int{}
+	for i, w := range out.orders[id].steps() {
+		place[w.StepKey] = i
+	}
+	for _, a := range effects {
+		for _, b := range effects {
+			ka, kb := a.stepKey(), b.stepKey()
+			before := ka.Related(kb) && cmp.Or(cmp.Compare(a.Try, b.Try), cmp.Compare(place[ka], place[kb]), cmp.Compare(a.Attempt, b.Attempt)) < 0
+			if before && a.Epoch > b.Epoch {
+				c.addf("run %s: attempt %d of step %s was done in epoch %d after attempt %d of step %s had begun in epoch %d: it was not durable by then",
+					id, a.Attempt, ka, a.Epoch, b.Attempt, kb, b.Epoch)
+			}
+		}
+	}
+}
+
+// stopped reports whether a process was stopped at some time between.
+func (ev *evidence) stopped(pid int, from, to int64) bool {
+	return slices.ContainsFunc(ev.paused[pid], func(s span) bool {
+		return s.from.UnixMicro() <= to && (s.to.IsZero() || s.to.UnixMicro() >= from)
+	})
+}
+
+// hear takes in a line of a starter.
+func (ev *evidence) hear(line string) error {
+	part := strings.SplitN(line, " ", 4)
+	if len(part) != 4 {
+		return fmt.Errorf("%q is not understood", line)
+	}
+	id, err1 := store.ParseID(part[1])
+	at, err2 := strconv.ParseInt(part[2], 10, 64)
+	err := errors.Join(err1, err2)
+	switch part[0] {
+	case "ask":
+		a := ask{at: at}
+		err = errors.Join(err, json.Unmarshal([]byte(part[3]), &a.order))
+		ev.asked[id] = a
+	case "ack":
+		run, bad := store.ParseID(part[3])
+		err = errors.Join(err, bad)
+		ev.acked[id] = ack{run, at}
+	default:
+		err = errors.New("no such verb")
+	}
+	if err != nil {
+		return fmt.Errorf("%q: %w", line, err)
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package procs
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/backends"
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+)
+
+// verdict is what the three checkers say of one database and its evidence.
+type verdict struct {
+	tables, api, journals error
+
+	out *outcome
+	sum tally
+}
+
+// judge asks all checkers.
+func judge(t *testing.T, b backend, url string, ev *evidence) verdict {
+	t.Helper()
+	v := verdict{tables: b.check(t.Context(), url)}
+	st, err := backends.Open(t.Context(), url)
+	require.NoError(t, err)
+	defer st.Close()
+	eng := engine.New(st, engine.Logger(slog.New(slog.DiscardHandler)))
+	defer eng.Close()
+	if v.out, err = readOutcome(t.Context(), eng); err != nil {
+		v.api = err
+		return v
+	}
+	v.api = checkAPI(t.Context(), eng, ev, v.out)
+	v.sum, v.journals = checkJournal(ev, v.out)
+	return v
+}
+
+// calm does a few orders in this process, without any disturbance.
+func calm(t *testing.T, dir string, orders []order) (url string, ev *evidence) {
+	url = allBackends[0].fresh(t, dir)
+	st, err := backends.Open(t.Context(), url)
+	require.NoError(t, err)
+	defer st.Close()
+	j, err := openJournal(dir)
+	require.NoError(t, err)
+	defer j.file.Close()
+	tap := tapped(st, j)
+	eng := engine.New(tap, engine.Logger(slog.New(slog.DiscardHandler)))
+	defer eng.Close()
+	l := &load{store: tap, journal: j}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	w := worker.New(eng, worker.Lease(time.Minute))
+	defs := l.workflows()
+	for _, def := range defs {
+		require.NoError(t, w.Register(def))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	var said strings.Builder
+	for _, o := range orders {
+		require.NoError(t, startOne(ctx, eng, defs, o, &said))
+	}
+	stop()
+	require.NoError(t, <-ended)
+	ev = newEvidence()
+	for line := range strings.Lines(said.String()) {
+		require.NoError(t, ev.hear(strings.TrimSuffix(line, "\n")))
+	}
+	ev.journal, err = readJournals(dir)
+	require.NoError(t, err)
+	return url, ev
+}
+
+func (ev *evidence) clone() *evidence {
+	return &evidence{maps.Clone(ev.asked), maps.Clone(ev.acked), slices.Clone(ev.journal), maps.Clone(ev.paused)}
+}
+
+// index finds the first entry that matches.
+func (ev *evidence) index(t *testing.T, match func(e entry) bool) int {
+	i := slices.IndexFunc(ev.journal, match)
+	require.GreaterOrEqual(t, i, 0, "the journal has no such entry")
+	return i
+}
+
+func effectOf(step string) func(e entry) bool {
+	return func(e entry) bool { return e.Op == "effect" && e.Step == step }
+}
+
+// The checkers accept what is right, and each of the things that a faulty engine
+// or store would leave behind makes the checker complain that is to see it.
+func TestCheckersSee(t *testing.T) {
+	base := t.TempDir()
+	url, right := calm(t, base, []order{
+		{N: 1, Kind: "noop"}, {N: 2, Kind: "three", ID: "x"}, {N: 3, Kind: "nap", Wait: 200 * time.Millisecond},
+		{N: 4, Kind: "fan", Wait: time.Millisecond}, {N: 5, Kind: "flaky", Fails: 1, Wait: 20 * time.Millisecond},
+		{N: 6, Kind: "again", Wait: againWait}, {N: 7, Kind: "noop", Delay: 10 * time.Millisecond, Pad: strings.Repeat("x", 2000)}, {N: 8, Kind: "three", ID: "x"},
+	})
+	data, err := os.ReadFile(strings.TrimPrefix(url, "sqlite:"))
+	require.NoError(t, err)
+
+	const (
+		two   = ` WHERE name='two' AND run_id=(SELECT id FROM runs WHERE workflow='three' ORDER BY id LIMIT 1)`
+		three = ` WHERE id=(SELECT id FROM runs WHERE workflow='three' ORDER BY id LIMIT 1)`
+	)
+	cases := []struct {
+		name                  string
+		sql                   string
+		change                func(t *testing.T, ev *evidence)
+		tables, api, journals string // part of the complaint; empty: none is asked for
+	}{
+		{name: "nothing is wrong"},
+		{name: "step deleted", sql: `DELETE FROM steps` + two, tables: "has 2 steps, expected 3", api: "step two of run"},
+		{name: "second step of a key", sql: `CREATE TABLE s AS SELECT * FROM steps; INSERT INTO s SELECT * FROM steps` + two + `; DROP TABLE steps; ALTER TABLE s RENAME TO steps`,
+			tables: "a step key is recorded twice", api: "is recorded twice"},
+		{name: "second occurrence of a step", sql: `INSERT INTO steps SELECT run_id, branch, name, 2, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at FROM steps` + two,
+			tables: "two steps have one position", api: "has 4 steps, expected 3"},
+		{name: "step of another output", sql: `UPDATE steps SET output=CAST('"no"' AS BLOB)` + two, tables: `returned "no"`, api: `returned "no"`},
+		{name: "step not completed", sql: `UPDATE steps SET status=2` + two, tables: "is not completed", api: "running in attempt"},
+		{name: "step in one attempt more", sql: `UPDATE steps SET attempt=2` + two, api: "attempt 2"},
+		{name: "step of a later epoch than its run", sql: `UPDATE steps SET epoch=9` + two, tables: "epoch is none that its run has had", api: "in epoch 9", journals: "which has not done it"},
+		{name: "branch with a gap", sql: `UPDATE steps SET idx=7` + two, tables: "a branch has a gap"},
+		{name: "run set back", sql: `UPDATE runs SET status=1, visible_at=1, finished_at=NULL, output=NULL` + three, tables: "a run is not completed", api: "is pending"},
+		{name: "run failed", sql: `UPDATE runs SET status=7` + three, tables: "a run is not completed", api: "is failed"},
+		{name: "run of another output", sql: `UPDATE runs SET output=CAST('"no"' AS BLOB)` + three, tables: `returned "no"`, api: `returned "no"`},
+		{name: "final run leased", sql: `UPDATE runs SET leased=1` + three, tables: "is leased", api: "worker "},
+		{name: "final run claimable", sql: `UPDATE runs SET visible_at=1` + three, tables: "claimable", api: "visible at"},
+		{name: "final run never claimed", sql: `UPDATE runs SET epoch=0` + three, tables: "never claimed"},
+		{name: "final run never committed", sql: `UPDATE runs SET seq=0` + three, tables: "never committed"},
+		{name: "crashes kept", sql: `UPDATE runs SET crashes=1` + three, tables: "counts crashes", api: "1 crashes"},
+		{name: "finished before it started", sql: `UPDATE runs SET finished_at=started_at-1` + three, tables: "out of order", api: "finished at"},
+		{name: "run lost", sql: `DELETE FROM runs` + three, tables: "a step has no run", api: "was acknowledged but does not exist", journals: "which does not exist"},
+		{name: "run lost with all its rows", sql: `DELETE FROM steps WHERE run_id=(SELECT id FROM runs` + three + `); DELETE FROM runs` + three, api: "was acknowledged but does not exist"},
+		{name: "orphan state", sql: `INSERT INTO state VALUES (x'00', 'k', NULL, 1, 1)`, tables: "state has no run"},
+		{name: "orphan signal", sql: `INSERT INTO signals VALUES (x'00', x'00', 1, 'n', NULL, 1, 0)`, tables: "a signal has no run"},
+		{name: "orphan group", sql: `INSERT INTO groups (run_id, name) VALUES (x'00', 'g')`, tables: "a group has no run"},
+		{name: "orphan input", sql: `INSERT INTO large_inputs VALUES (x'00', x'00')`, tables: "a large input has no run"},
+		{name: "input lost", sql: `DELETE FROM large_inputs`, tables: "in no place or in two", api: "input of run"},
+		{name: "index that misses rows", sql: `PRAGMA writable_schema=1; UPDATE sqlite_schema SET sql=replace(sql, 'status >= 6', 'status >= 0') WHERE name='runs_external_past';
+			UPDATE sqlite_schema SET sql=replace(sql, 'status < 6', 'status < 9') WHERE name='runs_external'`, tables: "integrity check"},
+		{name: "sleep that ended early", sql: `UPDATE steps SET output=CAST(CAST(output AS TEXT)-100000 AS BLOB) WHERE name='wake'`, api: "early"},
+		{name: "sleep due after its end", sql: `UPDATE steps SET due_at=finished_at+1 WHERE name='nap'`, tables: "out of order", api: "before it was due"},
+		{name: "started before its time", sql: `UPDATE runs SET started_at=created_at+5000 WHERE parts & 16`, api: "before its time"},
+		{name: "run that nobody has worked on", change: func(_ *testing.T, ev *evidence) { ev.journal = nil }, journals: "nobody has worked"},
+		{name: "run that nobody has started", change: func(_ *testing.T, ev *evidence) { clear(ev.asked) }, api: "nobody has started it"},
+		{name: "start that was answered with a run of another id", change: func(_ *testing.T, ev *evidence) {
+			for id, a := range ev.acked {
+				if ev.asked[id].N == 1 {
+					for other := range ev.asked {
+						if ev.asked[other].N == 2 {
+							a.run = other
+						}
+					}
+					ev.acked[id] = a
+				}
+			}
+		}, api: "yet it made a run"},
+		{name: "effect missing", change: func(t *testing.T, ev *evidence) {
+			i := ev.index(t, effectOf("two"))
+			ev.journal = slices.Delete(ev.journal, i, i+1)
+		}, journals: "which has not done it"},
+		{name: "effect twice under one lease", change: func(t *testing.T, ev *evidence) {
+			ev.journal = append(ev.journal, ev.journal[ev.index(t, effectOf("two"))])
+		}, journals: "no lease between them had run out"},
+		{name: "effect after its record", change: func(t *testing.T, ev *evidence) {
+			e := ev.journal[ev.index(t, effectOf("two"))]
+			e.Epoch, e.From = e.Epoch+1, e.From+1000
+			ev.journal = append(ev.journal, e, entry{Op: "claim", PID: e.PID, Run: e.Run, Epoch: e.Epoch, Recovered: true, From: e.From, To: e.From + 1e9})
+		}, journals: "had recorded it"},
+		{name: "effect begun after the record by a process that was not stopped", change: func(t *testing.T, ev *evidence) {
+			ev.journal[ev.index(t, effectOf("two"))].From += 1e9
+		}, journals: "was not stopped before"},
+		{name: "effect that was not durable when the next began", change: func(t *testing.T, ev *evidence) {
+			e := ev.journal[ev.index(t, effectOf("one"))]
+			e.Epoch++
+			ev.journal = append(ev.journal, e)
+		}, journals: "it was not durable by then"},
+		{name: "effect without a lease", change: func(t *testing.T, ev *evidence) {
+			ev.journal[ev.index(t, effectOf("two"))].Epoch++
+		}, journals: "without a lease"},
+		{name: "effect of another idempotency key", change: func(t *testing.T, ev *evidence) {
+			ev.journal[ev.index(t, effectOf("two"))].Key = "k"
+		}, journals: "had the idempotency key"},
+		{name: "retry too early", change: func(t *testing.T, ev *evidence) {
+			first := ev.journal[ev.index(t, effectOf("try"))].From
+			ev.journal[ev.index(t, func(e entry) bool { return e.Step == "try" && e.Attempt == 2 })].From = first + 1
+		}, journals: "after the one before"},
+		{name: "epoch given twice", change: func(t *testing.T, ev *evidence) {
+			e := ev.journal[ev.index(t, func(e entry) bool { return e.Op == "claim" })]
+			e.PID++
+			ev.journal = append(ev.journal, e)
+		}, journals: "was given to processes"},
+		{name: "taken over before the lease's end", change: func(t *testing.T, ev *evidence) {
+			e := ev.journal[ev.index(t, func(e entry) bool { return e.Op == "claim" })]
+			e.Epoch, e.Recovered, e.To = e.Epoch+1, true, e.From+e.Lease-2000
+			ev.journal = append(ev.journal, e)
+		}, journals: "before its end"},
+		{name: "taken over before the extended lease's end", change: func(t *testing.T, ev *evidence) {
+			e := ev.journal[ev.index(t, func(e entry) bool { return e.Op == "claim" })]
+			extend, claim := e, e
+			extend.Op, extend.From = "extend", e.From+1e6
+			claim.Epoch, claim.Recovered, claim.To = e.Epoch+1, true, e.From+e.Lease+5e5
+			ev.journal = append(ev.journal, extend, claim)
+		}, journals: "before its end"},
+		{name: "commit applied twice", change: func(t *testing.T, ev *evidence) {
+			ev.journal = append(ev.journal, ev.journal[ev.index(t, func(e entry) bool { return e.Op == "commit" })])
+		}, journals: "was applied twice"},
+		{name: "commit under an old lease", change: func(t *testing.T, ev *evidence) {
+			e := ev.journal[ev.index(t, func(e entry) bool { return e.Op == "commit" })]
+			ev.journal = append(ev.journal, entry{Op: "claim", PID: e.PID, Run: e.Run, Epoch: e.Epoch + 1, From: e.From - 2, To: e.From - 1})
+		}, journals: "committed under epoch"},
+		{name: "two active runs of one external id", change: func(_ *testing.T, ev *evidence) {
+			for id, a := range ev.asked {
+				if a.N == 8 {
+					a.at -= 1e9
+					ev.asked[id], ev.acked[id] = a, ack{id, a.at + 1}
+				} else if a.N == 2 {
+					ev.acked[id] = ack{id, 0}
+				}
+			}
+		}, journals: "was made while run"},
+		{name: "final run given as the active one", change: func(_ *testing.T, ev *evidence) {
+			var old, last store.ID
+			for id, a := range ev.asked {
+				switch a.N {
+				case 2:
+					old = id
+				case 8:
+					last = id
+				}
+			}
+			ev.acked[last] = ack{old, ev.acked[last].at}
+		}, api: "yet it made a run", journals: "which had finished"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "pawl.db")
+			require.NoError(t, os.WriteFile(file, data, 0o600))
+			if c.sql != "" {
+				db, err := sql.Open("sqlite", "file:"+file)
+				require.NoError(t, err)
+				db.SetMaxOpenConns(1)
+				_, err = db.ExecContext(t.Context(), c.sql)
+				require.NoError(t, err)
+				require.NoError(t, db.Close())
+			}
+			ev := right.clone()
+			if c.change != nil {
+				c.change(t, ev)
+			}
+			v := judge(t, allBackends[0], "sqlite:"+file, ev)
+			quiet := c.sql == "" && c.change == nil
+			for _, part := range []struct {
+				checker string
+				got     error
+				want    string
+			}{{"tables", v.tables, c.tables}, {"API", v.api, c.api}, {"journals", v.journals, c.journals}} {
+				if quiet {
+					assert.NoError(t, part.got, part.checker)
+				} else if part.want != "" {
+					assert.ErrorContains(t, part.got, part.want, part.checker)
+				}
+			}
+		})
+	}
+}

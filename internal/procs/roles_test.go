@@ -1,0 +1,177 @@
+package procs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawlhq/pawl/backends"
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+)
+
+// What processes of the reference workload are told.
+const (
+	envURL   = "PAWL_PROCS_URL"   // the database
+	envDir   = "PAWL_PROCS_DIR"   // where journals and logs go
+	envLease = "PAWL_PROCS_LEASE" // a duration
+	envSeed  = "PAWL_PROCS_SEED"  // of a starter's orders
+	envFirst = "PAWL_PROCS_FIRST" // number of a starter's first order
+	envAlso  = "PAWL_PROCS_ALSO"  // "worker": the starter works, too
+)
+
+// stepWork is the most that a step of the workload takes.
+const stepWork = 20 * time.Millisecond
+
+// lanes is how many runs a starter has open at the same time.
+const lanes = 25
+
+// part is what every process of the workload has.
+type part struct {
+	load  *load
+	eng   *engine.Engine
+	close func()
+}
+
+func openPart(ctx context.Context) (*part, error) {
+	dir := os.Getenv(envDir)
+	logs, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%d.log", os.Getpid())), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(logs, nil))
+	slog.SetDefault(log)
+	j, err := openJournal(dir)
+	if err != nil {
+		return nil, err
+	}
+	st, err := backends.Open(ctx, os.Getenv(envURL))
+	if err != nil {
+		return nil, err
+	}
+	t := tapped(st, j)
+	eng := engine.New(t, engine.Logger(log), engine.TriggerCheck(engine.TriggerAny))
+	return &part{&load{t, j, stepWork}, eng, func() {
+		eng.Close()
+		_ = st.Close()
+	}}, nil
+}
+
+func (p *part) worker(opts ...worker.Option) (*worker.Worker, error) {
+	lease, err := time.ParseDuration(os.Getenv(envLease))
+	if err != nil {
+		return nil, err
+	}
+	w := worker.New(p.eng, append(opts, worker.Lease(lease))...)
+	for _, def := range p.load.workflows() {
+		if err := w.Register(def); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// workerRole works until it gets SIGTERM.
+func workerRole(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	p, err := openPart(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to end before it had begun
+		}
+		return err
+	}
+	defer p.close()
+	w, err := p.worker(worker.Concurrency(20))
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	return w.Run(ctx)
+}
+
+// starterRole starts runs until it is killed. It says what it is about to start
+// and what was acknowledged:
+//
+//	ask RUN TIME ORDER
+//	ack RUN TIME RUN     the second is another where a run of the external id was active
+func starterRole(ctx context.Context) error {
+	p, err := openPart(ctx)
+	if err != nil {
+		return err
+	}
+	if os.Getenv(envAlso) == "worker" { // its starts are eager
+		w, err := p.worker(worker.Concurrency(5))
+		if err != nil {
+			return err
+		}
+		go func() { _ = w.Run(ctx) }()
+	}
+	seed, err1 := strconv.ParseUint(os.Getenv(envSeed), 10, 64)
+	first, err2 := strconv.Atoi(os.Getenv(envFirst))
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	orders := make(chan order)
+	go func() {
+		r := rand.New(rand.NewPCG(seed, uint64(first)))
+		for n := first; ; n++ {
+			orders <- draw(r, n)
+		}
+	}()
+	defs := p.load.workflows()
+	fail := make(chan error, lanes)
+	var wg sync.WaitGroup
+	for range lanes {
+		wg.Go(func() {
+			for o := range orders {
+				if err := startOne(ctx, p.eng, defs, o, os.Stdout); err != nil {
+					fail <- err
+					return
+				}
+			}
+		})
+	}
+	return <-fail
+}
+
+// startOne starts a run and waits for its result, so that the load follows what
+// the workers can do.
+func startOne(ctx context.Context, eng *engine.Engine, defs defs, o order, out io.Writer) error {
+	id := store.NewID()
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "ask %s %d %s\n", id, time.Now().UnixMicro(), text); err != nil {
+		return err
+	}
+	for {
+		h, err := defs[o.Kind].Start(ctx, eng, o, append(o.options(), engine.RunID(id))...)
+		if store.Retryable(err) {
+			continue // the engine has waited long before it gave up
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "ack %s %d %s\n", id, time.Now().UnixMicro(), h.ID()); err != nil {
+			return err
+		}
+		_, err = h.Result(ctx)
+		return err
+	}
+}

@@ -1,0 +1,219 @@
+package workflowtest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// Env is the world of a test: an engine, a store of its own, and a worker that
+// serves the workflows that the test starts. It lives in a bubble, whose clock
+// moves on when everything in it waits.
+type Env struct {
+	testing.TB
+	ctx    context.Context
+	store  *sqlite.Store
+	wire   *wire
+	lease  time.Duration
+	engine *engine.Engine
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	stubs map[string]stub
+
+	life  sync.Mutex // held while the worker is replaced
+	ended bool
+	defs  []workflow.Definition
+	names []string
+	end   func() // of the present worker
+}
+
+type stub func(ctx context.Context, codec engine.Codec) ([]byte, error)
+
+// Run runs f with a fresh environment, in a bubble.
+func Run(t *testing.T, f func(env *Env)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { run(t, newWire(), 24*time.Hour, f) })
+}
+
+// run runs f; nothing renews leases or polls often, for that is what takes time when
+// days pass.
+func run(t testing.TB, w *wire, lease time.Duration, f func(env *Env)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	st, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	env := &Env{TB: t, ctx: ctx, store: st, wire: w, lease: lease, log: slog.New(slog.NewTextHandler(io.Discard, nil)), stubs: make(map[string]stub)}
+	env.engine = engine.New(st, engine.Logger(env.log), engine.TriggerCheck(engine.TriggerAny), engine.Poll(lease))
+	defer env.engine.Close()
+	defer env.stop()
+	f(env)
+}
+
+// Context is the environment's; it ends with it.
+func (e *Env) Context() context.Context { return e.ctx }
+
+// Engine is a client without a worker: for signals, cancels and reading.
+func (e *Env) Engine() *engine.Engine { return e.engine }
+
+// NoError ends the test on an error.
+func (e *Env) NoError(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// Advance lets time pass: whatever is due in it happens. It returns when everything
+// waits again.
+func (e *Env) Advance(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Register makes workflows known that the test does not start itself.
+func (e *Env) Register(defs ...workflow.Definition) {
+	e.Helper()
+	e.life.Lock()
+	defer e.life.Unlock()
+	added := false
+	for _, d := range defs {
+		if name := d.Define(engine.JSON{}).Name; !slices.Contains(e.names, name) {
+			e.defs, e.names, added = append(e.defs, d), append(e.names, name), true
+		}
+	}
+	if added {
+		e.restart()
+	}
+}
+
+// restart replaces the worker by one that serves all workflows there are now. The
+// old one shuts down gracefully, unless its wire is cut: then it is dead.
+func (e *Env) restart() {
+	e.Helper()
+	if e.end != nil {
+		e.end()
+	}
+	e.wire.Store = e.store
+	e.wire.onCut = func() {
+		go func() {
+			e.life.Lock()
+			defer e.life.Unlock()
+			if !e.ended {
+				e.wire = newWire()
+				e.restart()
+			}
+		}()
+	}
+	eng := engine.New(e.wire, engine.Logger(e.log))
+	w := worker.New(eng, worker.Concurrency(100), worker.Grace(time.Second), worker.Lease(e.lease), worker.Poll(e.lease/2), worker.WrapSteps(e.step))
+	e.NoError(w.Register(e.defs...))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := w.Run(ctx); err != nil {
+			e.Errorf("worker: %v", err)
+		}
+		eng.Close()
+	}()
+	e.end = func() {
+		cancel()
+		<-done
+	}
+}
+
+// stop ends the worker for good.
+func (e *Env) stop() {
+	e.life.Lock()
+	defer e.life.Unlock()
+	e.ended = true
+	if e.end != nil {
+		e.end()
+	}
+}
+
+// step stands before every attempt of every step.
+func (e *Env) step(ctx context.Context, call worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
+	e.mu.Lock()
+	s := e.stubs[call.Key.Name]
+	e.mu.Unlock()
+	if s == nil {
+		return next(ctx)
+	}
+	return s(ctx, e.engine.Codec())
+}
+
+// Stub replaces the function of every step of that name, until it is stubbed again.
+// Its result is encoded as the step's own would be; retries and timeouts are the
+// step's.
+func Stub[T any](e *Env, name string, fn func(ctx context.Context) (T, error)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stubs[name] = func(ctx context.Context, codec engine.Codec) ([]byte, error) {
+		v, err := fn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return codec.Marshal(v)
+	}
+}
+
+// Started is a run that a test has started.
+type Started[Out any] struct {
+	env    *Env
+	handle workflow.Handle[Out]
+}
+
+// Start registers the workflow if need be, and starts a run of it.
+func Start[In, Out any](e *Env, w *workflow.Workflow[In, Out], in In, opts ...engine.StartOption) *Started[Out] {
+	e.Helper()
+	e.Register(w)
+	h, err := w.Start(e.ctx, e.engine, in, opts...)
+	e.NoError(err)
+	return &Started[Out]{env: e, handle: h}
+}
+
+// ID is the run's.
+func (s *Started[Out]) ID() store.ID { return s.handle.ID() }
+
+// Wait lets time pass until the run is final and returns how it ended.
+func (s *Started[Out]) Wait() (Out, error) { return s.handle.Result(s.env.ctx) }
+
+// Result is Wait for a run that is to complete.
+func (s *Started[Out]) Result() Out {
+	s.env.Helper()
+	out, err := s.Wait()
+	s.env.NoError(err)
+	return out
+}
+
+// Status is where the run is now.
+func (s *Started[Out]) Status() store.Status {
+	s.env.Helper()
+	status, err := s.handle.Status(s.env.ctx)
+	s.env.NoError(err)
+	return status
+}
+
+// Steps are the run's records so far, in their order.
+func (s *Started[Out]) Steps() []store.Step {
+	s.env.Helper()
+	steps, err := s.env.engine.Steps(s.env.ctx, s.ID())
+	s.env.NoError(err)
+	return steps
+}

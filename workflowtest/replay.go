@@ -1,0 +1,168 @@
+package workflowtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// History is a run with its records, as it can be kept in a file beside the code.
+type History struct {
+	Run   store.Run
+	Steps []store.Step
+}
+
+// Record reads the history of a run, of production say, finished or not.
+func Record(ctx context.Context, eng *engine.Engine, id store.ID) (History, error) {
+	run, err := eng.Get(ctx, id)
+	if err != nil {
+		return History{}, err
+	}
+	steps, err := eng.Steps(ctx, id)
+	return History{Run: run, Steps: steps}, err
+}
+
+// Save writes a history as JSON.
+func (h History) Save(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "\t")
+	return enc.Encode(h)
+}
+
+// Load reads what [History.Save] wrote.
+func Load(r io.Reader) (h History, err error) {
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&h); err != nil {
+		return History{}, fmt.Errorf("workflowtest: not a saved history: %w", err)
+	}
+	return h, nil
+}
+
+// Replay fails the test when the workflow's code does not fit a recorded history,
+// saying what no longer matches.
+func Replay(t testing.TB, w workflow.Definition, h History) {
+	t.Helper()
+	if err := Check(w, h); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// Check runs the workflow's code on a recorded history, executing no step. It
+// returns an error when the code asks for something else than is recorded; when the
+// history is of a finished run, also when the code would go on behind it or end
+// otherwise.
+func Check(w workflow.Definition, h History) error {
+	def := w.Define(engine.JSON{})
+	if def.Err != nil {
+		return def.Err
+	}
+	what := fmt.Sprintf("history of run %s of workflow %q", h.Run.ID, h.Run.Workflow)
+	if def.Name != h.Run.Workflow {
+		return fmt.Errorf("%s: the code is of workflow %q", what, def.Name)
+	}
+	finished := h.Run.Status == store.Completed || h.Run.Status == store.Failed
+	run := h.Run
+	run.Deadline, run.Crashes, run.Status = time.Time{}, 0, store.Running
+	r := &replayer{ended: make(chan struct{})}
+	now := time.Now()
+	for _, s := range h.Steps {
+		if s.DueAt.After(now) {
+			now = s.DueAt // every wait that was recorded is over
+		}
+	}
+	inv := exec.New(context.Background(), exec.Config{
+		Park: -1, Linger: time.Hour, ShowAfter: time.Hour, MaxCrashes: 1, PayloadLimit: 1 << 30, PayloadWarn: 1 << 30,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}, r, def, store.ClaimedRun{Run: run, Steps: h.Steps}, time.Now(), now)
+	go inv.Execute()
+	<-r.ended
+	return r.verdict(what, h, finished)
+}
+
+// replayer is the host of an invocation that must not do anything.
+type replayer struct {
+	beyond string // the first thing that is not recorded
+	end    exec.End
+	ended  chan struct{}
+}
+
+func (r *replayer) Commit(c store.Commit) store.CommitResult {
+	for _, s := range c.Steps {
+		if r.beyond == "" && s.Kind != store.KindSleep && s.Kind != store.KindSignal {
+			r.beyond = s.String()
+		}
+	}
+	return store.CommitResult{Status: store.Running}
+}
+
+// Ready refuses: a step that is not recorded is about to begin.
+func (r *replayer) Ready(*exec.Invocation) bool {
+	if r.beyond == "" {
+		r.beyond = "a step"
+	}
+	return false
+}
+
+func (r *replayer) Inbox(*exec.Invocation) (store.Inbox, bool) { return store.Inbox{}, true }
+func (r *replayer) Parked(*exec.Invocation)                    {}
+func (r *replayer) Unparked(*exec.Invocation)                  {}
+func (r *replayer) Ended(*exec.Invocation, bool)               {}
+
+func (r *replayer) Closed(_ *exec.Invocation, end exec.End) {
+	r.end = end
+	close(r.ended)
+}
+
+func (r *replayer) verdict(what string, h History, finished bool) error {
+	t := r.end.Transition
+	switch {
+	case t.Failure != nil && t.Failure.Code == exec.CodeNondeterministic:
+		return fmt.Errorf("%s: %s", what, t.Failure.Message)
+	case !finished:
+		return nil
+	case r.end.Err != nil:
+		return fmt.Errorf("%s: the run had finished, and the code now goes on with %s", what, r.beyond)
+	case t.Kind == store.Sleep:
+		return fmt.Errorf("%s: the run had finished, and the code now waits for something", what)
+	case r.beyond != "":
+		return fmt.Errorf("%s: the run had finished, and the code now records %s as well", what, r.beyond)
+	case h.Run.Status == store.Completed && t.Kind != store.Complete:
+		return fmt.Errorf("%s: the run had completed, and the code now fails: %v", what, t.Failure)
+	case h.Run.Status == store.Failed && t.Kind == store.Complete:
+		return fmt.Errorf("%s: the run had failed, and the code now completes", what)
+	case h.Run.Status == store.Completed && !sameJSON(t.Output, h.Run.Output):
+		return fmt.Errorf("%s: its output was %s, and is now %s", what, clip(h.Run.Output), clip(t.Output))
+	}
+	return nil
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	if err := errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)); err != nil {
+		return bytes.Equal(a, b)
+	}
+	ja, _ := json.Marshal(x)
+	jb, _ := json.Marshal(y)
+	return bytes.Equal(ja, jb)
+}
+
+func clip(b []byte) string {
+	s := strings.ToValidUTF8(string(b), "?")
+	if len(s) > 200 {
+		s = s[:200] + "..."
+	}
+	return s
+}
