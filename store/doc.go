@@ -22,7 +22,8 @@
 // the database is embedded. A set Now is taken as that clock, which is how
 // tests move time without sleeping. Leases, sleeps and delays are durations
 // that the store adds to its own clock, so that an application's clock decides
-// nothing. Times are kept in microseconds and come back in UTC.
+// nothing. Times are kept in microseconds and come back in UTC; of a time, what is
+// finer is cut off, and a duration is rounded up.
 // Cases: time/microseconds, time/far-and-long-ago, time/each-call-its-own,
 // time/store-clock.
 //

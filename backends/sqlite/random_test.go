@@ -19,6 +19,10 @@ func TestRandomInMemory(t *testing.T) {
 	})
 }
 
+func TestLinearizable(t *testing.T) {
+	conformance.RunLinearizable(t, inFile())
+}
+
 // inFile opens stores in files, and further handles to them.
 func inFile() conformance.Harness {
 	var paths sync.Map // of each store

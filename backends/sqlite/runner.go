@@ -213,7 +213,7 @@ func (c *conn) exec(sql string) error {
 // SQLite, where waiting cannot be interrupted.
 func (c *conn) begin(ctx context.Context) error {
 	deadline := time.Now().Add(c.config.busyTimeout)
-	for wait := 100 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
+	for tries, wait := 0, 50*time.Microsecond; ; tries++ {
 		err := c.exec("BEGIN IMMEDIATE")
 		if err == nil {
 			return nil
@@ -226,6 +226,13 @@ func (c *conn) begin(ctx context.Context) error {
 		}
 		if err := sleep(ctx, wait); err != nil {
 			return err
+		}
+		// A busy process leaves the lock free for moments only: whoever looks seldom
+		// never meets one.
+		if tries > 200 {
+			wait = min(2*wait, 5*time.Millisecond)
+		} else {
+			wait = min(2*wait, 400*time.Microsecond)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		runs  []*taken
 		byID  = map[store.ID]*taken{}
 		parts int64
-		until = now + p.LeaseFor.Microseconds()
+		until = now + span(p.LeaseFor)
 		stamp = newStamp()
 		mine  = append(levels[:2:2], stamp, until)
 		bytes = int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))

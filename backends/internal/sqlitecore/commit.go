@@ -269,7 +269,7 @@ func (b *commit) fence() Stmt {
 	default:
 		var due any
 		if t.After > 0 {
-			due = b.now + t.After.Microseconds()
+			due = b.now + span(t.After)
 		}
 		if at := t.At; !at.IsZero() && (due == nil || at.UnixMicro() < due.(int64)) {
 			due = at.UnixMicro()
@@ -315,7 +315,7 @@ func (b *commit) step(s *store.StepRecord) []any {
 		done = b.now
 	}
 	if due = micros(s.DueAt); s.DueIn > 0 {
-		due = b.now + s.DueIn.Microseconds()
+		due = b.now + span(s.DueIn)
 	}
 	return []any{b.Lease.Run[:], s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt),
 		b.Lease.Epoch, blob(s.Output), failure(s.Failure), b.now - s.Took.Microseconds(), done, due}

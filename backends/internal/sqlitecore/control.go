@@ -230,7 +230,7 @@ func (c *Core) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 	for _, s := range p.Statuses {
 		mask |= 1 << s
 	}
-	args := []any{p.Namespace, now - p.OlderThan.Microseconds(), p.Workflow, p.Workflow, mask, int64(p.Limit)}
+	args := []any{p.Namespace, now - span(p.OlderThan), p.Workflow, p.Workflow, mask, int64(p.Limit)}
 	var stmts []Stmt
 	for _, table := range []string{"steps", "state", "groups", "signals", "large_inputs"} {
 		stmts = append(stmts, Stmt{SQL: `DELETE FROM ` + table + ` WHERE run_id` + purged, Args: args})

@@ -26,7 +26,7 @@ func (c *Core) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseS
 			continue
 		}
 		stmts = append(stmts, Stmt{
-			SQL: extendLease, Args: []any{now + p.LeaseFor.Microseconds(), l.Run[:], p.Namespace, l.Worker, l.Epoch},
+			SQL: extendLease, Args: []any{now + span(p.LeaseFor), l.Run[:], p.Namespace, l.Worker, l.Epoch},
 			Rows: func(scan func(...any) error) error {
 				s.Lost = false
 				return scan(&s.Canceling, &s.Pausing, &s.Events)

@@ -28,13 +28,13 @@ const (
 )
 
 func insertArgs(namespace string, r *store.NewRun, parent store.ID, now int64) []any {
-	visible, parts := now+r.After.Microseconds(), int64(0)
+	visible, parts := now+span(r.After), int64(0)
 	if !r.At.IsZero() {
 		visible = max(visible, r.At.UnixMicro())
 	}
 	var deadline any
 	if r.Timeout > 0 {
-		d := now + r.Timeout.Microseconds()
+		d := now + span(r.Timeout)
 		deadline, visible = d, min(visible, d)
 	}
 	input := blob(r.Input)
@@ -48,7 +48,7 @@ func insertArgs(namespace string, r *store.NewRun, parent store.ID, now int64) [
 // eagerArgs are insertArgs for createEager.
 func eagerArgs(pending []any, namespace string, r *store.NewRun, now int64) []any {
 	args := slices.Concat(pending, []any{r.Worker, now, namespace, r.Queue, r.Workflow})
-	args[5] = now + r.LeaseFor.Microseconds()
+	args[5] = now + span(r.LeaseFor)
 	return args
 }
 

@@ -190,3 +190,7 @@ func stepDest(s *store.Step) []any {
 		scanFailure{&s.Failure}, scanTime{&s.StartedAt}, scanTime{&s.FinishedAt}, scanTime{&s.DueAt},
 	}
 }
+
+// span is a duration in microseconds, rounded up: nothing is to happen before its
+// time.
+func span(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

@@ -23,7 +23,7 @@ func (c *Core) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 			ON CONFLICT DO UPDATE SET host=excluded.host, pid=excluded.pid, queues=excluded.queues, workflows=excluded.workflows,
 				labels=excluded.labels, slots=excluded.slots, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
 		Args: []any{p.Namespace, w.ID, w.Host, int64(w.PID), jsonText(w.Queues), jsonText(w.Workflows), jsonText(w.Labels),
-			int64(w.Slots), int64(w.Status), w.TTL.Microseconds(), now, now},
+			int64(w.Slots), int64(w.Status), span(w.TTL), now, now},
 	}})
 }
 
@@ -172,7 +172,7 @@ func (c *Core) Lock(ctx context.Context, p store.LockParams) (store.LockResult, 
 	take := Stmt{
 		SQL: `INSERT INTO locks (namespace, name, owner, until) VALUES (?,?,?,?)
 			ON CONFLICT DO UPDATE SET owner=excluded.owner, until=excluded.until WHERE locks.until<=? OR locks.owner=excluded.owner`,
-		Args: []any{p.Namespace, p.Name, p.Owner, now + p.For.Microseconds(), now},
+		Args: []any{p.Namespace, p.Name, p.Owner, now + span(p.For), now},
 	}
 	if p.For == 0 {
 		take = Stmt{SQL: `DELETE FROM locks WHERE namespace=? AND name=? AND owner=?`, Args: []any{p.Namespace, p.Name, p.Owner}}

@@ -211,7 +211,14 @@ func clock(now time.Time) time.Time {
 func micro(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // after is the time d later, in whole microseconds.
-func after(t time.Time, d time.Duration) time.Time { return t.Add(d.Truncate(time.Microsecond)) }
+func after(t time.Time, d time.Duration) time.Time {
+	if r := d.Truncate(time.Microsecond); r < d {
+		d = r + time.Microsecond // nothing is to happen before its time
+	} else {
+		d = r
+	}
+	return t.Add(d)
+}
 
 // earliest returns the earlier time, where zero means never.
 func earliest(a, b time.Time) time.Time {

@@ -27,14 +27,14 @@ var stores = []struct {
 	open  sim.Opener
 	seeds int
 }{
-	{"model", func(testing.TB) store.Store { return model.New(model.Options{}) }, 1500},
+	{"model", func(testing.TB) store.Store { return model.New(model.Options{}) }, 2000},
 	{"sqlite", func(tb testing.TB) store.Store {
 		s, err := sqlite.Open(context.Background(), ":memory:")
 		if err != nil {
 			tb.Fatal(err)
 		}
 		return s
-	}, 500},
+	}, 1000},
 }
 
 // underRace is by how much the race detector makes less of a usual run.

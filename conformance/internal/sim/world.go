@@ -280,6 +280,9 @@ func (w *world) starter(p *plan) {
 			if tries > 0 {
 				w.count("start sent again")
 			}
+			if w.crashAt != nil {
+				eng = w.client // its looks are no crash points
+			}
 			if p.fresh {
 				w.waiter(p, started.ID, eng)
 			}
