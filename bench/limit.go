@@ -3,36 +3,35 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
+	"encoding/json"
 	"path/filepath"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver of the hand-written loop
 )
 
-// limit is the hand-written loop: what a careful author writes for just this job,
-// in batches of 100 in one transaction each, prepared, one connection, nothing
-// else going on. It does what the contract needs and no more: a run is inserted,
-// leased with an epoch and a lease end, and finished by its lease holder alone; a
-// step is recorded by the lease holder alone.
+// limit is the hand-written loop: what a careful author writes for just this job. It
+// works in batches of 100, each one statement or two in one transaction, prepared, on
+// one connection, with integer keys and nothing else going on. It does what the
+// contract needs and no more: a run is inserted, leased with an epoch and a lease end,
+// and finished by its lease holder alone; a step is recorded by the lease holder alone.
 type limit struct {
 	db                         *sql.DB
-	conn                       *sql.Conn
 	begin, commit              *sql.Stmt
 	insert, claim, step, final *sql.Stmt
-	next                       uint64
+	inputs                     string
 }
 
 const limitBatch = 100
 
 const limitSchema = `
 CREATE TABLE runs (
-	id BLOB PRIMARY KEY, queue TEXT NOT NULL, workflow TEXT NOT NULL, status INTEGER NOT NULL, due INTEGER,
+	id INTEGER PRIMARY KEY, queue TEXT NOT NULL, workflow TEXT NOT NULL, status INTEGER NOT NULL, due INTEGER,
 	epoch INTEGER NOT NULL, worker TEXT, created INTEGER NOT NULL, finished INTEGER, input BLOB, output BLOB
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX runs_due ON runs (queue, workflow, due) WHERE due IS NOT NULL;
 CREATE TABLE steps (
-	run BLOB NOT NULL, name TEXT NOT NULL, output BLOB, finished INTEGER NOT NULL, PRIMARY KEY (run, name)
+	run INTEGER NOT NULL, name TEXT NOT NULL, output BLOB, finished INTEGER NOT NULL, PRIMARY KEY (run, name)
 ) STRICT, WITHOUT ROWID;`
 
 func openLimit(ctx context.Context, dir string) (*limit, error) {
@@ -47,24 +46,33 @@ func openLimit(ctx context.Context, dir string) (*limit, error) {
 	if _, err := conn.ExecContext(ctx, limitSchema); err != nil {
 		return nil, err
 	}
-	l := &limit{db: db, conn: conn}
+	l := &limit{db: db}
 	for _, p := range []struct {
 		to  **sql.Stmt
 		sql string
 	}{
 		{&l.begin, `BEGIN IMMEDIATE`},
 		{&l.commit, `COMMIT`},
-		{&l.insert, `INSERT INTO runs (id, queue, workflow, status, due, epoch, created, input) VALUES (?, ?, ?, 1, ?, 0, ?, ?)`},
+		{&l.insert, `INSERT INTO runs (queue, workflow, status, due, epoch, created, input)
+			SELECT 'bench', 'bench', 1, ?, 0, ?, CAST(value AS BLOB) FROM json_each(?)`},
 		{&l.claim, `UPDATE runs SET status = 2, epoch = epoch + 1, worker = ?, due = ? WHERE id IN (
-			SELECT id FROM runs WHERE queue = ? AND workflow = ? AND due <= ? ORDER BY due LIMIT ?) RETURNING id, epoch, input`},
-		{&l.step, `INSERT INTO steps (run, name, output, finished) SELECT id, ?, ?, ? FROM runs WHERE id = ? AND worker = ? AND epoch = ?`},
-		{&l.final, `UPDATE runs SET status = 6, due = NULL, worker = NULL, output = ?, finished = ? WHERE id = ? AND worker = ? AND epoch = ?`},
+			SELECT id FROM runs WHERE queue = ? AND workflow = ? AND due <= ? ORDER BY due LIMIT 100) RETURNING id, epoch, input`},
+		{&l.step, `INSERT INTO steps (run, name, output, finished)
+			SELECT r.id, ?, CAST(j.value->>2 AS BLOB), ? FROM json_each(?) j JOIN runs r ON r.id = j.value->>0 AND r.worker = ? AND r.epoch = j.value->>1`},
+		{&l.final, `UPDATE runs SET status = 6, due = NULL, worker = NULL, output = CAST(j.value->>2 AS BLOB), finished = ?
+			FROM json_each(?) j WHERE runs.id = j.value->>0 AND runs.worker = ? AND runs.epoch = j.value->>1`},
 	} {
 		if *p.to, err = conn.PrepareContext(ctx, p.sql); err != nil {
 			return nil, err
 		}
 	}
-	return l, nil
+	in := make([]int, limitBatch)
+	for i := range in {
+		in[i] = 7
+	}
+	data, err := json.Marshal(in)
+	l.inputs = string(data)
+	return l, err
 }
 
 func (l *limit) close() { _ = l.db.Close() }
@@ -83,64 +91,58 @@ func (l *limit) tx(ctx context.Context, do func() error) error {
 
 func (l *limit) start(ctx context.Context) error {
 	return l.tx(ctx, func() error {
-		for range limitBatch {
-			l.next++
-			id := make([]byte, 16)
-			binary.BigEndian.PutUint64(id, l.next)
-			now := time.Now().UnixMicro()
-			if _, err := l.insert.ExecContext(ctx, id, "bench", "bench", now, now, []byte("7")); err != nil {
-				return err
-			}
-		}
-		return nil
+		now := time.Now().UnixMicro()
+		_, err := l.insert.ExecContext(ctx, now, now, l.inputs)
+		return err
 	})
 }
 
-type limitRun struct {
-	id    []byte
-	epoch int64
-	input []byte
-}
+const limitWorker = "worker-1"
 
-func (l *limit) take(ctx context.Context) (runs []limitRun, err error) {
-	err = l.tx(ctx, func() error {
+// take claims a batch and returns it as the later statements want it: a list of id,
+// epoch and input.
+func (l *limit) take(ctx context.Context) (string, error) {
+	var runs [][3]any
+	err := l.tx(ctx, func() error {
 		now := time.Now()
-		rows, err := l.claim.QueryContext(ctx, "worker-1", now.Add(30*time.Second).UnixMicro(), "bench", "bench", now.UnixMicro(), limitBatch)
+		rows, err := l.claim.QueryContext(ctx, limitWorker, now.Add(30*time.Second).UnixMicro(), "bench", "bench", now.UnixMicro())
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var r limitRun
-			if err := rows.Scan(&r.id, &r.epoch, &r.input); err != nil {
+			var id, epoch int64
+			var input []byte
+			if err := rows.Scan(&id, &epoch, &input); err != nil {
 				return err
 			}
-			runs = append(runs, r)
+			runs = append(runs, [3]any{id, epoch, string(input)})
 		}
 		return rows.Err()
 	})
-	return runs, err
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(runs)
+	return string(data), err
 }
 
-// work records steps one after the other, the last one together with the run's
+// work records steps one after the other, the last one together with the runs'
 // completion; without steps, the completion alone.
-func (l *limit) work(ctx context.Context, runs []limitRun, steps []string) error {
+func (l *limit) work(ctx context.Context, runs string, steps []string) error {
 	for i := range max(1, len(steps)) {
 		err := l.tx(ctx, func() error {
-			for _, r := range runs {
-				now := time.Now().UnixMicro()
-				if i < len(steps) {
-					if _, err := l.step.ExecContext(ctx, steps[i], r.input, now, r.id, "worker-1", r.epoch); err != nil {
-						return err
-					}
-				}
-				if i >= len(steps)-1 {
-					if _, err := l.final.ExecContext(ctx, r.input, now, r.id, "worker-1", r.epoch); err != nil {
-						return err
-					}
+			now := time.Now().UnixMicro()
+			if i < len(steps) {
+				if _, err := l.step.ExecContext(ctx, steps[i], now, runs, limitWorker); err != nil {
+					return err
 				}
 			}
-			return nil
+			if i < len(steps)-1 {
+				return nil
+			}
+			_, err := l.final.ExecContext(ctx, now, runs, limitWorker)
+			return err
 		})
 		if err != nil {
 			return err

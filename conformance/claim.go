@@ -208,6 +208,16 @@ var claimCases = []Case{
 		c.eq("the run", c.get(run.Run.ID), want)
 		c.eq("the steps", namesOf(c.claim1As("w2").Steps), []string{"a"})
 	}},
+	{"claim/not-early-by-a-nanosecond", "P13", "a duration is rounded up to microseconds, not cut off", func(c *C) {
+		const d = time.Millisecond + time.Nanosecond
+		up := time.Millisecond + time.Microsecond
+		id := c.create(store.NewRun{After: d, Timeout: time.Hour + time.Nanosecond})
+		c.eq("VisibleAt of a delayed start", c.get(id).VisibleAt, c.now.Add(up))
+		c.eq("Deadline", c.get(id).Deadline, c.now.Add(time.Hour+time.Microsecond))
+		c.advance(up)
+		run := c.claim1()
+		c.eq("VisibleAt of a sleeper", c.end(run, sleepFor(d)).VisibleAt, c.now.Add(up))
+	}},
 	{"claim/not-early", "P13", "nothing is claimed before its time, to the microsecond", func(c *C) {
 		const d = 1_000_789 * time.Microsecond // no round number, so that rounding shows
 		id := c.create(store.NewRun{After: d})

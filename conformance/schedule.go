@@ -265,6 +265,19 @@ var fireCases = []Case{
 		_, err = c.fire(store.FireParams{Schedule: "none", At: at})
 		c.fails("Fire of no schedule", err, store.ErrNotFound)
 	}},
+	{"fire/put-back", "P10", "a schedule that was put back to a time that it has fired advances and makes no second run", func(c *C) {
+		s := c.schedule("s")
+		c.putSchedule(s)
+		at := c.now
+		first, second := fill(store.NewRun{}), fill(store.NewRun{})
+		c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &first})
+		c.putSchedule(s)
+		res, err := c.fire(store.FireParams{Schedule: "s", At: at, Next: at.Add(2 * time.Hour), Run: &second})
+		c.ok("Fire again", err)
+		c.eq("the result", res, store.FireResult{Run: first.ID})
+		c.eq("runs of the second fire", len(c.gets(second.ID)), 0)
+		c.eq("NextAt", c.theSchedule("s").NextAt, at.Add(2*time.Hour))
+	}},
 	{"fire/skip", "P10", "a fire time without a run is recorded as skipped and moves the schedule on", func(c *C) {
 		c.putSchedule(c.schedule("s"))
 		at := c.now

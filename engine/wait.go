@@ -54,11 +54,11 @@ const (
 	hintedPollMax = 5 * time.Second
 )
 
-// Outcomes of this process's own runs are kept for those who ask later: so many,
-// and none that is larger.
+// Outcomes of this process's own runs are kept for those who ask later: so many, and
+// of so many bytes, the latest of them.
 const (
-	settledRuns = 8192
-	settledSize = 8 << 10
+	settledRuns  = 1 << 16
+	settledBytes = 16 << 20
 )
 
 type waiter struct {
@@ -78,8 +78,8 @@ type waiters struct {
 	wake   chan struct{} // nil: the loop does not run
 
 	settled map[store.ID]Outcome
-	order   []store.ID // of settled, a ring
-	oldest  int
+	order   []store.ID // of settled, oldest first
+	bytes   int        // of their outputs
 }
 
 func (ws *waiters) add(id store.ID) *waiter {
@@ -114,15 +114,18 @@ func (ws *waiters) add(id store.ID) *waiter {
 func (e *Engine) Settle(o Outcome) {
 	ws := &e.waiters
 	ws.mu.Lock()
-	if o.Status == store.Completed && len(o.Output) <= settledSize {
+	if _, known := ws.settled[o.Run]; o.Status == store.Completed && !known {
 		if ws.settled == nil {
-			ws.settled = make(map[store.ID]Outcome, settledRuns)
-			ws.order = make([]store.ID, settledRuns)
+			ws.settled = make(map[store.ID]Outcome)
 		}
-		delete(ws.settled, ws.order[ws.oldest])
 		ws.settled[o.Run] = o
-		ws.order[ws.oldest] = o.Run
-		ws.oldest = (ws.oldest + 1) % settledRuns
+		ws.order = append(ws.order, o.Run)
+		ws.bytes += len(o.Output)
+		for len(ws.order) > settledRuns || ws.bytes > settledBytes {
+			ws.bytes -= len(ws.settled[ws.order[0]].Output)
+			delete(ws.settled, ws.order[0])
+			ws.order = ws.order[1:]
+		}
 	}
 	ws.mu.Unlock()
 	ws.serve(o, nil)

@@ -33,6 +33,7 @@ type Lease struct {
 // claim/order-of-woken, claim/order-of-recovered.
 //
 // P13: nothing is claimed before its time. Cases: claim/not-early,
+// claim/not-early-by-a-nanosecond,
 // claim/other-statuses-never.
 //
 // P15: a claim sees its own namespace. Case: claim/namespaces-apart.

@@ -60,7 +60,7 @@ type SchedulePage struct {
 //
 // P10: of any number of calls for one (schedule, fire time), one fires; the
 // others report that firing with Fired false and no error, and advance a schedule
-// that was put back to that time. Cases: fire/once,
+// that was put back to that time. Cases: fire/once, fire/put-back,
 // fire/race, fire/advances, fire/skip, fire/schedules-apart.
 //
 // P13: At must not be after the store's clock: ErrInvalid. ErrConflict when the
