@@ -2,6 +2,8 @@
 
 GO    ?= go
 BENCH ?= .
+SEEDS ?= 100000
+FIRST ?= 1
 
 .DEFAULT_GOAL := help
 
@@ -36,6 +38,10 @@ bench: ## Measure (BENCH=regexp selects)
 chaos: ## Kill real processes with -9 and stop them, at random moments, and check what comes of it
 	$(GO) run ./examples/index/chaos
 	$(GO) test ./internal/procs -run '^TestChaos$$' -count=1 -v -timeout 10m -procs.kills=100 -procs.stops=20 -procs.gap=300ms
+
+.PHONY: soak
+soak: ## Run 100,000 seeds of the simulation on each store (SEEDS=n, FIRST=n select)
+	$(GO) test ./conformance/internal/sim -run '^TestSimulation$$' -count=1 -v -timeout 6h -sim.seeds=$(SEEDS) -sim.first=$(FIRST)
 
 .PHONY: fmt
 fmt: ## Format all Go files

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ import (
 const (
 	histories  = 20
 	clients    = 8
-	perHistory = 500 // operations
+	perHistory = 520 // operations
 	phases     = 5   // of a history, between which time passes
 	slots      = 3   // runs that are worked on at a time
 
@@ -72,6 +73,7 @@ func RunLinearizable(t *testing.T, h Harness) {
 
 // answers are what the clients of all histories together must have seen.
 var answers = []string{
+	"calls of one run at the same time",
 	"made", "made already", "claimed", "taken over", "nothing to claim", "claimed canceling",
 	"committed", "repeated", "lease lost", "final", "sleeps", "woken at once",
 	"extended", "extension lost", "told to cancel", "signal sent", "signal to a final run", "canceled", "canceling", "cancel of a final run", "unknown",
@@ -112,7 +114,7 @@ type answer struct {
 type timed struct {
 	client   int
 	run      store.ID
-	request     request
+	request  request
 	answer   answer
 	from, to int64 // by the history's clock
 }
@@ -161,8 +163,7 @@ func newHistory(handles [2]store.Store, ns string, seed uint64) *history {
 func (h *history) record(ctx context.Context) {
 	for phase := range phases {
 		now := began.Add(time.Duration(phase) * time.Hour)
-		var left atomic.Int64
-		left.Store(perHistory / phases)
+		share := perHistory / phases / clients
 		start := make(chan struct{})
 		var wg sync.WaitGroup
 		for i := range clients {
@@ -171,7 +172,7 @@ func (h *history) record(ctx context.Context) {
 				defer wg.Done()
 				c := client{history: h, n: i, now: now, rnd: rand.New(rand.NewPCG(h.seed, uint64(phase*clients+i)))}
 				<-start
-				for left.Add(-1) >= 0 {
+				for range share {
 					c.act(ctx)
 				}
 			}()
@@ -249,7 +250,9 @@ func (c *client) act(ctx context.Context) {
 		in.verb = "get"
 	}
 	op := timed{client: c.n, run: run, request: in, from: c.clock.Add(1)}
+	runtime.Gosched() // so that calls overlap on a store that never waits
 	out, applied := c.send(ctx, run, in)
+	runtime.Gosched()
 	op.answer, op.to = out, c.clock.Add(1)
 	c.learn(sl, run, in, out)
 	if applied {
@@ -476,7 +479,13 @@ func errorName(err error) string {
 // reached counts what the clients saw.
 func (h *history) reached() map[string]int {
 	n := map[string]int{}
+	slices.SortFunc(h.done, func(a, b timed) int { return int(a.from - b.from) })
+	last := map[store.ID]int64{} // when the calls so far were done
 	for _, op := range h.done {
+		if op.from < last[op.run] {
+			n["calls of one run at the same time"]++
+		}
+		last[op.run] = max(last[op.run], op.to)
 		in, out := op.request, op.answer
 		count := func(what string, saw bool) {
 			if saw {

@@ -21,8 +21,6 @@ var (
 	randomSchedules  = []string{"s1", "s2"}
 )
 
-const stolenPositions, overlappingDemands, strangers, eagerFire = false, false, false, false
-
 // operations are drawn from evenly; what is to come often stands there often,
 // what is simple stands first.
 var operations = slices.Concat(
@@ -35,15 +33,15 @@ var operations = slices.Concat(
 	times(5, (*sequence).cancel),
 	times(3, (*sequence).pause),
 	times(3, (*sequence).resume),
-	times(3, (*sequence).restart),
-	times(2, (*sequence).fork),
+	times(4, (*sequence).restart),
+	times(4, (*sequence).fork),
 	times(2, (*sequence).purge),
 	times(2, (*sequence).setPaused),
-	times(3, (*sequence).putSchedule),
-	times(5, (*sequence).fire),
+	times(4, (*sequence).putSchedule),
+	times(7, (*sequence).fire),
 	times(1, (*sequence).deleteSchedule),
-	times(2, (*sequence).lock),
-	times(2, (*sequence).workers),
+	times(4, (*sequence).lock),
+	times(3, (*sequence).workers),
 	times(1, (*sequence).workflows),
 	times(8, (*sequence).read),
 )
@@ -63,7 +61,7 @@ var randomBranches = []string{
 	"complete", "fail", "cancel", "sleep", "retry", "release", "continue",
 	"sleep ends at once for an unseen event", "sleep on an await that is met", "sleep until an await", "sleep cut by the deadline", "sleep of a canceling run",
 	"retry forgets steps", "signal consumed",
-	"child's end wakes parent", "children follow a final parent", "child leaves its group", "child spawned again", "child of a stranger refused",
+	"child's end wakes parent", "children follow a final parent", "child leaves its group", "child spawned again",
 	"extend holds", "extend finds the lease lost", "extend tells canceling", "extend tells pausing",
 	"signal wakes sleeper", "signal repeated", "signal by external id", "signal to a final run",
 	"state wakes sleeper", "state compare fails", "state compare holds",
@@ -261,16 +259,14 @@ func (q *sequence) create() {
 }
 
 func (q *sequence) demands() []store.Demand {
+	// No two ask for the same runs: the contract does not say for which of them a
+	// run counts.
 	if q.chance(35) {
-		var out []store.Demand
-		for range 1 + q.pick(3) {
-			out = append(out, store.Demand{
-				Queue: of(q, randomQueues...), Workflows: of(q, []string{"f1", "f2"}, []string{"f1"}, []string{"f2"}, nil), Max: q.pick(4),
-			})
-			if !overlappingDemands && len(out) > 1 {
-				out[len(out)-1].Queue = map[string]string{"q1": "q2", "q2": "q1"}[out[0].Queue]
-				break
-			}
+		some := func() []string { return of(q, randomWorkflows, []string{"f1"}, []string{"f2"}, nil) }
+		out := []store.Demand{{Queue: of(q, randomQueues...), Workflows: some(), Max: q.pick(4)}}
+		if q.chance(60) {
+			other := map[string]string{"q1": "q2", "q2": "q1"}[out[0].Queue]
+			out = append(out, store.Demand{Queue: other, Workflows: some(), Max: q.pick(4)})
 		}
 		return out
 	}
@@ -288,7 +284,7 @@ func (q *sequence) claim() {
 	if q.chance(20) {
 		p.Max = 1 + q.pick(2)
 	}
-	if q.chance(20) {
+	if q.chance(30) {
 		p.MaxBytes = of(q, 1, 2, 700, 1000)
 	}
 	bounded := 0
@@ -416,6 +412,11 @@ func (q *sequence) extend() {
 	if q.chance(8) {
 		p.Worker = of(q, randomWorkers...)
 	}
+	for _, h := range q.held {
+		if r := q.before[h.lease.Run]; q.live(h) && r.Worker == p.Worker && (r.Pausing || r.Status == store.Canceling) && q.chance(60) {
+			p.Leases = append(p.Leases, h.lease) // it has something to hear
+		}
+	}
 	res, err := do(q, "Extend", p, store.Store.Extend)
 	if err != nil {
 		return
@@ -445,11 +446,8 @@ func (q *sequence) stepRecord(h *holding) store.StepRecord {
 	if q.chance(25) {
 		rec.Kind = of(q, store.KindSleep, store.KindSignal, store.KindChild, store.KindMap, store.KindGenerator, store.KindValue)
 	}
-	q.position++
+	q.position++ // a new one for each key is the caller's duty
 	rec.Position = q.position
-	if stolenPositions && q.chance(10) {
-		rec.Position = int64(1 + q.pick(6)) // perhaps another's
-	}
 	if rec.Status == store.StepFailed || rec.Status == store.StepPending {
 		rec.Failure = q.failure()
 	}
@@ -467,7 +465,7 @@ func (q *sequence) stepRecord(h *holding) store.StepRecord {
 
 func (q *sequence) child(parent store.ID) []store.NewRun {
 	c := q.newRun(2)
-	if q.chance(8) { // again
+	if q.chance(35) { // again
 		var kids []store.ID
 		for _, id := range q.ids {
 			if q.before[id].Parent == parent {
@@ -478,8 +476,8 @@ func (q *sequence) child(parent store.ID) []store.NewRun {
 			c.ID = of(q, kids...)
 		}
 	}
-	if r, ok := q.before[c.ID]; !strangers && ok && r.Parent != parent {
-		return nil
+	if r, ok := q.before[c.ID]; ok && r.Parent != parent {
+		return nil // a stranger's: the contract does not say what becomes of it
 	}
 	if !q.chance(15) {
 		c.Group, c.Ordinal = of(q, "g", "g", "h"), int64(1+q.pick(4))
@@ -599,7 +597,7 @@ func (q *sequence) someCommit(h *holding) store.Commit {
 		c.Consumed = append(c.Consumed, of(q, q.sigs...))
 	}
 	c.Transition = q.transition()
-	if q.chance(35) && len(q.free()) > 3 {
+	if q.chance(40) && len(q.free()) > 3 {
 		for range 1 + q.pick(3) {
 			c.Spawn = append(c.Spawn, q.child(h.lease.Run)...)
 		}
@@ -664,11 +662,6 @@ func (q *sequence) committed(ns string, c *store.Commit, res *store.CommitResult
 		return
 	case res.Err != nil:
 		q.hit("commit refused as invalid")
-		for _, n := range c.Spawn {
-			if r, ok := q.before[n.ID]; ok && r.Parent != c.Lease.Run {
-				q.hit("child of a stranger refused")
-			}
-		}
 		return
 	case res.Repeated && was.Worker == "":
 		q.hit("commit repeated after its transition")
@@ -725,8 +718,23 @@ func (q *sequence) signal() {
 			n.ExternalID, n.Suffix = of(q, "e1", "e2", "E1"), of(q, "", "", "x")
 			p.Namespace = q.ns("a")
 		} else {
-			n.Run = q.runLike(func(r store.Run) bool { return !r.Status.Final() })
+			like := func(r store.Run) bool { return !r.Status.Final() }
+			switch q.pick(10) {
+			case 6:
+				like = func(r store.Run) bool { return r.Status.Final() }
+			case 7, 8:
+				like = func(r store.Run) bool {
+					return r.Status == store.Paused && !r.VisibleAt.Before(q.now) || r.Status == store.Paused && r.VisibleAt.IsZero()
+				}
+			case 9:
+				like = func(r store.Run) bool { return r.Status == store.Sleeping }
+			}
+			n.Run = q.runLike(like)
 			p.Namespace = q.nsOf(n.Run)
+		}
+		if len(q.signals) > 0 && q.chance(15) { // the answer was lost
+			again := of(q, q.signals...)
+			p.Namespace, n = again.ns, again.signal
 		}
 		p.Signals = append(p.Signals, n)
 	}
@@ -746,6 +754,7 @@ func (q *sequence) signal() {
 			q.hit("signal to a final run")
 		case x.Err == nil:
 			sentTo[x.Run]++
+			q.signals = append(q.signals, signaled{p.Namespace, p.Signals[i]})
 			if p.Signals[i].ExternalID != "" {
 				q.hit("signal by external id")
 			}
@@ -759,7 +768,11 @@ func (q *sequence) signal() {
 }
 
 func (q *sequence) setState() {
-	id := q.runLike(func(r store.Run) bool { return !r.Status.Final() })
+	like := func(r store.Run) bool { return !r.Status.Final() }
+	if q.chance(40) {
+		like = func(r store.Run) bool { return r.Status == store.Sleeping }
+	}
+	id := q.runLike(like)
 	p := store.SetStateParams{Namespace: q.nsOf(id), Run: id, Writes: q.stateWrites(), Now: q.now}
 	compared := false
 	for i := range p.Writes {
@@ -768,7 +781,7 @@ func (q *sequence) setState() {
 		}
 		compared = true
 		version := int64(q.pick(4))
-		if has, err := q.model.GetState(q.ctx, store.GetStateParams{Namespace: p.Namespace, Run: id, Keys: []string{p.Writes[i].Key}}); err == nil && !q.chance(25) {
+		if has, err := q.model.GetState(q.ctx, store.GetStateParams{Namespace: p.Namespace, Run: id, Keys: []string{p.Writes[i].Key}}); err == nil && !q.chance(40) {
 			version = 0
 			for _, e := range has {
 				version = e.Version
@@ -821,7 +834,11 @@ func (q *sequence) cancel() {
 }
 
 func (q *sequence) pause() {
-	ns, ids := q.someRuns(func(r store.Run) bool { return !r.Status.Final() })
+	like := func(r store.Run) bool { return !r.Status.Final() }
+	if q.chance(40) {
+		like = func(r store.Run) bool { return r.Status == store.Sleeping }
+	}
+	ns, ids := q.someRuns(like)
 	_, err := do(q, "Pause", store.PauseParams{Namespace: ns, IDs: ids, Now: q.now}, store.Store.Pause)
 	if err == nil {
 		q.hit("pause")
@@ -839,7 +856,12 @@ func (q *sequence) resume() {
 }
 
 func (q *sequence) restart() {
-	id := q.runLike(func(r store.Run) bool { return r.Status == store.Failed || r.Status == store.Canceled })
+	ended := func(r store.Run) bool { return r.Status == store.Failed || r.Status == store.Canceled }
+	like := ended
+	if q.chance(50) {
+		like = func(r store.Run) bool { return ended(r) && r.ExternalID != "" }
+	}
+	id := q.runLike(like)
 	_, err := do(q, "Restart", store.RestartParams{Namespace: q.nsOf(id), ID: id, Now: q.now}, alone(store.Store.Restart))
 	switch {
 	case err == nil:
@@ -857,9 +879,12 @@ func (q *sequence) fork() {
 		return
 	}
 	id := q.someRun()
+	if h := q.someHolding(20); h != nil && q.chance(70) {
+		id = h.lease.Run
+	}
 	p := store.ForkParams{Namespace: q.nsOf(id), ID: id, New: q.freshID(20), Now: q.now}
 	_, existed := q.before[p.New]
-	if q.chance(50) {
+	if q.chance(70) {
 		p.Before = &store.StepKey{Name: of(q, "s1", "s2"), Occurrence: 1}
 		if page, err := q.model.Steps(q.ctx, store.StepsParams{Namespace: p.Namespace, Run: id}); err == nil && len(page.Steps) > 0 && !q.chance(15) {
 			key := of(q, page.Steps...).StepKey
@@ -880,7 +905,7 @@ func (q *sequence) fork() {
 }
 
 func (q *sequence) purge() {
-	p := store.PurgeParams{Namespace: q.someNS(), OlderThan: of(q, 0, time.Minute, time.Second, time.Hour), Limit: q.pick(4), Now: q.now}
+	p := store.PurgeParams{Namespace: q.someNS(), OlderThan: of(q, 0, time.Minute, time.Second, time.Hour, 1500*time.Nanosecond), Limit: q.pick(4), Now: q.now}
 	if q.chance(25) {
 		p.Workflow = of(q, randomWorkflows...)
 	}
@@ -945,11 +970,14 @@ func (q *sequence) deleteSchedule() {
 
 func (q *sequence) fire() {
 	p := store.FireParams{Namespace: q.someNS(), Schedule: of(q, randomSchedules...), Now: q.now}
+	if page, err := q.model.ListSchedules(q.ctx, store.ListSchedulesParams{Namespace: p.Namespace}); err == nil && len(page.Schedules) > 0 && !q.chance(10) {
+		p.Schedule = of(q, page.Schedules...).Name
+	}
 	sc := q.scheduled(p.Namespace, p.Schedule)
 	switch p.At = sc.NextAt; q.pick(10) {
-	case 8:
+	case 7:
 		p.At = q.instant()
-	case 9:
+	case 8, 9:
 		p.At = sc.LastAt
 	}
 	if p.At.IsZero() {
@@ -960,9 +988,10 @@ func (q *sequence) fire() {
 	}
 	if !q.chance(25) {
 		r := q.ownRun()
-		if !eagerFire {
-			r.Worker, r.LeaseFor = "", 0
+		if q.chance(40) { // as a schedule that lets no two runs overlap
+			r.ExternalID = of(q, "e1", "e2")
 		}
+		r.Worker, r.LeaseFor = "", 0 // a firing has no worker to give the lease to
 		p.Run = &r
 	}
 	res, err := do(q, "Fire", p, store.Store.Fire)
@@ -985,7 +1014,7 @@ func (q *sequence) fire() {
 }
 
 func (q *sequence) lock() {
-	p := store.LockParams{Namespace: q.someNS(), Name: of(q, "l1", "l2"), Owner: of(q, randomWorkers...), For: of(q, time.Minute, time.Second, 0, time.Hour), Now: q.now}
+	p := store.LockParams{Namespace: q.someNS(), Name: of(q, "l1", "l1", "l1", "l2"), Owner: of(q, randomWorkers...), For: of(q, time.Hour, time.Minute, time.Second, 0, time.Hour, 1500*time.Nanosecond), Now: q.now}
 	// Nobody lists locks: asking for nothing tells who has it.
 	was, _ := q.model.Lock(q.ctx, store.LockParams{Namespace: p.Namespace, Name: p.Name, Owner: "nobody", Now: began.Add(-time.Hour)})
 	res, err := do(q, "Lock", p, store.Store.Lock)

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -25,6 +27,9 @@ type runner struct {
 	writer chan *conn
 	reader chan *conn
 	done   chan struct{} // closed with the runner
+
+	mu    sync.Mutex
+	queue []*job // what waits for the writer
 }
 
 func newRunner(db *sqlx.DB, c *config) *runner {
@@ -89,21 +94,134 @@ func (r *runner) take(ctx context.Context, from chan *conn) (*conn, error) {
 
 var errClosed = fmt.Errorf("sqlite: the store is closed: %w", store.ErrUnavailable)
 
-// Write implements sqlitecore.Runner.
+// A job is one call's statements, on their way into a transaction.
+type job struct {
+	ctx   context.Context
+	stmts []sqlitecore.Stmt
+	err   error
+	done  chan struct{} // closed when err stands
+}
+
+// Write implements sqlitecore.Runner. Calls that wait while another transaction is
+// under way share the next one: to make a transaction durable costs as much as what
+// a dozen runs put into it.
 func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
-	c, err := r.take(ctx, r.writer)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer func() { r.writer <- c }()
+	select {
+	case <-r.done: // first, for after close nothing is free
+		return errClosed
+	default:
+	}
+	j := &job{ctx: ctx, stmts: stmts, done: make(chan struct{})}
+	r.mu.Lock()
+	r.queue = append(r.queue, j)
+	r.mu.Unlock()
+	select {
+	case <-j.done:
+	case c := <-r.writer:
+		c.work(ctx)
+		r.writer <- c
+		<-j.done // by this call of work, or by the one before
+	case <-ctx.Done():
+		r.withdraw(j, ctx.Err())
+	case <-r.done:
+		r.withdraw(j, errClosed)
+	}
+	return j.err
+}
+
+// withdraw takes a job back that nobody has begun; otherwise it waits for its end.
+func (r *runner) withdraw(j *job, why error) {
+	r.mu.Lock()
+	if i := slices.Index(r.queue, j); i >= 0 {
+		r.queue = slices.Delete(r.queue, i, i+1)
+		j.err = why
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	<-j.done
+}
+
+// work does what waits, in one transaction. ctx bounds the wait for SQLite's lock;
+// when it ends, the jobs of others go back.
+func (c *conn) work(ctx context.Context) {
+	c.mu.Lock()
+	jobs := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	if len(jobs) == 0 {
+		return
+	}
+	finish := func(j *job, err error) {
+		j.err = err
+		close(j.done)
+	}
 	if err := c.begin(ctx); err != nil {
-		return err
+		var back []*job
+		for _, j := range jobs {
+			if ctx.Err() != nil && j.ctx != ctx {
+				back = append(back, j)
+			} else {
+				finish(j, err)
+			}
+		}
+		c.mu.Lock()
+		c.queue = append(back, c.queue...)
+		c.mu.Unlock()
+		return
 	}
-	if err := c.run(ctx, stmts); err != nil {
+	if len(jobs) == 1 {
+		j := jobs[0]
+		err := c.run(j.ctx, j.stmts)
+		if err != nil {
+			c.rollback()
+		} else {
+			err = c.commit(j.ctx)
+		}
+		finish(j, err)
+		return
+	}
+	for i, j := range jobs {
+		if j.err = c.runApart(j); j.err == nil || c.exec("ROLLBACK TO job") == nil && c.exec("RELEASE job") == nil {
+			continue
+		}
+		// The error has ended the whole transaction. Its statements have seen answers
+		// that no longer hold, so that only their callers can begin them again.
 		c.rollback()
+		for _, other := range jobs {
+			if other != j {
+				other.err = fmt.Errorf("sqlite: a transaction that was shared with others has failed: %v: %w", jobs[i].err, store.ErrUnavailable)
+			}
+			finish(other, other.err)
+		}
+		return
+	}
+	err := c.commit(background)
+	for _, j := range jobs {
+		if j.err == nil {
+			j.err = err
+		}
+		finish(j, j.err)
+	}
+}
+
+// runApart runs a job so that it can be undone alone.
+func (c *conn) runApart(j *job) error {
+	if err := j.ctx.Err(); err != nil {
+		// Its savepoint is there all the same, for the caller to undo.
+		_ = c.exec("SAVEPOINT job")
 		return err
 	}
-	return c.commit(ctx)
+	if err := c.exec("SAVEPOINT job"); err != nil {
+		return classify(err)
+	}
+	if err := c.run(j.ctx, j.stmts); err != nil {
+		return err
+	}
+	return classify(c.exec("RELEASE job"))
 }
 
 // Read implements sqlitecore.Runner.

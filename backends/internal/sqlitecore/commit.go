@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -178,10 +179,11 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	case t.Kind == store.Retry:
 		guarded(forgetFailed, run)
 	case t.Kind == store.Sleep:
-		for _, a := range t.Await {
+		awaits := oneForEach(t.Await)
+		for _, a := range awaits {
 			guarded(armGroup, b.Lease.Epoch, a.Open, a.Failures, run, a.Group)
 		}
-		for _, a := range t.Await {
+		for _, a := range awaits {
 			stmts = append(stmts, Stmt{
 				SQL: metAlready, Args: []any{b.now, b.now, run, b.stamp, a.Group, a.Open, a.Failures, a.Failures},
 				Unneeded: b.missed, Rows: one(scanTime{&b.res.VisibleAt}),
@@ -196,6 +198,24 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 		stmts = append(stmts, closeChildren(run, b.stamp, b.now, childless, b.hints)...)
 	}
 	return append(stmts, b.readBack())
+}
+
+// oneForEach makes one await of those for one group: a group keeps one condition,
+// and what meets any of several meets the easiest.
+func oneForEach(list []store.Await) []store.Await {
+	var out []store.Await
+	for _, a := range list {
+		i := slices.IndexFunc(out, func(o store.Await) bool { return o.Group == a.Group })
+		if i < 0 {
+			out = append(out, a)
+			continue
+		}
+		out[i].Open = max(out[i].Open, a.Open)
+		if f := out[i].Failures; f == 0 || a.Failures > 0 && a.Failures < f {
+			out[i].Failures = a.Failures // 0: failures do not matter
+		}
+	}
+	return out
 }
 
 // plain makes the update that begins a commit of the usual kind; false: it is of

@@ -159,7 +159,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	until := after(clock(p.Now), -p.OlderThan)
+	until := clock(p.Now).Add(-whole(p.OlderThan))
 	var old []*run
 	for _, r := range s.runs {
 		if r.Namespace == p.Namespace && r.Status.Final() && oneOf(p.Statuses, r.Status) &&

@@ -211,13 +211,16 @@ func clock(now time.Time) time.Time {
 func micro(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // after is the time d later, in whole microseconds.
-func after(t time.Time, d time.Duration) time.Time {
-	if r := d.Truncate(time.Microsecond); r < d {
-		d = r + time.Microsecond // nothing is to happen before its time
-	} else {
-		d = r
+func after(t time.Time, d time.Duration) time.Time { return t.Add(whole(d)) }
+
+// whole is a duration as it is kept: rounded up, so that nothing happens before
+// its time.
+func whole(d time.Duration) time.Duration {
+	r := d.Truncate(time.Microsecond)
+	if r < d {
+		r += time.Microsecond
 	}
-	return t.Add(d)
+	return r
 }
 
 // earliest returns the earlier time, where zero means never.

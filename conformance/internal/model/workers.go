@@ -18,7 +18,7 @@ func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	defer s.mu.Unlock()
 	now := clock(p.Now)
 	w := cloneWorker(p.Worker)
-	w.TTL = w.TTL.Truncate(time.Microsecond)
+	w.TTL = whole(w.TTL)
 	w.StartedAt, w.SeenAt, w.Held = now, now, 0
 	key := name{p.Namespace, w.ID}
 	if old := s.workers[key]; old != nil {

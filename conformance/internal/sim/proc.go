@@ -165,7 +165,7 @@ func (s *slot) gone() {
 	s.mu.Unlock()
 }
 
-// live keeps a process in the slot and lets things happen to it until all heals.
+// live keeps a process in the slot, and lets things happen to it until all heals.
 func (s *slot) live() {
 	w := s.world
 	r := w.rng("slot", s.n)
@@ -182,10 +182,14 @@ func (s *slot) live() {
 		gap := lease / 10
 		select {
 		case <-w.healed:
-			if p.dead() {
-				p = s.begin(r)
+			for { // a crash may still be on its way
+				select {
+				case <-w.ctx.Done():
+					return
+				case <-p.wire.cut:
+					p = s.begin(r)
+				}
 			}
-			return
 		case <-p.wire.cut:
 			w.count("killed")
 			gap = upTo(lease)

@@ -130,7 +130,9 @@ func (w *world) newPlan(m *maker, n int) *plan {
 		p.external = fmt.Sprint("order-", m.IntN(2))
 	case 3:
 		p.timeout = 1 + m.upTo(w.profile.long)
-		p.script = append(script{{kind: opStep, name: "before", attempts: 1, heeds: true, work: m.upTo(p.timeout)}, {kind: opSleep, name: "over", d: 2 * p.timeout}}, p.script...)
+		// A worker whose claim was answered late sees the store's clock late by as much.
+		over := 2*p.timeout + 4*w.profile.lease
+		p.script = append(script{{kind: opStep, name: "before", attempts: 1, heeds: true, work: m.upTo(p.timeout)}, {kind: opSleep, name: "over", d: over}}, p.script...)
 	case 4:
 		p.cancelAt = p.startAt + m.upTo(w.profile.chaos)
 	case 5:

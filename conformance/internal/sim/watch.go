@@ -31,7 +31,6 @@ type seen struct {
 	worst    int // the most of them
 	status   store.Status
 	cancel   bool
-	asleep   bool // it has slept
 	steps    map[store.StepKey]seenStep
 	sleeper  map[store.StepKey]int64 // the epoch that first recorded a sleep
 }
@@ -49,6 +48,13 @@ type watched struct {
 	from *wire
 }
 
+// alone gives this call the store to itself until the function that it returns is
+// called: what is applied and what is noted of it are one.
+func (w *world) alone() (done func()) {
+	w.calls <- struct{}{}
+	return func() { <-w.calls }
+}
+
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -59,13 +65,14 @@ func earliest(a, b time.Time) time.Time {
 func micro(t time.Time) time.Time { return t.Truncate(time.Microsecond) }
 
 func (w watched) create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.alone()()
 	p.Now = w.now(p.Now)
 	results, err := w.store.Create(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := w.clock()
 	for i, res := range results {
 		n := &p.Runs[i]
@@ -122,13 +129,14 @@ func (w watched) create(ctx context.Context, p store.CreateParams) ([]store.Crea
 }
 
 func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.alone()()
 	p.Now = w.now(p.Now)
 	out, err := w.store.Claim(ctx, p)
 	if err != nil {
 		return out, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := micro(w.clock())
 	if len(out.Runs) > p.Max {
 		w.failLocked("a claim of %d got %d runs", p.Max, len(out.Runs))
@@ -201,13 +209,14 @@ func (w watched) replay(s *seen, c *store.ClaimedRun) {
 }
 
 func (w watched) extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.alone()()
 	p.Now = w.now(p.Now)
 	states, err := w.store.Extend(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := micro(w.clock())
 	for i, st := range states {
 		l := p.Leases[i]
@@ -215,7 +224,7 @@ func (w watched) extend(ctx context.Context, p store.ExtendParams) ([]store.Leas
 		held := s != nil && s.worker == l.Worker && s.epoch == l.Epoch
 		if st.Lost {
 			w.count("lease lost, by extend")
-			if w.from.frozen {
+			if w.from.frozen.Load() {
 				w.count("zombie told by extend")
 			}
 		}
@@ -236,13 +245,14 @@ func (w watched) extend(ctx context.Context, p store.ExtendParams) ([]store.Leas
 }
 
 func (w watched) cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.alone()()
 	p.Now = w.now(p.Now)
 	results, err := w.store.Cancel(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i, res := range results {
 		s := w.runs[p.IDs[i]]
 		w.noteLocked(w.from.who, "cancel %s: %v %v", w.name(p.IDs[i]), res.Status, res.Err)
@@ -257,10 +267,11 @@ func (w watched) cancel(ctx context.Context, p store.CancelParams) ([]store.Cont
 			}
 		case res.Err != nil:
 			w.failLocked("cancel of run %s, which is %v: %v", w.name(s.id), s.status, res.Err)
-		case s.worker == "" && !s.final():
+		case s.cancel: // again: nothing changes
+		case s.worker == "":
 			w.count("canceled at once")
 			s.status, s.cancel = store.Canceled, true
-		case !s.final():
+		case s.worker != "":
 			w.count("canceled while leased")
 			s.status, s.cancel = store.Canceling, true
 		}
@@ -272,13 +283,14 @@ func (w watched) cancel(ctx context.Context, p store.CancelParams) ([]store.Cont
 }
 
 func (w watched) commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.alone()()
 	p.Now = w.now(p.Now)
 	results, err := w.store.Commit(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(results) > 1 {
 		w.count("commits shared a write")
 	}
@@ -305,7 +317,7 @@ func (w watched) committed(c *store.Commit, res store.CommitResult, now time.Tim
 	switch {
 	case errors.Is(res.Err, store.ErrLeaseLost):
 		w.count("lease lost, by commit")
-		if w.from.frozen {
+		if w.from.frozen.Load() {
 			w.count("zombie fenced")
 		}
 		if held {

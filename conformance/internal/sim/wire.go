@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -37,7 +38,7 @@ type wire struct {
 	changed chan struct{} // closed when the state changes
 	calls   map[string]uint64
 	total   int
-	frozen  bool // was, at some time
+	frozen  atomic.Bool // was, at some time
 
 	// crash, when not nil, cuts the wire at one call.
 	crash *crashPoint
@@ -64,7 +65,9 @@ func (w *wire) set(s wireState) {
 		return
 	}
 	w.state = s
-	w.frozen = w.frozen || s == wireHangs
+	if s == wireHangs {
+		w.frozen.Store(true)
+	}
 	close(w.changed)
 	w.changed = make(chan struct{})
 	if s == wireCut {

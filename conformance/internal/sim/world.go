@@ -64,6 +64,8 @@ type world struct {
 	crashAt *crashPoint // of the first process; nil: as the seed says
 	quick   bool        // dead processes are replaced at once
 
+	calls chan struct{} // holds a token while a call is at the store
+
 	mu         sync.Mutex
 	runs       map[store.ID]*seen
 	executions map[int64]*execution
@@ -375,6 +377,7 @@ func (w *world) sleep(d time.Duration) bool {
 // a bubble.
 func (w *world) run() {
 	w.begin = time.Now()
+	w.calls = make(chan struct{}, 1)
 	w.healed, w.over = make(chan struct{}), make(chan struct{})
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.runs, w.executions = map[store.ID]*seen{}, map[int64]*execution{}
@@ -403,11 +406,11 @@ func (w *world) run() {
 	w.rage()
 	w.note("world", "healed")
 	close(w.healed)
-	slots.Wait() // every process is up again
 	w.settle()
 	w.check()
 	w.cancel()
 	clients.Wait()
+	slots.Wait()
 	for _, s := range w.procs {
 		s.stop()
 	}
@@ -456,6 +459,9 @@ func (w *world) settle() {
 		if p.script.until().After(from.Add(w.profile.skew)) {
 			own += p.script.until().Sub(from.Add(w.profile.skew))
 		}
+		if w.profile.noHints { // each wait ends with the next poll
+			own += time.Duration(p.script.size()*flows[p.flow].attempts) * w.profile.poll
+		}
 		return from.Add(3*w.profile.lease + own + slack)
 	}
 	for {
@@ -499,6 +505,18 @@ func (w *world) settle() {
 		}
 		return
 	}
+}
+
+// size is how often a script may wait.
+func (sc script) size() int {
+	n := 0
+	for _, o := range sc {
+		n += max(1, o.attempts)
+		for _, b := range o.branches {
+			n += b.size()
+		}
+	}
+	return n
 }
 
 // until is the latest time that a script waits for.

@@ -1,0 +1,47 @@
+package sim_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/conformance/internal/mutant"
+	"github.com/pawlhq/pawl/conformance/internal/sim"
+	"github.com/pawlhq/pawl/store"
+)
+
+// The faulty stores that the simulation's workload and faults come across.
+var visible = []string{
+	"cancel-after-completion", "cancel-takes-the-lease", "extension-hides-a-cancel", "takeover-forgets-the-cancel",
+	"transition-loses-steps", "bad-commit-stops-the-batch", "repeat-applied-again", "seq-counted-over-leases",
+	"create-repeat-is-a-conflict", "claim-ignores-max-over-all", "running-run-claimed-again", "epoch-not-raised",
+	"lease-not-extended", "commit-lengthens-the-lease", "no-epoch-check", "extended-after-takeover", "extended-after-finish",
+	"crash-not-counted", "crashes-never-cleared", "release-counted-as-crash", "expired-lease-is-dead", "recovered-only-by-its-worker",
+	"external-id-never-freed", "timer-early", "sleeps-in-whole-milliseconds", "retry-keeps-failed-steps", "retry-keeps-what-followed",
+	"retry-counts-no-attempt",
+}
+
+// A simulation that finds nothing must be one that could find something.
+func TestSimulationFindsMutants(t *testing.T) {
+	if race {
+		t.Skip("it says nothing of races, and takes long under their detector")
+	}
+	const most = 500 // seeds for each
+	for _, m := range mutant.All() {
+		if !slices.Contains(visible, m.Name) {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			var counts sim.Counts
+			for seed := uint64(1); seed <= most; seed++ {
+				res := sim.Seed(t, func(testing.TB) store.Store { return m.Wrap(model.New(model.Options{})) }, seed, &counts)
+				if len(res.Failures) > 0 {
+					t.Logf("found by seed %d: %s", seed, res.Failures[0])
+					return
+				}
+			}
+			t.Errorf("%s (%s) is not found by %d seeds", m.Name, m.Fault, most)
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+func TestLinearizableOnTheModel(t *testing.T) {
+	RunLinearizable(t, Harness{New: newModel})
+}
+
+// impatient claims a run two minutes early.
+type impatient struct{ store.Store }
+
+func (s impatient) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	p.Now = p.Now.Add(2 * time.Minute)
+	return s.Store.Claim(ctx, p)
+}
+
+// forgetful answers a commit that it has not applied.
+type forgetful struct{ store.Store }
+
+func (s forgetful) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+	for i := range p.Commits {
+		if t := p.Commits[i].Transition; t != nil && t.Kind == store.Retry {
+			p.Commits[i].Transition = nil
+		}
+	}
+	return s.Store.Commit(ctx, p)
+}
+
+// late reads a run as it was a while ago.
+type late struct {
+	store.Store
+	seen map[store.ID]store.Run
+	mu   chan struct{}
+}
+
+func (s late) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+	runs, err := s.Store.Get(ctx, p)
+	s.mu <- struct{}{}
+	defer func() { <-s.mu }()
+	for i := range runs {
+		old, ok := s.seen[runs[i].ID]
+		if !ok {
+			s.seen[runs[i].ID] = runs[i]
+		} else {
+			runs[i] = old
+		}
+	}
+	return runs, err
+}
+
+// twice hands out a leased run again.
+type twice struct{ store.Store }
+
+func (s twice) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	res, err := s.Store.Claim(ctx, p)
+	if err != nil || len(res.Runs) > 0 {
+		return res, err
+	}
+	p.Now = p.Now.Add(10 * time.Minute)
+	return s.Store.Claim(ctx, p)
+}
+
+// The check can fail: each of these faults is found by it.
+func TestLinearizableFindsFaults(t *testing.T) {
+	for name, fault := range map[string]func(store.Store) store.Store{
+		"commit of any epoch":       func(s store.Store) store.Store { return anyEpoch{s} },
+		"signals never repeated":    func(s store.Store) store.Store { return freshSignals{s} },
+		"sleep that overlooks":      func(s store.Store) store.Store { return blindSleep{s} },
+		"claim before its time":     func(s store.Store) store.Store { return impatient{s} },
+		"commit without transition": func(s store.Store) store.Store { return forgetful{s} },
+		"read of an old state":      func(s store.Store) store.Store { return late{s, map[store.ID]store.Run{}, make(chan struct{}, 1)} },
+		"claim of a leased run":     func(s store.Store) store.Store { return twice{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fault(newModel(t))
+			rec := &recorder{TB: t}
+			rec.do(func() {
+				for i := range histories {
+					h := newHistory([2]store.Store{s, s}, fmt.Sprintf("history-%d", i+1), uint64(i))
+					h.record(t.Context())
+					if !h.check(rec) {
+						break
+					}
+				}
+			})
+			if !rec.Failed() || !strings.Contains(rec.output(), "has no sequential order") {
+				t.Errorf("saw no fault, expected a history without an order:\n%s", rec.output())
+			}
+			t.Log(rec.output())
+		})
+	}
+}
