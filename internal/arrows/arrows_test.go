@@ -308,7 +308,7 @@ func TestCheckFindsBreaches(t *testing.T) {
 			"./flow":                      {"./workflow"},
 			"./worker":                    {"./workflow", "./engine", "./store"},
 			"./conformance":               {"testing", "./engine", "./worker", "github.com/stretchr/testify/require"},
-			"./workflowtest":     {"testing", "./worker", "./backends/sqlite"},
+			"./workflowtest":              {"testing", "./worker", "./backends/sqlite"},
 			"./examples/quickstart":       {"./backends", "./worker", "./workflow"},
 			"./cmd/pawl":                  {"./backends", "./engine"},
 			"github.com/jmoiron/sqlx":     {"database/sql"},
