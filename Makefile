@@ -1,7 +1,6 @@
 # Every target is a shorthand; what it runs can be typed as it stands.
 
 GO    ?= go
-BENCH ?= .
 SEEDS ?= 100000
 FIRST ?= 1
 
@@ -31,8 +30,8 @@ lint: ## Check format, vet, staticcheck and the import arrows
 	$(GO) test ./internal/arrows
 
 .PHONY: bench
-bench: ## Measure (BENCH=regexp selects)
-	$(GO) test -run '^$$' -bench '$(BENCH)' ./...
+bench: ## Measure Pawl beside a hand-written loop (ARGS="-runs 5000 -reps 1" passes flags)
+	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: chaos
 chaos: ## Kill real processes with -9 and stop them, at random moments, and check what comes of it
