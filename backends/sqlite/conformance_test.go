@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -9,12 +8,12 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-func TestConformance(t *testing.T) {
-	t.Parallel()
+// inFile opens stores in files, and further handles to them.
+func inFile() conformance.Harness {
 	var paths sync.Map // of each store
-	conformance.Run(t, conformance.Harness{
+	return conformance.Harness{
 		New: func(t testing.TB) store.Store {
-			path := filepath.Join(t.TempDir(), "pawl.db")
+			path := file(t)
 			s := open(t, path)
 			paths.Store(s, path)
 			return s
@@ -23,12 +22,41 @@ func TestConformance(t *testing.T) {
 			path, _ := paths.Load(s)
 			return open(t, path.(string))
 		},
-	})
+	}
+}
+
+// inMemory opens stores of one handle each, which work in a bubble.
+func inMemory() conformance.Harness {
+	return conformance.Harness{
+		New:    func(t testing.TB) store.Store { return open(t, ":memory:") },
+		Bubble: true,
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	conformance.Run(t, inFile())
 }
 
 func TestConformanceInMemory(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, conformance.Harness{
-		New: func(t testing.TB) store.Store { return open(t, ":memory:") },
-	})
+	conformance.Run(t, inMemory())
 }
+
+// In memory hours pass in no time; on a file, where every process has a handle of
+// its own, they are scaled down and really pass.
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	conformance.RunEngine(t, inFile())
+}
+
+func TestEngineInMemory(t *testing.T) {
+	t.Parallel()
+	conformance.RunEngine(t, inMemory())
+}
+
+func TestRandom(t *testing.T) { conformance.RunRandom(t, inFile()) }
+
+func TestRandomInMemory(t *testing.T) { conformance.RunRandom(t, inMemory()) }
+
+func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, inFile()) }
