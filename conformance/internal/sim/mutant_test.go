@@ -13,12 +13,11 @@ import (
 // The faulty stores that the simulation's workload and faults come across.
 var visible = []string{
 	"cancel-after-completion", "cancel-takes-the-lease", "extension-hides-a-cancel", "takeover-forgets-the-cancel",
-	"transition-loses-steps", "bad-commit-stops-the-batch", "repeat-applied-again", "seq-counted-over-leases",
+	"transition-loses-steps", "repeat-applied-again", "seq-counted-over-leases",
 	"create-repeat-is-a-conflict", "claim-ignores-max-over-all", "running-run-claimed-again", "epoch-not-raised",
 	"lease-not-extended", "commit-lengthens-the-lease", "no-epoch-check", "extended-after-takeover", "extended-after-finish",
 	"crash-not-counted", "crashes-never-cleared", "release-counted-as-crash", "expired-lease-is-dead", "recovered-only-by-its-worker",
 	"external-id-never-freed", "timer-early", "sleeps-in-whole-milliseconds", "retry-keeps-failed-steps", "retry-keeps-what-followed",
-	"retry-counts-no-attempt",
 }
 
 // A simulation that finds nothing must be one that could find something.
