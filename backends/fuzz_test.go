@@ -18,7 +18,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url string) {
 		if scheme, _, ok := strings.Cut(url, ":"); ok && known[scheme] {
-			t.Skip("a backend's own")
+			return // a backend's own
 		}
 		s, err := backends.Open(context.Background(), url)
 		if s != nil || !errors.Is(err, store.ErrInvalid) {

@@ -76,19 +76,23 @@ func (r *random) round(t *testing.T, h Harness) {
 
 // check is the property: no sequence tells the backend from the model.
 func (r *random) check(rt *rapid.T) {
-	// The sequence is drawn and run inside one generator, so that rapid prints
-	// it as one value.
-	q := rapid.Custom(func(rt *rapid.T) *sequence {
+	q := r.drawn().Draw(rt, "sequence")
+	if q.difference != "" {
+		r.failing = q
+		rt.Fatalf("%s", q.difference)
+	}
+}
+
+// drawn draws a sequence and runs it, inside one generator, so that rapid prints
+// it as one value.
+func (r *random) drawn() *rapid.Generator[*sequence] {
+	return rapid.Custom(func(rt *rapid.T) *sequence {
 		q := r.newSequence(rt)
 		rt.Repeat(map[string]func(*rapid.T){"operations": q.step})
 		q.rt = nil
 		q.end()
 		return q
-	}).Draw(rt, "sequence")
-	if q.difference != "" {
-		r.failing = q
-		rt.Fatalf("%s", q.difference)
-	}
+	})
 }
 
 // table lists the branches with how often each was reached.

@@ -54,6 +54,10 @@ const (
 	hintedPollMax = 5 * time.Second
 )
 
+// lookTimeout bounds a look, so that one connection that hangs does not hold up
+// everybody who waits.
+const lookTimeout = 30 * time.Second
+
 // Outcomes of this process's own runs are kept for those who ask later: so many, and
 // of so many bytes, the latest of them.
 const (
@@ -260,7 +264,9 @@ func (ws *waiters) ask(ctx context.Context, ids []store.ID) (final int) {
 	for ; len(ids) > 0; ids = ids[min(len(ids), store.MaxPage):] {
 		part := ids[:min(len(ids), store.MaxPage)]
 		fresh := ws.firstLooks(part)
-		runs, err := st.Get(ctx, store.GetParams{Namespace: ns, IDs: part, FinalOnly: len(fresh) == 0, NoInput: true})
+		callCtx, cancel := context.WithTimeout(ctx, lookTimeout)
+		runs, err := st.Get(callCtx, store.GetParams{Namespace: ns, IDs: part, FinalOnly: len(fresh) == 0, NoInput: true})
+		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
 				ws.engine.log.Warn("the results of runs cannot be read, will try again", "runs", len(part), "error", err)

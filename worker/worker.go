@@ -188,13 +188,15 @@ func (w *Worker) announce(ctx context.Context) bool {
 	host, _ := os.Hostname()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()
-		err := w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
+		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
+		err := w.store.PutWorkflows(callCtx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 		if err == nil {
-			err = w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: store.Worker{
+			err = w.store.PutWorker(callCtx, store.PutWorkerParams{Namespace: w.namespace, Worker: store.Worker{
 				ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Labels: w.labels,
 				Slots: w.concurrency, Status: store.Online, TTL: 2 * w.leaseFor,
 			}})
 		}
+		cancel()
 		if err == nil {
 			w.ledger.renewed(asked.Add(w.leaseFor))
 			return true

@@ -23,9 +23,10 @@ func Version(v string) Option { return func(o *options) { o.version = v } }
 // Queue sets the workflow's default queue. Default: the workflow's name.
 func Queue(name string) Option { return func(o *options) { o.queue = name } }
 
-// RunAttempts sets how often a run is tried: a run that returns an error, or
-// panics, goes on from what it completed, and what failed is tried again.
-// Default 1; negative: for ever. [Permanent] errors are not tried again.
+// RunAttempts sets how often a run is tried: a run that returns an error goes on
+// from what it completed, and what failed is tried again. Default 1; negative: for
+// ever. [Permanent] errors, and panics of the workflow's own code, are not tried
+// again.
 func RunAttempts(n int) Option { return func(o *options) { o.retry.Attempts = n } }
 
 // RunBackoff sets the wait between the attempts of a run, as [Backoff] does.

@@ -1,3 +1,7 @@
+//go:build !race
+
+// It says nothing of races, and takes long under their detector.
+
 package sim_test
 
 import (
@@ -22,9 +26,6 @@ var visible = []string{
 
 // A simulation that finds nothing must be one that could find something.
 func TestSimulationFindsMutants(t *testing.T) {
-	if race {
-		t.Skip("it says nothing of races, and takes long under their detector")
-	}
 	const most = 500 // seeds for each
 	for _, m := range mutant.All() {
 		if !slices.Contains(visible, m.Name) {

@@ -74,12 +74,9 @@ func TestCrashPoints(t *testing.T) {
 		}
 		stride := 1
 		if race {
-			stride = 5
+			stride = st.seeds / st.raced
 		}
 		t.Run(st.name, func(t *testing.T) {
-			if race && st.name == "sqlite" {
-				t.Skip("too slow under the race detector")
-			}
 			for _, name := range sim.References() {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
