@@ -33,8 +33,8 @@ func TestRandomFindsFaults(t *testing.T) {
 				}
 				q = q.reduce()
 				t.Logf("sequence %d:%#v\n%s", seed, q, q.difference)
-				if q.difference == "" || len(q.ops) > 8 {
-					t.Errorf("saw %d operations left, expected no more than 8", len(q.ops))
+				if q.difference == "" || len(q.ops) > 5 {
+					t.Errorf("saw %d operations left, expected no more than 5", len(q.ops))
 				}
 				return
 			}

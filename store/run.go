@@ -51,7 +51,8 @@ func (s *Status) UnmarshalText(b []byte) error {
 	return Invalid("status", fmt.Sprintf("%q is none of pending, running, sleeping, paused, canceling, completed, failed, canceled", clip(string(b))))
 }
 
-// Failure is why a run or a step did not succeed. The store keeps it as it is.
+// Failure is why a run or a step did not succeed. The store keeps it as it is; of
+// text that is not valid UTF-8 it may replace what is not.
 type Failure struct {
 	Code    string `json:"code"`              // what kind: "error", "panic", "canceled", ...
 	Message string `json:"message"`           // for people

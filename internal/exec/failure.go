@@ -3,6 +3,7 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -28,7 +29,7 @@ func Fail(err error) *store.Failure {
 	if errors.As(err, &p) {
 		return p.failure
 	}
-	f := &store.Failure{Code: CodeError, Message: err.Error(), Type: fmt.Sprintf("%T", err)}
+	f := &store.Failure{Code: CodeError, Message: strings.ToValidUTF8(err.Error(), "\uFFFD"), Type: fmt.Sprintf("%T", err)}
 	var coded *Coded
 	var recorded *store.Failure
 	var large *store.TooLargeError
@@ -44,7 +45,7 @@ func Fail(err error) *store.Failure {
 		f.Code = CodeTooLarge
 	}
 	if len(f.Message) > maxMessage {
-		f.Message = f.Message[:maxMessage] + " [cut]"
+		f.Message = strings.ToValidUTF8(f.Message[:maxMessage], "") + " [cut]"
 	}
 	return f
 }

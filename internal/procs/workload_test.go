@@ -40,7 +40,7 @@ func draw(r *rand.Rand, n int) order {
 		return lo + time.Duration(r.Int64N(int64(hi-lo))).Truncate(time.Microsecond)
 	}
 	o := order{N: n}
-	switch r.IntN(9) {
+	switch r.IntN(10) {
 	case 0, 1:
 		o.Kind = "noop"
 	case 2, 3, 4:
@@ -53,6 +53,8 @@ func draw(r *rand.Rand, n int) order {
 		o.Kind, o.Fails, o.Wait = "flaky", 1+r.IntN(3), between(10*time.Millisecond, 500*time.Millisecond)
 	case 8:
 		o.Kind, o.Wait = "again", againWait
+	case 9:
+		o.Kind = "talk"
 	}
 	if r.IntN(4) == 0 {
 		o.Delay = between(10*time.Millisecond, maxDelay)
@@ -105,6 +107,16 @@ func (o order) steps() []wanted {
 			sleep("right", "pause"), function("right", "end", 1), function("", "join", 1)}
 	case "flaky":
 		return []wanted{function("", "try", o.Fails+1), function("", "after", 1)}
+	case "talk":
+		list := []wanted{function("", "say", 1)}
+		for i := range words + 1 { // the last one waited in vain
+			w := wanted{store.StepKey{Name: word.Name(), Occurrence: i + 1}, store.KindSignal, 1, ""}
+			if i < words {
+				w.output = fmt.Sprintf("%q", theWord(i))
+			}
+			list = append(list, w)
+		}
+		return list
 	case "again":
 		return []wanted{function("", "keep", 1), function("", "fall", 1), function("", "end", 1)}
 	}
@@ -158,6 +170,35 @@ func (l *load) effect(ctx context.Context) error {
 }
 
 func succeed(context.Context) error { return nil }
+
+// word is a signal that runs of the workflow talk send to themselves, so many
+// times.
+var word = workflow.NewSignal[string]("word")
+
+const words = 3
+
+func theWord(i int) string { return fmt.Sprint("word ", i) }
+
+// say sends the words, one after the other. A step that is done again sends the same
+// signals again.
+func (l *load) say(ctx context.Context, run store.ID) error {
+	for i := range words {
+		s := store.NewSignal{ID: store.DeriveID(run, theWord(i)), Run: run, Name: word.Name(), Payload: fmt.Appendf(nil, "%q", theWord(i))}
+		for {
+			res, err := l.store.Signal(ctx, store.SignalParams{Namespace: engine.DefaultNamespace, Signals: []store.NewSignal{s}})
+			if err == nil {
+				err = res[0].Err
+			}
+			if err == nil {
+				break
+			}
+			if !store.Retryable(err) {
+				return workflow.Permanent(err)
+			}
+		}
+	}
+	return nil
+}
 
 // clock is a step that records the store's time.
 func (l *load) clock(ctx workflow.Context, name string) error {
@@ -247,5 +288,20 @@ func (l *load) workflows() defs {
 		}
 		return steps(ctx, o, "end")
 	}, workflow.RunAttempts(3), workflow.RunBackoff(againWait, 1, againWait))
+	add("talk", func(ctx workflow.Context, o order) error {
+		run := ctx.Info().RunID
+		if _, err := l.step(ctx, o, "say", func(ctx context.Context) error { return l.say(ctx, run) }); err != nil {
+			return err
+		}
+		for i := range words {
+			if w, err := word.Receive(ctx); err != nil || w != theWord(i) {
+				return fmt.Errorf("word %d is %q, %w", i, w, err)
+			}
+		}
+		if w, err := word.ReceiveTimeout(ctx, 0); !errors.Is(err, workflow.ErrTimeout) {
+			return fmt.Errorf("a word came twice: %q, %w", w, err)
+		}
+		return nil
+	})
 	return list
 }
