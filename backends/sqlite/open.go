@@ -167,6 +167,9 @@ func (c *config) parse(location string) error {
 	if c.path == "" {
 		return store.Invalid("database", "no path is given; a path looks like pawl.db, a URL like sqlite:pawl.db")
 	}
+	if !c.memory {
+		c.path = filepath.Clean(c.path) // sqlite:////tmp/x.db, as some write it, has a slash too many
+	}
 	return nil
 }
 

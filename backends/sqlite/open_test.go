@@ -128,6 +128,13 @@ func TestOpenByURL(t *testing.T) {
 	require.True(t, s.Features().Processes)
 	require.NoError(t, s.Close())
 
+	for _, slashes := range []string{"", "//", "///"} { // before the path's own
+		s, err := backends.Open(context.Background(), "sqlite:"+slashes+dir+"/slashes.db")
+		require.NoError(t, err)
+		require.FileExists(t, filepath.Join(dir, "slashes.db"))
+		require.NoError(t, s.Close())
+	}
+
 	for _, url := range []string{"mysql://x", "pawl.db"} {
 		_, err = backends.Open(context.Background(), url)
 		require.ErrorIs(t, err, store.ErrInvalid)
