@@ -192,6 +192,15 @@ var childrenCases = []Case{
 		c.cancel(b.ID)
 		c.awake(parent, "with one group final")
 	}},
+	{"children/await-one-group-twice", "P9", "of two awaits of one group each ends the sleep by itself, in whatever order they come", func(c *C) {
+		for _, open := range [][]int64{{1, 0}, {0, 1}} {
+			parent := c.family(sleepAwait(store.Await{Group: "g", Open: open[0]}, store.Await{Group: "g", Open: open[1]}), kids(2)...)
+			c.end(c.claimKid(), complete(""))
+			c.awake(parent, "with one open")
+			c.end(c.claimKid(), complete(""))
+			c.end(c.claim1(), complete(""))
+		}
+	}},
 	{"children/other-group", "P9", "a child of a group that is not awaited is counted and wakes nobody", func(c *C) {
 		a, b := kid(1), kid(1)
 		b.Group = "h"

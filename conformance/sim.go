@@ -20,7 +20,7 @@ const simulated = 200
 // runs it alone and writes down all that happened.
 func RunSimulation(t *testing.T, h Harness) {
 	if !h.Bubble {
-		t.Skip("the backend does not work in a synctest bubble")
+		t.Fatal("the simulation needs a backend that works in a synctest bubble, and a harness that says so: Bubble")
 	}
 	c := sim.Config{Open: h.New, First: 1, Seeds: simulated, Repeat: func(seed uint64) string {
 		return fmt.Sprintf("PAWL_SIM_SEED=%d go test -run '^%s$'", seed, t.Name())

@@ -264,6 +264,7 @@ type CommitResult struct {
 // children/no-event-while-awake, children/canceled-counts,
 // children/canceling-is-open, children/spawn-repeat, children/failures-wake,
 // children/failures-do-not-matter, children/window,
+// children/await-one-group-twice,
 // children/spawned-into-met-await, children/await-of-nothing,
 // children/await-any-of-several, children/other-group, children/await-with-time,
 // children/detached, children/concurrent-ends, children/end-races-sleep,
