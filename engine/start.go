@@ -92,7 +92,7 @@ type Item struct {
 }
 
 // StartMany makes many runs of a workflow, in few writes: up to 1,000 in each.
-// The outcomes come in the order of the items. When it fails with a error, the
+// The outcomes come in the order of the items. When it fails, the
 // outcomes tell which items were started: those with an ID.
 func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) ([]Started, error) {
 	const chunk = 1000
