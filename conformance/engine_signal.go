@@ -77,6 +77,22 @@ var signalEngineCases = []EngineCase{
 		}
 		e.eq("number of words", len(result(e, h)), 20)
 	}},
+	{Name: "signal/as-the-run-suspends", Promise: "P5", Rule: "A signal that comes in the moment in which a waiting run leaves memory is not lost.", Run: func(e *E) {
+		park := e.d(time.Second)
+		wf := listener(3)
+		e.process(defs(wf), worker.Park(park), worker.Concurrency(100))
+		hs := startN(e, wf, 60)
+		for i := range 3 {
+			timer := time.NewTimer(park)
+			<-timer.C
+			for _, h := range hs {
+				go func() { _ = word.Send(e.ctx, e.eng, h.ID(), fmt.Sprint(i)) }()
+			}
+		}
+		for _, words := range results(e, hs) {
+			e.eq("number of words", len(words), 3)
+		}
+	}},
 	{Name: "signal/while-a-branch-works", Promise: "P17", Rule: "A branch gets its signal while another one works.", Run: func(e *E) {
 		got := make(chan string, 1)
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (string, error) {

@@ -129,6 +129,7 @@ type wait struct {
 	due       time.Time // by this process's clock; zero: none
 	storeDue  time.Time // by the store's, where it is fixed
 	signal    bool      // a signal may end it
+	news      bool      // something has come that the waiting goroutine has not looked at
 	interrupt chan struct{}
 }
 

@@ -333,6 +333,9 @@ func (inv *Invocation) sleep() store.Transition {
 		if w.signal {
 			tr.Wakes |= store.WakeSignal
 		}
+		if w.news {
+			inv.seen = 0 // what has come was not taken: the sleep is to end at once
+		}
 		if !w.storeDue.IsZero() {
 			if tr.At.IsZero() || w.storeDue.Before(tr.At) {
 				tr.At = w.storeDue

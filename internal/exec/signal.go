@@ -108,7 +108,7 @@ func (inv *Invocation) lookAtInbox() {
 	box, ok := inv.host.Inbox(inv)
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if !ok || box.Events < inv.seen { // an older look that was overtaken
+	if !ok || inv.closed || box.Events < inv.seen { // too late, or overtaken by a later look
 		return
 	}
 	inv.seen = box.Events
@@ -121,6 +121,7 @@ func (inv *Invocation) lookAtInbox() {
 	}
 	for w := range inv.waits {
 		if w.signal {
+			w.news = true
 			select {
 			case w.interrupt <- struct{}{}:
 			default:
