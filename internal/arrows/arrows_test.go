@@ -63,8 +63,8 @@ var rules = []rule{
 		of: patterns{"./conformance/..."}, never: patterns{"./backends/..."}, reach: true},
 
 	// Where a database driver may be.
-	{says: "a database driver is imported by its backend, migrations, examples and cmd alone",
-		of: patterns{"./..."}, except: patterns{"./backends/...", "./migrations/...", "./examples/...", "./cmd/..."}, never: drivers},
+	{says: "a database driver is imported by its backend, migrations, examples, cmd and the test harness alone",
+		of: patterns{"./..."}, except: patterns{"./backends/...", "./migrations/...", "./examples/...", "./cmd/...", "./internal/pgtest/..."}, never: drivers},
 	{says: "the library carries no database driver",
 		of: patterns{"./store/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./conformance/..."}, except: patterns{"./workflowtest/..."},
 		never: drivers, reach: true},
@@ -78,8 +78,8 @@ var rules = []rule{
 		of: patterns{"./backends/turso/..."}, never: patterns{"modernc.org/sqlite/...", "github.com/jackc/pgx/...", "./backends/sqlite/...", "./backends/postgres/..."}, reach: true},
 
 	// Where code for tests may be.
-	{says: "only conformance and workflowtest import testing code",
-		of: patterns{"./..."}, except: patterns{"./conformance/...", "./workflowtest/..."}, never: testCode},
+	{says: "only conformance, workflowtest and pgtest import testing code",
+		of: patterns{"./..."}, except: patterns{"./conformance/...", "./workflowtest/...", "./internal/pgtest/..."}, never: testCode},
 	{says: "users' programs carry no test code",
 		of: patterns{"./store/...", "./backends/...", "./migrations/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./examples/...", "./cmd/..."}, except: patterns{"./workflowtest/..."},
 		never: testCode, reach: true},

@@ -1,0 +1,296 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	startTimeout = 30 * time.Second // from start to the first connection
+	stopTimeout  = 30 * time.Second // for each signal
+)
+
+// Mode is a way to stop a server.
+type Mode int
+
+const (
+	Fast      Mode = iota // transactions are rolled back, clients sent away, everything is written
+	Immediate             // everything is dropped as it is; the next start recovers
+)
+
+func (m Mode) signal() syscall.Signal {
+	if m == Immediate {
+		return syscall.SIGQUIT
+	}
+	return syscall.SIGINT
+}
+
+// Server is a PostgreSQL server. Its methods may be called concurrently.
+type Server struct {
+	url     string
+	version int
+	shared  bool // no test may stop it
+
+	// Of servers that this process has started:
+	bin      binaries
+	who      *account
+	name     string // its cluster_name, by which it is told from a stranger on its port
+	dir      string // everything it writes
+	settings map[string]string
+
+	mu    sync.Mutex
+	port  int // 0 before the first start
+	proc  *process
+	asked bool // for the end of proc
+}
+
+// An Option changes a server that Start makes.
+type Option func(settings map[string]string)
+
+// Durable makes the server wait for the disk, as one in production does. Without
+// it, what is committed survives every end of the server, but not of the machine.
+func Durable() Option { return Setting("fsync", "on") }
+
+// Setting sets a parameter of the server's configuration.
+func Setting(name, value string) Option {
+	return func(settings map[string]string) { settings[name] = value }
+}
+
+// Start makes a new server for this test alone. It is thrown away after the test.
+// A server that has ended by itself until then fails the test.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	b, err := postgres()
+	if err != nil {
+		giveUp(t, err)
+	}
+	s, err := launch(b, opts)
+	if err != nil {
+		giveUp(t, err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the PostgreSQL server's log:\n%s", tail(s.logFile(), 0))
+		}
+		if err := s.discard(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// URL returns the URL of the server's database "postgres", for a superuser; of a
+// server that was not started here, the URL that was given. It stays the same
+// when the server is started again.
+func (s *Server) URL() string { return s.url }
+
+// Version returns the server's major version, such as 15.
+func (s *Server) Version() int { return s.version }
+
+// Stop stops the server and returns when it has ended. It does nothing if the
+// server is stopped.
+func (s *Server) Stop() error { return s.stop(Fast) }
+
+// Kill stops the server at once, as a crash would.
+func (s *Server) Kill() error { return s.stop(Immediate) }
+
+// Restart stops the server and starts it again, with the same port and data. One
+// that is stopped is only started. It returns when clients can connect.
+func (s *Server) Restart(mode Mode) error {
+	if err := s.stop(mode); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start()
+}
+
+// external returns the server of a URL.
+func external(url string) (*Server, error) {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return nil, fmt.Errorf("pgtest: %s does not begin with postgres://", envURL)
+	}
+	s := &Server{url: url, shared: true}
+	if err := s.ping(time.Now().Add(startTimeout)); err != nil {
+		return nil, fmt.Errorf("pgtest: %s: %w", envURL, err)
+	}
+	return s, nil
+}
+
+// launch makes a new server and starts it.
+func launch(b binaries, opts []Option) (_ *Server, err error) {
+	s := &Server{bin: b, settings: map[string]string{
+		"autovacuum":              "on",
+		"fsync":                   "off",
+		"listen_addresses":        "127.0.0.1",
+		"max_connections":         "200",
+		"shared_buffers":          "128MB",
+		"synchronous_commit":      "on",
+		"unix_socket_directories": "",
+	}}
+	for _, opt := range opts {
+		opt(s.settings)
+	}
+	if s.who, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	if s.dir, err = makeDir(s.who, "pawl_postgres_"); err != nil {
+		return nil, err
+	}
+	s.name = filepath.Base(s.dir)
+	if err := s.init(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return s, nil
+}
+
+func (s *Server) dataDir() string { return filepath.Join(s.dir, "data") }
+func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
+
+// init makes the data directory.
+func (s *Server) init() error {
+	var failed error
+	for _, locale := range []string{"C.UTF-8", "C"} { // not every system knows the former
+		cmd := s.bin.command("initdb", "-D", s.dataDir(), "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale="+locale, "--no-sync")
+		cmd.Dir = s.dir
+		cmd.SysProcAttr = sysProcAttr(s.who, 0)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		failed = fmt.Errorf("pgtest: %s: %w\n%s", cmd, err, out)
+	}
+	return failed
+}
+
+// start starts the server, which is stopped, and waits until it can be used. The
+// first start chooses the port. The caller holds mu.
+func (s *Server) start() error {
+	deadline := time.Now().Add(startTimeout)
+	choose := s.port == 0
+	for {
+		if choose {
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			s.port = port
+			s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
+		}
+		begin := size(s.logFile())
+		err := s.try(deadline)
+		if err == nil {
+			return nil
+		}
+		said := tail(s.logFile(), begin)
+		if !strings.Contains(said, "Address already in use") || time.Now().After(deadline) {
+			return fmt.Errorf("pgtest: PostgreSQL on port %d: %w; its log ends:\n%s", s.port, err, said)
+		}
+		if !choose {
+			time.Sleep(pause) // until the port's owner is gone
+		}
+	}
+}
+
+// try starts the server once. When it returns an error, nothing runs.
+func (s *Server) try(deadline time.Time) error {
+	args := []string{"-D", s.dataDir(), "-p", strconv.Itoa(s.port), "-c", "cluster_name=" + s.name}
+	for name, value := range s.settings {
+		args = append(args, "-c", name+"="+value)
+	}
+	cmd := s.bin.command("postgres", args...)
+	cmd.Dir = s.dir
+	p, err := spawn(cmd, s.who, syscall.SIGQUIT, s.logFile())
+	if err != nil {
+		return err
+	}
+	err = p.awaitReady(deadline, func() error { return s.ping(deadline) })
+	if err != nil {
+		p.kill()
+		return err
+	}
+	s.proc, s.asked = p, false
+	return nil
+}
+
+// ping connects and takes down the version. A server that answers under another
+// name is a stranger.
+func (s *Server) ping(deadline time.Time) error {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	var name string
+	var version int
+	err = conn.QueryRow(ctx, "SELECT current_setting('cluster_name'), current_setting('server_version_num')::int / 10000").Scan(&name, &version)
+	if err != nil {
+		return err
+	}
+	if s.name != "" && name != s.name {
+		return fmt.Errorf("another server (cluster_name %q) answers", name)
+	}
+	if s.version == 0 {
+		s.version = version
+	}
+	return nil
+}
+
+func (s *Server) stop(mode Mode) error {
+	if s.shared {
+		return errors.New("pgtest: the shared server cannot be stopped; use Start")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = true
+	return s.proc.stop(mode.signal())
+}
+
+// discard ends the server and removes what it has written.
+func (s *Server) discard() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.proc.ended() && !s.asked {
+		errs = append(errs, fmt.Errorf("pgtest: PostgreSQL ended by itself (%v); its log ends:\n%s", s.proc.cmd.ProcessState, tail(s.logFile(), 0)))
+	}
+	s.asked = true
+	return errors.Join(append(errs, s.proc.stop(syscall.SIGQUIT), os.RemoveAll(s.dir))...)
+}
+
+// freePort returns a port on which nobody listens. It is not one of those that
+// systems commonly give to outgoing connections (which net.Listen would choose,
+// too): while its server is down, one of them could take it, or a client that
+// tries to connect to it be connected to itself.
+func freePort() (int, error) {
+	var failed error
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		failed = err
+	}
+	return 0, fmt.Errorf("pgtest: no free port: %w", failed)
+}
