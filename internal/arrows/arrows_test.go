@@ -364,7 +364,7 @@ func TestCheckFindsBreaches(t *testing.T) {
 			want:    []string{"the SQLite backend carries", "the Turso backend carries"}},
 		{name: "testing in the engine",
 			imports: map[string][]string{"./engine": {"testing"}},
-			want:    []string{"only conformance and workflowtest", "users' programs carry no test code"}},
+			want:    []string{"only conformance, workflowtest and pgtest", "users' programs carry no test code"}},
 		{name: "a package below testing in an internal package that a worker uses",
 			imports: map[string][]string{"./worker": {"./internal/x"}, "./internal/x": {"testing/synctest"}},
 			want:    []string{"/internal/x imports testing/synctest", "/worker carries testing/synctest"}},
