@@ -9,12 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/store"
 )
 
 // schemes maps a URL's scheme to its backend.
 var schemes = map[string]func(context.Context, string) (store.Store, error){
+	"postgres":   openPostgres,
+	"postgresql": openPostgres,
 	"sqlite": func(ctx context.Context, url string) (store.Store, error) {
 		s, err := sqlite.Open(ctx, url)
 		if err != nil {
@@ -24,9 +27,18 @@ var schemes = map[string]func(context.Context, string) (store.Store, error){
 	},
 }
 
+func openPostgres(ctx context.Context, url string) (store.Store, error) {
+	s, err := postgres.Open(ctx, url)
+	if err != nil {
+		return nil, err // not a *postgres.Store that is nil
+	}
+	return s, nil
+}
+
 // Open opens the store that the URL names, by its scheme:
 //
-//	sqlite:pawl.db    see package sqlite
+//	postgres://user:password@host:5432/database    see package postgres
+//	sqlite:pawl.db                                 see package sqlite
 //
 // An unknown scheme is an error that matches store.ErrInvalid.
 func Open(ctx context.Context, url string) (store.Store, error) {

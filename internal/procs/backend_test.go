@@ -4,6 +4,8 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+
+	"github.com/pawlhq/pawl/internal/pgtest"
 )
 
 // A backend is a database on which the real processes are tried.
@@ -18,4 +20,5 @@ type backend struct {
 
 var allBackends = []backend{
 	{name: "sqlite", fresh: func(_ *testing.T, dir string) string { return "sqlite:" + filepath.Join(dir, "pawl.db") }, check: checkSQLite},
+	{name: "postgres", fresh: func(t *testing.T, _ string) string { return pgtest.Database(t) }, check: checkPostgres},
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/pgtest"
 )
 
 // envRole says what a process that a test has started is to do. Everything else
@@ -32,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	pgtest.Run(m)
 }
 
 // dieWithParent ends the process when the pipe on its standard input closes: the

@@ -84,14 +84,15 @@ func checkSQLite(ctx context.Context, url string) error {
 			return err
 		}
 	}
-	if err := checkSteps(&c, each); err != nil {
+	if err := checkSteps(&c, each, `coalesce(input, (SELECT data FROM large_inputs WHERE run_id=id))`); err != nil {
 		return err
 	}
 	return c.err()
 }
 
-// checkSteps holds the steps of each run against its input.
-func checkSteps(c *complaints, each func(query string, row func(scan func(...any) error) error) error) error {
+// checkSteps holds the steps of each run against its input, which the expression
+// reads.
+func checkSteps(c *complaints, each func(query string, row func(scan func(...any) error) error) error, inputOf string) error {
 	steps := map[string]map[store.StepKey][]byte{} // outputs by run and key
 	err := each(`SELECT run_id, branch, name, occurrence, output FROM steps`, func(scan func(...any) error) error {
 		var id, output []byte
@@ -106,7 +107,7 @@ func checkSteps(c *complaints, each func(query string, row func(scan func(...any
 	if err != nil {
 		return err
 	}
-	return each(`SELECT id, workflow, output, coalesce(input, (SELECT data FROM large_inputs WHERE run_id=id)) FROM runs`, func(scan func(...any) error) error {
+	return each(`SELECT id, workflow, output, `+inputOf+` FROM runs`, func(scan func(...any) error) error {
 		var id, output, input []byte
 		var workflow string
 		var o order

@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// stmt is one statement of a pipeline. Nothing of Go runs between the statements
+// of one: a later one learns what an earlier one did from the data, by the stamp
+// that an applied write leaves on the row of its run.
+type stmt struct {
+	sql  string
+	args []any
+	// rows reads one row; nil for a statement without any.
+	rows func(scan func(dest ...any) error) error
+	// affected gets the number of changed rows.
+	affected *int64
+}
+
+// plans keeps the planner to the indexes whatever size it believes a table to
+// have: a plan is kept for long, and a table may be empty when it is made.
+const plans = `SELECT set_config('enable_seqscan','off',true), set_config('enable_bitmapscan','off',true),
+	set_config('plan_cache_mode','force_generic_plan',true), set_config('jit','off',true)`
+
+// attempts bounds how often a transaction that lost a deadlock is sent again.
+const attempts = 20
+
+// write runs the list as one transaction in one round trip.
+func (s *Store) write(ctx context.Context, stmts ...stmt) error {
+	if err := ctx.Err(); err != nil || len(stmts) == 0 {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := s.pipeline(ctx, stmts, false)
+		var pg *pgconn.PgError
+		if try < attempts && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
+			continue // rolled back as a whole
+		}
+		return classify(ctx, err, true)
+	}
+}
+
+// read runs the list on one snapshot.
+func (s *Store) read(ctx context.Context, stmts ...stmt) error {
+	if err := ctx.Err(); err != nil || len(stmts) == 0 {
+		return err
+	}
+	return classify(ctx, s.pipeline(ctx, stmts, true), false)
+}
+
+var errClosed = errors.New("the store is closed")
+
+func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
+	if s.closed.Load() {
+		return &notSent{errClosed}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.config.timeout, errSlow)
+	defer cancel()
+	b := &pgx.Batch{}
+	if read && len(stmts) > 1 {
+		b.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
+	}
+	b.Queue(plans)
+	before := b.Len()
+	for i := range stmts {
+		b.Queue(s.sql(stmts[i].sql), stmts[i].args...)
+	}
+	if read && len(stmts) > 1 {
+		b.Queue(`COMMIT`)
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return &notSent{err}
+	}
+	defer conn.Release()
+	res := conn.SendBatch(ctx, b)
+	err = func() error {
+		for range before {
+			if _, err := res.Exec(); err != nil {
+				return err
+			}
+		}
+		for i := range stmts {
+			if err := answer(res, &stmts[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if closed := res.Close(); err == nil {
+		err = closed
+	}
+	if read && err != nil {
+		// A transaction begun in the pipeline outlives its error.
+		if conn.Conn().PgConn().TxStatus() != 'I' {
+			_ = conn.Conn().Close(ctx)
+		}
+	}
+	return err
+}
+
+func answer(res pgx.BatchResults, st *stmt) error {
+	if st.rows == nil {
+		tag, err := res.Exec()
+		if st.affected != nil {
+			*st.affected = tag.RowsAffected()
+		}
+		return err
+	}
+	rows, err := res.Query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := st.rows(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// notSent wraps an error from before anything was sent.
+type notSent struct{ error }
+
+func (e *notSent) Unwrap() error { return e.error }
+
+var errSlow = errors.New("the database did not answer in time")
+
+// classify gives an error its identity (P16). A statement that failed has rolled
+// back its transaction; a connection that failed leaves that open.
+func classify(ctx context.Context, err error, write bool) error {
+	if err == nil {
+		return nil
+	}
+	var pg *pgconn.PgError
+	var unsent *notSent
+	outcome := store.ErrUnavailable
+	switch {
+	case errors.As(err, &unsent) || pgconn.SafeToRetry(err):
+	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR":
+		if !transient(pg.Code) {
+			return fmt.Errorf("postgres: %s%w", advice(pg.Code), err)
+		}
+	case write:
+		outcome = store.ErrOutcomeUnknown
+	}
+	if ctx.Err() != nil {
+		if outcome == store.ErrOutcomeUnknown {
+			return fmt.Errorf("postgres: %w: %w", ctx.Err(), outcome)
+		}
+		return ctx.Err()
+	}
+	code := ""
+	if pg != nil {
+		code = pg.Code
+	}
+	return fmt.Errorf("postgres: %s%w: %w", advice(code), err, outcome)
+}
+
+// transient says of a code that the same may succeed later: trouble of the
+// connection, of resources, of the operator, of the system, or a lost deadlock.
+func transient(code string) bool {
+	switch code[:min(2, len(code))] {
+	case "08", "40", "53", "55", "57", "58":
+		return true
+	}
+	return code == "25006" || code == "26000"
+}
+
+func advice(code string) string {
+	switch code {
+	case "25006":
+		return "the database is read-only, perhaps a standby after a failover; the store goes on when it is writable again: "
+	case "42P01", "3F000":
+		return "Pawl's tables are missing; run postgres.Migrate, or open the store without WithoutMigration: "
+	case "42501":
+		return "this role lacks a right: "
+	case "53300":
+		return "the server takes no more connections: "
+	case "53100":
+		return "the server's disk is full: "
+	case "26000", "42P05":
+		return "prepared statements do not last, perhaps a pooler in transaction mode; set default_query_exec_mode=exec in the URL: "
+	}
+	return ""
+}
+
+// Now is the parameter that comes first wherever a statement needs the time: the
+// time that the caller set, or NULL for the database's. A transaction has one
+// time, that of its first statement.
+const now = `coalesce($1::bigint, (extract(epoch FROM now())*1000000)::bigint)`
+
+func setNow(t time.Time) any {
+	if t.IsZero() {
+		return (*int64)(nil)
+	}
+	v := t.UnixMicro()
+	return &v
+}
+
+// newStamp makes a stamp.
+func newStamp() int64 { return rand.Int64N(1<<62) + 1 }
+
+// Bits of runs.parts.
+const (
+	partSteps int16 = 1 << iota
+	partState
+	partSignals
+	partGroups
+	_
+	partChildren
+)
+
+// wakeChildren is the bit of runs.wakes beside those of store.WakeOn.
+const wakeChildren = 4

@@ -1,0 +1,291 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// lane is what claims seek in, within a namespace.
+type lane struct {
+	queue, workflow string
+	priority        int16
+}
+
+type laneKey struct {
+	namespace string
+	lane
+}
+
+func laneOf(r *store.NewRun) lane { return lane{r.Queue, r.Workflow, int16(r.Priority)} }
+
+// ensureLanes puts lanes into the table, where claims find them, before the first
+// run of each is made. It is a write of its own, so that no one waits for a lane
+// until a larger transaction ends.
+func (s *Store) ensureLanes(ctx context.Context, namespace string, lanes []lane) error {
+	var fresh []lane
+	for _, l := range lanes {
+		if _, ok := s.lanes.Load(laneKey{namespace, l}); !ok && !slices.Contains(fresh, l) {
+			fresh = append(fresh, l)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	queues, workflows, priorities := make([]string, len(fresh)), make([]string, len(fresh)), make([]int64, len(fresh))
+	for i, l := range fresh {
+		queues[i], workflows[i], priorities[i] = l.queue, l.workflow, int64(l.priority)
+	}
+	err := s.write(ctx, stmt{
+		sql: `INSERT INTO pawl.lanes (queue, workflow, priority, namespace)
+			SELECT t.queue COLLATE "C", t.workflow COLLATE "C", t.priority::smallint, $1::text
+			FROM unnest($2::text[], $3::text[], $4::bigint[]) t(queue, workflow, priority) ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING`,
+		args: []any{namespace, queues, workflows, priorities},
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range fresh {
+		s.lanes.Store(laneKey{namespace, l}, struct{}{})
+	}
+	return nil
+}
+
+// insertOne begins an insert of one run that waits for a worker; insertArgs fills
+// its parameters. What follows is a guard, if any, and ON CONFLICT DO NOTHING.
+const insertOne = `INSERT INTO pawl.runs (status, id, namespace, workflow, queue, priority, visible_at, external_id, suffix,
+	created_at, deadline, input, meta, parent, grp, ordinal, on_close)
+	SELECT 1, $2::text::uuid, $3::text, $4::text, $5::text, $6::smallint,
+	least(greatest(` + now + `+$7::bigint, $8::bigint), ` + now + `+$9::bigint), $10::text, $11::text,
+	` + now + `, ` + now + `+$9::bigint, $12::bytea, $13::bytea, $14::text::uuid, $15::text, $16::bigint, $17::smallint`
+
+// The parameters of a guard begin at $18.
+
+// insertArgs are the parameters of insertOne; setnow is what setNow made.
+func insertArgs(setnow any, namespace string, r *store.NewRun, parent store.ID) []any {
+	var timeout *int64
+	if r.Timeout > 0 {
+		d := span(r.Timeout)
+		timeout = &d
+	}
+	return []any{
+		setnow, uuid(r.ID), namespace, r.Workflow, r.Queue, int16(r.Priority), span(r.After), micros(r.At), timeout,
+		text(r.ExternalID), r.Suffix, r.Input, r.Meta, uuid(parent), text(r.Group), r.Ordinal, int16(r.OnClose),
+	}
+}
+
+const (
+	createInto = `INSERT INTO pawl.runs (id, namespace, workflow, queue, priority, external_id, suffix, created_at, deadline,
+		input, meta, visible_at, ordinal, on_close, grp, status`
+	createValues = `SELECT t.id::uuid, $2::text, t.workflow, t.queue, t.priority::smallint, nullif(t.external_id, ''), t.suffix,
+		` + now + `, ` + now + `+nullif(t.timeout, 0), t.input, t.meta, `
+	createPending = `least(greatest(` + now + `+t.after, nullif(t.at, 0)), ` + now + `+nullif(t.timeout, 0))`
+	createMore    = `, t.ordinal, t.on_close::smallint, nullif(t.grp, ''), `
+	createFrom    = ` FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
+		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[]`
+	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp`
+	createEnd   = ` ON CONFLICT DO NOTHING RETURNING id, queue, leased, worker, created_at`
+
+	createRuns = createInto + `) ` + createValues + createPending + createMore + `1` + createFrom + `) ` + createNames + `)` + createEnd
+	// createEager also takes the leases that are asked for, unless the lane is
+	// paused. OFFSET keeps the question from being asked once for each column.
+	createEager = createInto + `, epoch, leased, worker, started_at) ` + createValues +
+		`CASE WHEN e.eager THEN ` + now + `+t.lease ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN 2 ELSE 1 END,
+		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN t.worker END, CASE WHEN e.eager THEN ` + now + ` END` +
+		createFrom + `, $17::text[], $18::bigint[]) ` + createNames + `, worker, lease)
+		CROSS JOIN LATERAL (SELECT t.worker <> '' AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
+			AND (p.queue = t.queue AND p.workflow = '' OR p.queue = '' AND p.workflow = t.workflow)) AS eager OFFSET 0) e` + createEnd
+
+	// createMet is what stood in the way: the run of that id itself, or the active
+	// one of that external id.
+	createMet = `SELECT t.place, r.id, r.namespace, r.epoch, CASE WHEN r.leased THEN r.worker END, r.created_at
+		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY t(id, external_id, suffix, place)
+		CROSS JOIN LATERAL (
+			SELECT 0 AS rank, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at FROM pawl.runs x WHERE x.id = t.id::uuid
+			UNION ALL
+			SELECT 1, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at FROM pawl.runs x
+			WHERE x.namespace = $1::text AND x.external_id = nullif(t.external_id, '') AND x.suffix = t.suffix
+				AND x.external_id IS NOT NULL AND x.status < 6
+			ORDER BY 1 LIMIT 1) r`
+)
+
+// createTries bounds how often a run is sent again that met another one, which was
+// final when it was looked at.
+const createTries = 10
+
+// Create implements store.Runs.
+func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	results := make([]store.CreateResult, len(p.Runs))
+	var open []int // into p.Runs: those without a result
+	var lanes []lane
+	for i := range p.Runs {
+		if results[i].Err = p.Runs[i].Validate(s.config.limits); results[i].Err == nil {
+			open = append(open, i)
+			if l := laneOf(&p.Runs[i]); len(lanes) == 0 || lanes[len(lanes)-1] != l {
+				lanes = append(lanes, l)
+			}
+		}
+	}
+	if len(open) == 0 {
+		return results, ctx.Err()
+	}
+	if err := s.ensureLanes(ctx, p.Namespace, lanes); err != nil {
+		return nil, err
+	}
+	// Concurrent batches lock external ids in one order.
+	slices.SortStableFunc(open, func(a, b int) int {
+		x, y := &p.Runs[a], &p.Runs[b]
+		return cmp.Or(cmp.Compare(x.ExternalID, y.ExternalID), cmp.Compare(x.Suffix, y.Suffix))
+	})
+	h := newHints(p.Namespace)
+	wrote := false
+	for range createTries {
+		made, err := s.insertRuns(ctx, &p, open)
+		if err != nil {
+			h.send(s)
+			return nil, partly(ctx, wrote, err)
+		}
+		wrote = wrote || len(made) > 0
+		open = slices.DeleteFunc(open, func(i int) bool {
+			r := &p.Runs[i]
+			m, ok := made[r.ID]
+			if !ok {
+				return false
+			}
+			// Of a run that is twice in the batch, both are the one.
+			results[i] = store.CreateResult{ID: r.ID, Created: true}
+			if m.leased && m.worker == r.Worker {
+				results[i].Lease, results[i].CreatedAt = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, m.at
+			}
+			if !m.leased {
+				h.queue(m.queue)
+			}
+			return true
+		})
+		if len(open) > 0 {
+			if open, err = s.meet(ctx, &p, open, results); err != nil {
+				h.send(s)
+				return nil, partly(ctx, wrote, err)
+			}
+		}
+		if len(open) == 0 {
+			h.send(s)
+			return results, nil
+		}
+	}
+	h.send(s)
+	return nil, fmt.Errorf("postgres: runs of external id %q come and go too fast: %w", p.Runs[open[0]].ExternalID, store.ErrOutcomeUnknown)
+}
+
+// partly is the error of a batch of which a part may have been written.
+func partly(ctx context.Context, wrote bool, err error) error {
+	switch {
+	case !wrote:
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
+	}
+	return fmt.Errorf("%v: %w", err, store.ErrOutcomeUnknown)
+}
+
+// madeRun is a run that an insert made.
+type madeRun struct {
+	queue, worker string
+	leased        bool
+	at            time.Time
+}
+
+// insertRuns sends those runs by one statement.
+func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int) (map[store.ID]madeRun, error) {
+	n := len(which)
+	ids, workflows, queues, priorities := make([]string, n), make([]string, n), make([]string, n), make([]int64, n)
+	externals, suffixes, groups, workers := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	afters, ats, timeouts, leases := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	inputs, metas, ordinals, closes := make([][]byte, n), make([][]byte, n), make([]int64, n), make([]int64, n)
+	eager := false
+	for k, i := range which {
+		r := &p.Runs[i]
+		ids[k], workflows[k], queues[k], priorities[k] = r.ID.String(), r.Workflow, r.Queue, int64(r.Priority)
+		externals[k], suffixes[k], groups[k], workers[k] = r.ExternalID, r.Suffix, r.Group, r.Worker
+		afters[k], leases[k] = span(r.After), span(r.LeaseFor)
+		if !r.At.IsZero() {
+			ats[k] = r.At.UnixMicro()
+		}
+		if r.Timeout > 0 {
+			timeouts[k] = span(r.Timeout)
+		}
+		inputs[k], metas[k], ordinals[k], closes[k] = r.Input, r.Meta, r.Ordinal, int64(r.OnClose)
+		eager = eager || r.Worker != ""
+	}
+	query := createRuns
+	args := []any{
+		setNow(p.Now), p.Namespace, ids, workflows, queues, priorities, externals, suffixes, afters, ats, timeouts,
+		inputs, metas, ordinals, closes, groups,
+	}
+	if eager {
+		query, args = createEager, append(args, workers, leases)
+	}
+	// The server sends the rows of an INSERT when it is complete, so those of a
+	// lost deadlock are never seen.
+	made := make(map[store.ID]madeRun, n)
+	err := s.write(ctx, stmt{sql: query, args: args, rows: func(scan func(...any) error) error {
+		var id store.ID
+		var m madeRun
+		err := scan(scanID(&id), &m.queue, &m.leased, scanText(&m.worker), scanTime(&m.at))
+		made[id] = m
+		return err
+	}})
+	return made, err
+}
+
+// meet gives results to the runs that met another one, and returns those that
+// meet none any more.
+func (s *Store) meet(ctx context.Context, p *store.CreateParams, which []int, results []store.CreateResult) ([]int, error) {
+	ids, externals, suffixes := make([]string, len(which)), make([]string, len(which)), make([]string, len(which))
+	for k, i := range which {
+		r := &p.Runs[i]
+		ids[k], externals[k], suffixes[k] = r.ID.String(), r.ExternalID, r.Suffix
+	}
+	met := make([]bool, len(which))
+	err := s.read(ctx, stmt{
+		sql: createMet, args: []any{p.Namespace, ids, externals, suffixes},
+		rows: func(scan func(...any) error) error {
+			var place, epoch int64
+			var id store.ID
+			var namespace, worker string
+			var created time.Time
+			if err := scan(&place, scanID(&id), &namespace, &epoch, scanText(&worker), scanTime(&created)); err != nil {
+				return err
+			}
+			i := which[place-1]
+			r, res := &p.Runs[i], &results[i]
+			met[place-1] = true
+			switch {
+			case id == r.ID && namespace != p.Namespace:
+				*res = store.CreateResult{Err: exists("run %v exists in another namespace; ids are made with NewID", id)}
+			case id == r.ID:
+				*res = store.CreateResult{ID: id, Created: true}
+				if r.Worker != "" && epoch == 1 && worker == r.Worker {
+					res.Lease, res.CreatedAt = store.Lease{Run: id, Worker: worker, Epoch: 1}, created
+				}
+			default:
+				*res = store.CreateResult{ID: id}
+			}
+			return nil
+		},
+	})
+	var left []int
+	for k, i := range which {
+		if !met[k] {
+			left = append(left, i)
+		}
+	}
+	return left, err
+}

@@ -1,0 +1,321 @@
+package postgres
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Hints implements store.Hinter. One connection of the process listens, from the
+// first call on.
+func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.relay.listen(ctx); err != nil {
+		return nil, err
+	}
+	return s.hub.Subscribe(ctx)
+}
+
+// relay carries hints between the processes of a schema. NOTIFY takes a lock of
+// the whole server when it commits, so hints are sent in transactions of their
+// own: the first at once, what comes meanwhile together in the next.
+type relay struct {
+	store   *Store
+	channel string
+	self    string // begins this process's messages
+	ctx     context.Context
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup
+
+	mu      sync.Mutex
+	pending []store.Hint
+	sending bool
+	ready   chan struct{} // closed when the listener has listened once, or has failed to
+}
+
+const (
+	maxNotice  = 7900 // bytes of a message; the server takes fewer than 8000
+	maxPending = 4000 // hints; more shrink to one "look again"
+	// gap is how long one notice waits for the next: under load there is no hurry.
+	gap = 2 * time.Millisecond
+)
+
+func newRelay(s *Store) *relay {
+	h := fnv.New64a()
+	h.Write([]byte(s.config.schema))
+	r := &relay{store: s, channel: "pawl_" + strconv.FormatUint(h.Sum64(), 36), self: strconv.FormatUint(rand.Uint64(), 36)}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
+}
+
+func (s *Store) publish(hints ...store.Hint) { s.relay.publish(hints...) }
+
+// publish tells this process at once and the others soon.
+func (r *relay) publish(hints ...store.Hint) {
+	r.store.hub.Publish(hints...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return
+	}
+	if len(r.pending)+len(hints) > maxPending {
+		r.pending = append(r.pending[:0], store.Hint{Kind: store.HintRescan})
+	} else {
+		r.pending = append(r.pending, hints...)
+	}
+	if !r.sending {
+		r.sending = true
+		r.tasks.Add(1)
+		go r.send()
+	}
+}
+
+// send runs while there is something to send.
+func (r *relay) send() {
+	defer r.tasks.Done()
+	for {
+		r.mu.Lock()
+		list := r.pending
+		r.pending = nil
+		if len(list) == 0 || r.ctx.Err() != nil {
+			r.sending = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		var stmts []stmt
+		for _, text := range encode(r.self, list) {
+			stmts = append(stmts, stmt{sql: `SELECT pg_notify($1::text, $2::text)`, args: []any{r.channel, text}})
+		}
+		_ = r.store.write(r.ctx, stmts...) // hints are lossy
+		pause(r.ctx, gap)
+	}
+}
+
+// notice is the JSON form of hints of one kind and namespace.
+type notice struct {
+	From      string         `json:"f"`
+	Kind      store.HintKind `json:"k"`
+	Namespace string         `json:"n,omitempty"`
+	Queues    []string       `json:"q,omitempty"`
+	Runs      string         `json:"r,omitempty"` // ids, in base64
+}
+
+// encode packs hints into messages.
+func encode(from string, hints []store.Hint) []string {
+	type group struct {
+		kind      store.HintKind
+		namespace string
+	}
+	const perNotice = 300 // ids, 22 bytes each
+	queues, runs := map[group]map[string]bool{}, map[group][]byte{}
+	var out []string
+	put := func(n notice) {
+		n.From = from
+		if text := jsonText(n); len(text) <= maxNotice {
+			out = append(out, text)
+		} else {
+			out = append(out, jsonText(notice{From: from, Kind: store.HintRescan}))
+		}
+	}
+	for _, h := range hints {
+		g := group{h.Kind, h.Namespace}
+		switch h.Kind {
+		case store.HintQueue:
+			if queues[g] == nil {
+				queues[g] = map[string]bool{}
+			}
+			if !queues[g][h.Queue] {
+				queues[g][h.Queue] = true
+			}
+		case store.HintEvent, store.HintFinal:
+			if runs[g] = append(runs[g], h.Run[:]...); len(runs[g]) >= perNotice*len(h.Run) {
+				put(notice{Kind: g.kind, Namespace: g.namespace, Runs: base64.RawStdEncoding.EncodeToString(runs[g])})
+				delete(runs, g)
+			}
+		default:
+			return []string{jsonText(notice{From: from, Kind: store.HintRescan})}
+		}
+	}
+	for g, names := range queues {
+		n, size := notice{Kind: g.kind, Namespace: g.namespace}, 0
+		for q := range names {
+			if size += 6*len(q) + 3; size > maxNotice-2000 { // JSON may write a byte in six
+				put(n)
+				n.Queues, size = nil, 6*len(q)+3
+			}
+			n.Queues = append(n.Queues, q)
+		}
+		put(n)
+	}
+	for g, ids := range runs {
+		put(notice{Kind: g.kind, Namespace: g.namespace, Runs: base64.RawStdEncoding.EncodeToString(ids)})
+	}
+	return out
+}
+
+// decode unpacks a message; none of this process's own, and "look again" for what
+// it does not understand.
+func decode(self, text string) []store.Hint {
+	var n notice
+	if err := json.Unmarshal([]byte(text), &n); err != nil {
+		return []store.Hint{{Kind: store.HintRescan}}
+	}
+	if n.From == self {
+		return nil
+	}
+	var out []store.Hint
+	for _, q := range n.Queues {
+		out = append(out, store.Hint{Kind: n.Kind, Namespace: n.Namespace, Queue: q})
+	}
+	ids, _ := base64.RawStdEncoding.DecodeString(n.Runs)
+	for ; len(ids) >= len(store.ID{}); ids = ids[len(store.ID{}):] {
+		out = append(out, store.Hint{Kind: n.Kind, Namespace: n.Namespace, Run: store.ID(ids[:len(store.ID{})])})
+	}
+	if n.Kind == store.HintRescan {
+		out = append(out, store.Hint{Kind: store.HintRescan})
+	}
+	return out
+}
+
+// listen starts the listener and waits until it has listened once.
+func (r *relay) listen(ctx context.Context) error {
+	r.mu.Lock()
+	if r.ready == nil && r.ctx.Err() == nil {
+		r.ready = make(chan struct{})
+		r.tasks.Add(1)
+		go r.hear(r.ready)
+	}
+	ready := r.ready
+	r.mu.Unlock()
+	if ready == nil {
+		return nil // closed
+	}
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.ctx.Done():
+		return nil
+	}
+}
+
+// hear keeps one connection that listens. Whenever it had to be made anew,
+// everything is looked at again.
+func (r *relay) hear(ready chan struct{}) {
+	defer r.tasks.Done()
+	first, said, wait := sync.OnceFunc(func() { close(ready) }), false, 50*time.Millisecond
+	defer first()
+	for r.ctx.Err() == nil {
+		err := r.session(func() {
+			first()
+			said, wait = false, 50*time.Millisecond
+			r.store.hub.Publish(store.Hint{Kind: store.HintRescan})
+		})
+		first()
+		if r.ctx.Err() != nil {
+			return
+		}
+		if !said {
+			said = true
+			r.store.config.logger.Warn("pawl: listening for notices of other processes ended; polling until it works again", "error", err)
+		}
+		pause(r.ctx, wait/2+rand.N(wait))
+		wait = min(2*wait, 5*time.Second)
+	}
+}
+
+var errDeaf = errors.New("a notice sent to itself did not arrive: LISTEN does not work here, perhaps behind a pooler in transaction mode")
+
+func (r *relay) session(up func()) error {
+	cfg := r.store.pool.Config()
+	cc := cfg.ConnConfig.Copy()
+	if cfg.BeforeConnect != nil {
+		if err := cfg.BeforeConnect(r.ctx, cc); err != nil {
+			return err
+		}
+	}
+	dial, cancel := context.WithTimeout(r.ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(dial, cc)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bye, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = conn.Close(bye)
+	}()
+	if _, err := conn.Exec(dial, `LISTEN `+pgx.Identifier{r.channel}.Sanitize()); err != nil {
+		return err
+	}
+	// A notice of its own proves that it hears, now and after each silence.
+	probe := func() error {
+		ctx, cancel := context.WithTimeout(r.ctx, 5*time.Second)
+		defer cancel()
+		mark := jsonText(notice{From: r.self})
+		if err := r.store.write(ctx, stmt{sql: `SELECT pg_notify($1::text, $2::text)`, args: []any{r.channel, mark}}); err != nil {
+			return err
+		}
+		for {
+			n, err := conn.WaitForNotification(ctx)
+			if err != nil {
+				return errors.Join(errDeaf, err)
+			}
+			if n.Payload == mark {
+				return nil
+			}
+			r.store.hub.Publish(decode(r.self, n.Payload)...)
+		}
+	}
+	if err := probe(); err != nil {
+		return err
+	}
+	up()
+	for {
+		ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+		n, err := conn.WaitForNotification(ctx)
+		silent := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			r.store.hub.Publish(decode(r.self, n.Payload)...)
+		case silent && r.ctx.Err() == nil && !conn.IsClosed():
+			if err := probe(); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+func (r *relay) close() {
+	r.mu.Lock()
+	r.stop()
+	r.mu.Unlock()
+	r.tasks.Wait()
+}
+
+// pause waits, or until the context is done.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

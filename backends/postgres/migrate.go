@@ -1,0 +1,189 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/store"
+)
+
+// parameters takes this package's own parameters out of a URL.
+func parameters(location string, opts []Option) (string, []Option, error) {
+	u, err := url.Parse(location)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return "", nil, store.Invalid("database URL", "it does not look like postgres://user:password@host:5432/database")
+	}
+	q := u.Query()
+	if q.Has("schema") {
+		opts = append([]Option{WithSchema(q.Get("schema"))}, opts...)
+	}
+	switch v := q.Get("migrate"); v {
+	case "", "true":
+	case "false":
+		opts = append([]Option{WithoutMigration()}, opts...)
+	default:
+		return "", nil, store.Invalid("database URL", fmt.Sprintf("parameter migrate=%s is not true or false", v))
+	}
+	q.Del("schema")
+	q.Del("migrate")
+	u.RawQuery = q.Encode()
+	return u.String(), opts, nil
+}
+
+// migrationLock is the key of the advisory lock of migrating, which is held by the
+// transaction alone and so works behind a pooler too.
+const migrationLock = 0x7061776c // "pawl"
+
+// migrate brings the schema up to date, in one transaction. Whoever comes second
+// waits and finds it done.
+func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
+	list, err := steps(c.schema)
+	if err != nil {
+		return err
+	}
+	newest := len(list)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	version, err := schemaVersion(ctx, pool, c.schema)
+	switch {
+	case err != nil:
+		return err
+	case version > newest:
+		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program knows versions up to %d; run a newer program",
+			c.schema, version, newest))
+	case version == newest:
+		return nil
+	case !c.migrate:
+		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store without WithoutMigration, "+
+			"or have the SQL of postgres.Schema applied", c.schema, version, newest))
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		exec := func(sql string) error {
+			_, err := tx.Conn().PgConn().Exec(ctx, sql).ReadAll()
+			return err
+		}
+		if err := exec(fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, migrationLock)); err != nil {
+			return err
+		}
+		version, err := schemaVersion(ctx, tx, c.schema)
+		if err != nil {
+			return err
+		}
+		if version == 0 {
+			if err := exec(qualifyName(createSchema, c.schema)); err != nil {
+				return fmt.Errorf("create schema %s: %w", c.schema, err)
+			}
+		}
+		for _, up := range list[min(version, newest):] {
+			if err := exec(up); err != nil {
+				return fmt.Errorf("migration from schema version %d: %w", version, err)
+			}
+			version++
+			if err := exec(qualify(fmt.Sprintf(`INSERT INTO pawl.migrations (version) VALUES (%d)`, version), c.schema)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const createSchema = `CREATE SCHEMA IF NOT EXISTS "pawl";
+CREATE TABLE IF NOT EXISTS pawl.migrations (version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`
+
+func qualifyName(text, schema string) string {
+	return qualify(strings.ReplaceAll(text, `"pawl"`, pgx.Identifier{schema}.Sanitize()), schema)
+}
+
+// Schema returns the SQL that makes the newest schema of that name from nothing,
+// for those whose database administrator applies it.
+func Schema(name string) (string, error) {
+	if err := checkSchema(name); err != nil {
+		return "", err
+	}
+	list, err := steps(name)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("BEGIN;\n" + qualifyName(createSchema, name) + ";\n")
+	for i, up := range list {
+		fmt.Fprintf(&b, "%s\n%s;\n", up, qualify(fmt.Sprintf(`INSERT INTO pawl.migrations (version) VALUES (%d)`, i+1), name))
+	}
+	b.WriteString("COMMIT;\n")
+	return b.String(), nil
+}
+
+// steps are the upward migrations in order, the first one for version 1.
+func steps(schema string) ([]string, error) {
+	files := migrations.Postgres()
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		_, up, _ := strings.Cut(string(text), "-- +goose Up")
+		up, _, _ = strings.Cut(up, "-- +goose Down")
+		list = append(list, qualify(up, schema))
+	}
+	return list, nil
+}
+
+// schemaVersion is the last migration that was applied; 0 for a new schema.
+func schemaVersion(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, schema string) (int, error) {
+	var there bool
+	// Not to_regclass: what it remembers may be older than the lock.
+	err := db.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid=c.relnamespace
+		WHERE n.nspname=$1::text AND c.relname='migrations')`, schema).Scan(&there)
+	if err != nil || !there {
+		return 0, err
+	}
+	var version int
+	err = db.QueryRow(ctx, qualify(`SELECT coalesce(max(version), 0) FROM pawl.migrations`, schema)).Scan(&version)
+	return version, err
+}
+
+// openError says what is wrong with a database that cannot be opened.
+func openError(err error) error {
+	if errors.Is(err, store.ErrInvalid) {
+		return err // it says so itself
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return fmt.Errorf("postgres: open: %w: %w", err, store.ErrUnavailable)
+	}
+	hint := ""
+	switch pg.Code {
+	case "28P01", "28000":
+		hint = "the server does not accept this user with this password"
+	case "3D000":
+		hint = "the database does not exist; create it, or name another"
+	case "42501":
+		hint = "this role may not create the schema or its tables; grant it CREATE on the database, or have the SQL of postgres.Schema applied by one who may"
+	case "25006":
+		return fmt.Errorf("postgres: open: %s%w: %w", advice(pg.Code), err, store.ErrUnavailable)
+	}
+	if hint == "" {
+		if transient(pg.Code) {
+			return fmt.Errorf("postgres: open: %s%w: %w", advice(pg.Code), err, store.ErrUnavailable)
+		}
+		return fmt.Errorf("postgres: open: %s%w", advice(pg.Code), err)
+	}
+	return store.Invalid("database", fmt.Sprintf("%s (%s)", hint, pg.Message))
+}

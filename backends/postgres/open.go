@@ -1,0 +1,176 @@
+// Package postgres is Pawl's backend for PostgreSQL 15 and later, on pgx. Any
+// number of processes may work on the same schema.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+type config struct {
+	schema  string
+	limits  store.Limits
+	logger  *slog.Logger
+	timeout time.Duration
+	migrate bool
+}
+
+// Option changes how Open and New open.
+type Option func(*config)
+
+// WithSchema sets the schema that holds Pawl's tables. The default is "pawl".
+func WithSchema(name string) Option { return func(c *config) { c.schema = name } }
+
+// WithLimits sets the sizes that are enforced; zero fields keep their default.
+func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
+
+// WithLogger sets the logger. The default is [slog.Default].
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
+
+// WithTimeout bounds how long one operation waits for the database, so that a
+// connection that hangs is given up. The default is 30 seconds.
+func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
+
+// WithoutMigration leaves the schema alone: opening fails unless it is the very
+// one of this program.
+func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
+
+// Store is a store in one schema of a database.
+type Store struct {
+	pool   *pgxpool.Pool
+	own    bool // the pool is this store's
+	config config
+	texts  sync.Map // SQL as written to SQL with the schema's name
+	lanes  sync.Map // lanes that are in the table
+	hub    store.Hub
+	relay  *relay
+	closed atomic.Bool
+	once   sync.Once
+}
+
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Hinter = (*Store)(nil)
+)
+
+// Open opens a database by its URL and brings Pawl's schema up to date:
+//
+//	postgres://user:password@host:5432/database?schema=pawl
+//
+// Besides the parameters of pgx and pgxpool (pool_max_conns,
+// default_query_exec_mode, sslmode, ...) it takes schema and migrate (true or
+// false). Errors that only a person can help match store.ErrInvalid and say what
+// to do.
+func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
+	url, opts, err := parameters(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	pc, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, store.Invalid("database URL", err.Error()) // pgx hides the password
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, openError(err)
+	}
+	s, err := New(ctx, pool, opts...)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.own = true
+	return s, nil
+}
+
+// New opens a store on the user's own pool, which it leaves open. The pool's
+// connections are used for single transactions and carry no state between them.
+func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
+	c := config{schema: "pawl", logger: slog.Default(), timeout: 30 * time.Second, migrate: true}
+	for _, o := range opts {
+		o(&c)
+	}
+	if c.limits.Payload == 0 {
+		c.limits.Payload = store.DefaultPayloadLimit
+	}
+	if err := checkSchema(c.schema); err != nil {
+		return nil, err
+	}
+	if err := pool.Ping(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, openError(err)
+	}
+	if err := migrate(ctx, pool, &c); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, openError(err)
+	}
+	s := &Store{pool: pool, config: c}
+	s.relay = newRelay(s)
+	return s, nil
+}
+
+func checkSchema(name string) error {
+	if len(name) > 63 || strings.HasPrefix(name, "pg_") {
+		return store.Invalid("schema", fmt.Sprintf("%q is over 63 bytes long or begins with pg_, which PostgreSQL refuses", name))
+	}
+	return store.ValidateName("schema", name)
+}
+
+// sql puts the schema's name into a statement.
+func (s *Store) sql(text string) string {
+	if s.config.schema == "pawl" {
+		return text
+	}
+	if t, ok := s.texts.Load(text); ok {
+		return t.(string)
+	}
+	t := qualify(text, s.config.schema)
+	s.texts.Store(text, t)
+	return t
+}
+
+func qualify(text, schema string) string {
+	return strings.ReplaceAll(text, "pawl.", pgx.Identifier{schema}.Sanitize()+".")
+}
+
+// Clock implements store.Store.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	var t time.Time
+	err := s.read(ctx, stmt{sql: `SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint`, rows: one(scanTime(&t))})
+	return t, err
+}
+
+// Features implements store.Store.
+func (s *Store) Features() store.Features {
+	return store.Features{Name: "postgres", Hints: true, SharedClock: true, Processes: true}
+}
+
+// Limits implements store.Store.
+func (s *Store) Limits() store.Limits { return s.config.limits }
+
+// Close waits for what is under way. The pool is closed if Open made it.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		s.closed.Store(true)
+		s.hub.Close()
+		s.relay.close()
+		if s.own {
+			s.pool.Close()
+		}
+	})
+	return nil
+}

@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+var (
+	getRuns        = `SELECT ` + cols(withAll) + getFrom
+	getRunsNoInput = `SELECT ` + runColumns(noPayload, noPayload, "r.output") + getFrom
+)
+
+const getFrom = ` FROM pawl.runs r WHERE r.id = ANY($2::text[]::uuid[]) AND r.namespace = $1::text AND r.status >= $3::smallint`
+
+// Get implements store.Runs.
+func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	query, from := getRuns, store.Pending
+	if p.NoInput {
+		query = getRunsNoInput
+	}
+	if p.FinalOnly {
+		from = store.Completed
+	}
+	if len(p.IDs) == 0 {
+		return nil, ctx.Err()
+	}
+	var found []store.Run
+	err := s.read(ctx, stmt{sql: query, args: []any{p.Namespace, uuids(p.IDs), int16(from)}, rows: appendRun(&found)})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	places := make(map[store.ID]int, len(found))
+	for i := range found {
+		places[found[i].ID] = i
+	}
+	runs := make([]store.Run, 0, len(found))
+	for _, id := range p.IDs {
+		if i, ok := places[id]; ok {
+			runs = append(runs, found[i])
+		}
+	}
+	return runs, nil
+}
+
+// findRun uses one index for the active run and one for those of the past.
+var findRun = `(SELECT ` + cols(withAll) + ` FROM pawl.runs r WHERE ` + findActive + `)
+	UNION ALL
+	(SELECT ` + cols(withAll) + ` FROM pawl.runs r WHERE r.namespace = $1::text AND r.external_id = $2::text AND r.suffix = $3::text
+		AND r.external_id IS NOT NULL AND r.status >= 6 AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE ` + findActive + `)
+		ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
+
+const findActive = `r.namespace = $1::text AND r.external_id = $2::text AND r.suffix = $3::text AND r.external_id IS NOT NULL AND r.status < 6`
+
+// Find implements store.Runs.
+func (s *Store) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
+	if err := p.Validate(); err != nil {
+		return store.Run{}, err
+	}
+	var runs []store.Run
+	err := s.read(ctx, stmt{sql: findRun, args: []any{p.Namespace, p.ExternalID, p.Suffix}, rows: appendRun(&runs)})
+	if err != nil {
+		return store.Run{}, err
+	}
+	if len(runs) == 0 {
+		return store.Run{}, notFound("run of external id %q", p.ExternalID)
+	}
+	return runs[0], nil
+}
+
+// where builds the condition that a filter stands for; $1 is the namespace.
+func where(namespace string, f *store.RunFilter) (string, []any, error) {
+	cond, args := []string{"r.namespace = $1::text"}, []any{namespace}
+	// add puts the number of the parameter for each question mark.
+	add := func(s string, v any) {
+		args = append(args, v)
+		cond = append(cond, strings.ReplaceAll(s, "?", "$"+strconv.Itoa(len(args))))
+	}
+	if len(f.Statuses) > 0 {
+		list := make([]int64, len(f.Statuses))
+		for i, s := range f.Statuses {
+			list[i] = int64(s)
+		}
+		add("r.status = ANY(?::bigint[]::smallint[])", list)
+	}
+	if f.Workflow != "" {
+		add("r.workflow = ?::text", f.Workflow)
+	}
+	if f.Queue != "" {
+		add("r.queue = ?::text", f.Queue)
+	}
+	// The few runs of a parent or an external id are looked up first: else the
+	// planner might walk all runs in the order of their ids.
+	if !f.Parent.IsZero() {
+		add("r.id = ANY(ARRAY(SELECT x.id FROM pawl.runs x WHERE x.parent = ?::text::uuid AND x.parent IS NOT NULL))", uuid(f.Parent))
+	}
+	if f.ExternalID != "" {
+		// Each branch has an index of its own.
+		add(`r.id = ANY(ARRAY(
+			SELECT x.id FROM pawl.runs x WHERE x.namespace = $1::text AND x.external_id = ?::text AND x.external_id IS NOT NULL AND x.status < 6
+			UNION ALL
+			SELECT x.id FROM pawl.runs x WHERE x.namespace = $1::text AND x.external_id = ?::text AND x.external_id IS NOT NULL AND x.status >= 6))`,
+			f.ExternalID)
+	}
+	if f.IDPrefix != "" {
+		lo, hi, err := store.IDRange(f.IDPrefix)
+		if err != nil {
+			return "", nil, err
+		}
+		// The lowest ID may be zero, which uuid would make NULL.
+		add("r.id >= ?::text::uuid", lo.String())
+		add("r.id <= ?::text::uuid", hi.String())
+	}
+	if !f.CreatedAfter.IsZero() {
+		add("r.created_at > ?::bigint", f.CreatedAfter.UnixMicro())
+	}
+	if !f.CreatedBefore.IsZero() {
+		add("r.created_at < ?::bigint", f.CreatedBefore.UnixMicro())
+	}
+	return strings.Join(cond, " AND "), args, nil
+}
+
+// List implements store.Runs.
+func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+	var page store.RunPage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	last, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return page, err
+	}
+	order, beyond := "DESC", "<"
+	if p.OldestFirst {
+		order, beyond = "ASC", ">"
+	}
+	if p.Cursor != "" {
+		args = append(args, last.String())
+		cond += " AND r.id " + beyond + " $" + strconv.Itoa(len(args)) + "::text::uuid"
+	}
+	args = append(args, int64(limit)+1)
+	var runs []store.Run
+	err = s.read(ctx, stmt{
+		sql: `SELECT ` + runColumns(noPayload, noPayload, noPayload) + ` FROM pawl.runs r WHERE ` + cond +
+			` ORDER BY r.id ` + order + ` LIMIT $` + strconv.Itoa(len(args)) + `::bigint`,
+		args: args, rows: appendRun(&runs),
+	})
+	if err != nil {
+		return page, err
+	}
+	if len(runs) > limit {
+		runs = runs[:limit]
+		page.Next = p.NextCursor(runs[limit-1].ID)
+	}
+	page.Runs = runs
+	return page, nil
+}
+
+// Count implements store.Runs.
+func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCount, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return nil, err
+	}
+	var counts []store.RunCount
+	err = s.read(ctx, stmt{
+		sql:  `SELECT r.queue, r.workflow, r.status, count(*) FROM pawl.runs r WHERE ` + cond + ` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
+		args: args,
+		rows: func(scan func(...any) error) error {
+			var n store.RunCount
+			var status int16
+			err := scan(&n.Queue, &n.Workflow, &status, &n.Count)
+			n.Status = store.Status(status)
+			counts = append(counts, n)
+			return err
+		},
+	})
+	return counts, err
+}
+
+var listChildren = `SELECT ` + runColumns(noPayload, noPayload, "r.output") + ` FROM pawl.runs r
+	WHERE r.parent = $2::text::uuid AND r.parent IS NOT NULL AND r.grp = $3::text AND r.ordinal > $4::bigint AND r.namespace = $1::text
+	ORDER BY r.ordinal LIMIT $5::bigint`
+
+// Children implements store.Runs.
+func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	limit, _ := store.Page(p.Limit)
+	var runs []store.Run
+	err := s.read(ctx, stmt{
+		sql: listChildren, args: []any{p.Namespace, uuid(p.Parent), p.Group, p.After, int64(limit)}, rows: appendRun(&runs),
+	})
+	return runs, err
+}
+
+// Steps implements store.Runs.
+func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
+	var page store.StepPage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	found, bytes := false, 0
+	err := s.read(ctx, exists1(p.Namespace, p.Run, &found), stmt{
+		sql: `SELECT ` + stepColumns + ` FROM pawl.steps s WHERE s.run_id = $1::text::uuid AND s.position > $2::bigint
+			ORDER BY s.position LIMIT $3::bigint`,
+		args: []any{uuid(p.Run), p.After, int64(limit) + 1},
+		rows: func(scan func(...any) error) error {
+			if page.More {
+				return nil
+			}
+			var step store.Step
+			if err := scanStep(scan, &step); err != nil {
+				return err
+			}
+			bytes += len(step.Output)
+			if n := len(page.Steps); n == limit || n > 0 && p.MaxBytes > 0 && bytes > p.MaxBytes {
+				page.More = true
+				return nil
+			}
+			page.Steps = append(page.Steps, step)
+			return nil
+		},
+	})
+	if err == nil && !found {
+		return store.StepPage{}, notFound("run %v", p.Run)
+	}
+	return page, err
+}
+
+// exists1 asks whether the namespace has the run.
+func exists1(namespace string, id store.ID, found *bool) stmt {
+	return stmt{
+		sql:  `SELECT 1::bigint FROM pawl.runs r WHERE r.id = $1::text::uuid AND r.namespace = $2::text`,
+		args: []any{uuid(id), namespace},
+		rows: func(scan func(...any) error) error {
+			var one int64
+			*found = true
+			return scan(&one)
+		},
+	}
+}

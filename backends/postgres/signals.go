@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// A signal goes to a run by id, or to the active one of an external id.
+const (
+	// lockTargets always gives one row, which begins a try of the transaction.
+	lockTargets = `SELECT count(*) FROM (SELECT r.id FROM pawl.runs r WHERE r.namespace=$1::text
+		AND r.id=ANY($2::text[]::uuid[] || ARRAY(SELECT (SELECT e.id FROM pawl.runs e WHERE e.namespace=$1::text AND e.external_id=t.ext
+			AND e.suffix=t.suffix AND e.external_id IS NOT NULL AND e.status<6) FROM unnest($3::text[], $4::text[]) t(ext, suffix)))
+		ORDER BY r.id FOR NO KEY UPDATE) l`
+
+	// A row means that the run has the signal; without a queue it had it before.
+	signalRun = `WITH t AS (SELECT id FROM pawl.runs WHERE id=$6::text::uuid AND namespace=$2::text AND status<6 FOR NO KEY UPDATE)` + putSignal
+	signalExt = `WITH t AS (SELECT id FROM pawl.runs WHERE ` + activeExt + ` FOR NO KEY UPDATE)` + putSignal
+	activeExt = `namespace=$2::text AND external_id=$6::text AND suffix=$7::text AND external_id IS NOT NULL AND status<6`
+	putSignal = `, ins AS (INSERT INTO pawl.signals (run_id, id, name, payload, sent_at)
+			SELECT t.id, $3::text::uuid, $4::text, $5::bytea, ` + now + ` FROM t ON CONFLICT DO NOTHING RETURNING run_id),
+		up AS (UPDATE pawl.runs r SET events=r.events+1, parts=r.parts | 4,
+				visible_at=CASE WHEN r.status IN (3,4) AND r.wakes & 1 <> 0 THEN least(coalesce(r.visible_at, ` + now + `), ` + now + `) ELSE r.visible_at END
+			FROM ins WHERE r.id=ANY(ARRAY[ins.run_id]) RETURNING r.id, r.queue, r.status=3 AND r.visible_at<=` + now + ` AS due)
+		SELECT t.id, up.queue, up.due FROM t LEFT JOIN up ON true`
+
+	// Why a signal was not stored: the run has had it, is final, or is not there.
+	hadSignal   = `EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=r.id AND s.id=$1::text::uuid) AS had`
+	signalFate  = `SELECT r.id, r.status, ` + hadSignal + ` FROM pawl.runs r WHERE r.namespace=$2::text AND r.id=$3::text::uuid`
+	fateByExtID = `SELECT q.id, q.status, q.had FROM (
+			SELECT r.id, r.status, r.created_at, ` + hadSignal + ` FROM pawl.runs r
+				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status<6
+			UNION ALL SELECT r.id, r.status, r.created_at, ` + hadSignal + ` FROM pawl.runs r
+				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>=6) q
+		WHERE q.had ORDER BY q.status>=6, q.created_at DESC, q.id DESC LIMIT 1`
+)
+
+// Signal implements store.Coordination.
+func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	h, results, at := newHints(p.Namespace), make([]store.SignalResult, len(p.Signals)), setNow(p.Now)
+	stored := make([]bool, len(p.Signals))
+	var ids []store.ID
+	externals, suffixes := []string{}, []string{}
+	stmts := make([]stmt, 1, len(p.Signals)+1)
+	for i := range p.Signals {
+		g, res := &p.Signals[i], &results[i]
+		if res.Err = g.Validate(s.config.limits); res.Err != nil {
+			continue
+		}
+		sql, args := signalRun, []any{at, p.Namespace, g.ID.String(), g.Name, g.Payload}
+		if g.Run.IsZero() {
+			sql, args = signalExt, append(args, g.ExternalID, g.Suffix)
+			externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)
+		} else {
+			args = append(args, g.Run.String())
+			ids = append(ids, g.Run)
+		}
+		stmts = append(stmts, stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
+			var queue *string
+			var due *bool
+			if err := scan(scanID(&res.Run), &queue, &due); err != nil {
+				return err
+			}
+			stored[i] = true
+			if queue != nil {
+				h.event(res.Run)
+				if due != nil && *due {
+					h.queue(*queue)
+				}
+			}
+			return nil
+		}})
+	}
+	if len(stmts) == 1 {
+		return results, nil
+	}
+	stmts[0] = stmt{sql: lockTargets, args: []any{p.Namespace, uuids(ids), externals, suffixes}, rows: func(scan func(...any) error) error {
+		var n int64
+		clear(stored)
+		*h = *newHints(p.Namespace)
+		return scan(&n)
+	}}
+	if err := s.write(ctx, stmts...); err != nil {
+		return nil, err
+	}
+	h.send(s)
+	var fates []stmt
+	for i := range p.Signals {
+		if g, res := &p.Signals[i], &results[i]; !stored[i] && res.Err == nil {
+			fates = append(fates, fateOf(p.Namespace, g, res))
+		}
+	}
+	if err := s.read(ctx, fates...); err != nil {
+		// The others are stored; sending all again is safe, by their ids.
+		return nil, err
+	}
+	return results, nil
+}
+
+// fateOf asks why a signal was not stored.
+func fateOf(namespace string, g *store.NewSignal, res *store.SignalResult) stmt {
+	sql, args := signalFate, []any{g.ID.String(), namespace, g.Run.String()}
+	res.Run, res.Err = store.ID{}, notFound("run %v", g.Run)
+	if g.Run.IsZero() {
+		sql, args = fateByExtID, []any{g.ID.String(), namespace, g.ExternalID, g.Suffix}
+		res.Err = notFound("active run of external id %q", g.ExternalID)
+	}
+	return stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
+		var id store.ID
+		var status int16
+		var had bool
+		err := scan(scanID(&id), &status, &had)
+		switch {
+		case had:
+			res.Run, res.Err = id, nil
+		case store.Status(status).Final():
+			res.Err = finished(id, store.Status(status))
+		}
+		return err
+	}}
+}
+
+// wokenRow reads a run that an event has reached, and hints at it.
+func wokenRow(scan func(...any) error, id *store.ID, h *hints, more ...any) error {
+	var queue string
+	var due *bool
+	err := scan(append([]any{scanID(id), &queue, &due}, more...)...)
+	h.event(*id)
+	if due != nil && *due {
+		h.queue(queue)
+	}
+	return err
+}
+
+func scanSignal(scan func(...any) error, first ...any) (s store.Signal, err error) {
+	err = scan(append(first, scanID(&s.ID), &s.Name, &s.Payload, scanTime(&s.SentAt))...)
+	return s, err
+}
+
+func scanGroup(scan func(...any) error, first ...any) (g store.Group, err error) {
+	err = scan(append(first, &g.Name, &g.Total, &g.Open, &g.Completed, &g.Failed, &g.Canceled)...)
+	return g, err
+}
+
+// Inbox implements store.Coordination.
+func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+	var in store.Inbox
+	if err := p.Validate(); err != nil {
+		return in, err
+	}
+	var status int16
+	run := p.Run.String()
+	err := s.read(ctx,
+		stmt{
+			sql:  `SELECT status, events FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text`,
+			args: []any{run, p.Namespace}, rows: one(&status, &in.Events),
+		},
+		stmt{
+			sql: `SELECT id, name, payload, sent_at FROM pawl.signals WHERE run_id=$1::text::uuid AND NOT consumed
+				ORDER BY pos LIMIT $2::bigint`,
+			args: []any{run, int64(store.MaxPage)},
+			rows: func(scan func(...any) error) error {
+				g, err := scanSignal(scan)
+				in.Signals = append(in.Signals, g)
+				return err
+			},
+		},
+		stmt{
+			sql:  `SELECT key, value, version, updated_at FROM pawl.state WHERE run_id=$1::text::uuid ORDER BY key`,
+			args: []any{run},
+			rows: func(scan func(...any) error) error {
+				e, err := scanEntry(scan)
+				in.State = append(in.State, e)
+				return err
+			},
+		},
+		stmt{
+			sql:  `SELECT name, total, open, completed, failed, canceled FROM pawl.groups WHERE run_id=$1::text::uuid ORDER BY name`,
+			args: []any{run},
+			rows: func(scan func(...any) error) error {
+				g, err := scanGroup(scan)
+				in.Groups = append(in.Groups, g)
+				return err
+			},
+		},
+	)
+	if err == nil && status == 0 {
+		return store.Inbox{}, notFound("run %v", p.Run)
+	}
+	in.Status = store.Status(status)
+	return in, err
+}

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// stateEvent counts the writes if all comparisons hold.
+const stateEvent = `UPDATE pawl.runs r SET events=r.events+$4::bigint, stamp=$5::bigint, parts=r.parts | 2,
+		visible_at=CASE WHEN r.status IN (3,4) AND r.wakes & $6::smallint <> 0 THEN least(coalesce(r.visible_at, ` + now + `), ` + now + `) ELSE r.visible_at END
+	WHERE r.id=$2::text::uuid AND r.namespace=$3::text AND r.status<6 AND NOT EXISTS (SELECT 1 FROM unnest($7::text[], $8::bigint[]) w(key, version)
+		WHERE coalesce((SELECT s.version FROM pawl.state s WHERE s.run_id=r.id AND s.key=w.key), 0)<>w.version)
+	RETURNING r.id, r.queue, r.status=3 AND r.visible_at<=` + now + `, r.events, ` + now
+
+// SetState implements store.Coordination.
+func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
+	if err := p.Validate(s.config.limits); err != nil {
+		return nil, err
+	}
+	keys, versions := []string{}, []int64{}
+	for _, w := range p.Writes {
+		if w.IfVersion != nil {
+			keys, versions = append(keys, w.Key), append(versions, *w.IfVersion)
+		}
+	}
+	var wakes int16
+	if len(p.Writes) > 0 {
+		wakes = int16(store.WakeState)
+	}
+	var id store.ID
+	var events int64
+	var updated time.Time
+	h, stamp, done, at := newHints(p.Namespace), newStamp(), false, setNow(p.Now)
+	stmts := []stmt{
+		lockRuns(p.Namespace, []store.ID{p.Run}, func() { done, *h = false, *newHints(p.Namespace) }),
+		{
+			sql:  stateEvent,
+			args: []any{at, p.Run.String(), p.Namespace, int64(len(p.Writes)), stamp, wakes, keys, versions},
+			rows: func(scan func(...any) error) error {
+				done = true
+				return wokenRow(scan, &id, h, &events, scanTime(&updated))
+			},
+		},
+	}
+	if err := s.write(ctx, putState(stmts, at, p.Run, stamp, p.Writes)...); err != nil {
+		return nil, err
+	}
+	if !done {
+		return nil, s.stateFate(ctx, p.Namespace, p.Run)
+	}
+	h.send(s)
+	entries := make([]store.StateEntry, len(p.Writes))
+	for i, w := range p.Writes {
+		e := &entries[i]
+		e.Key, e.Version = w.Key, events-int64(len(p.Writes)-1-i)
+		if !w.Delete {
+			e.Value, e.UpdatedAt = w.Value, updated
+		}
+	}
+	return entries, nil
+}
+
+// stateFate says why a run did not take a write.
+func (s *Store) stateFate(ctx context.Context, namespace string, run store.ID) error {
+	var status int16
+	err := s.read(ctx, stmt{
+		sql:  `SELECT status FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text`,
+		args: []any{run.String(), namespace}, rows: one(&status),
+	})
+	switch {
+	case err != nil:
+		return err
+	case status == 0:
+		return notFound("run %v", run)
+	case store.Status(status).Final():
+		return finished(run, store.Status(status))
+	}
+	return conflict("state of run %v is not at the version that the write expects", run)
+}
+
+func scanEntry(scan func(...any) error, first ...any) (e store.StateEntry, err error) {
+	err = scan(append(first, &e.Key, &e.Value, &e.Version, scanTime(&e.UpdatedAt))...)
+	return e, err
+}
+
+// GetState implements store.Coordination.
+func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	var entries []store.StateEntry
+	found, keys := false, p.Keys
+	if keys == nil {
+		keys = []string{}
+	}
+	err := s.read(ctx, exists1(p.Namespace, p.Run, &found), stmt{
+		sql: `SELECT key, value, version, updated_at FROM pawl.state
+			WHERE run_id=$1::text::uuid AND ($2::bool OR key=ANY($3::text[])) ORDER BY key`,
+		args: []any{p.Run.String(), len(keys) == 0, keys},
+		rows: func(scan func(...any) error) error {
+			e, err := scanEntry(scan)
+			entries = append(entries, e)
+			return err
+		},
+	})
+	if err == nil && !found {
+		return nil, notFound("run %v", p.Run)
+	}
+	return entries, err
+}

@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// micros is a time as it is stored; the zero time is NULL.
+func micros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	v := t.UnixMicro()
+	return &v
+}
+
+// span is a duration in microseconds, rounded up: nothing is to happen before its
+// time.
+func span(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+func micro(t int64) time.Time { return time.UnixMicro(t).UTC() }
+
+// text is a string whose empty value is NULL.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// uuid is an ID in its text form, for a parameter $n::text::uuid; zero is NULL.
+func uuid(id store.ID) *string {
+	if id.IsZero() {
+		return nil
+	}
+	s := id.String()
+	return &s
+}
+
+// uuids are IDs for a parameter $n::text[]::uuid[].
+func uuids(ids []store.ID) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = id.String()
+	}
+	return out
+}
+
+// storedFailure has the tags that keep empty details apart from none.
+type storedFailure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Stack   string `json:"stack"`
+	Details []byte `json:"details"`
+
+	Permanent bool `json:"permanent"`
+}
+
+func failure(f *store.Failure) *string {
+	if f == nil {
+		return nil
+	}
+	s := jsonText(storedFailure(*f))
+	return &s
+}
+
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("postgres: " + err.Error()) // only plain structs and slices come here
+	}
+	return string(b)
+}
+
+// dest scans a column into what the contract uses: a Scanner by a function.
+type dest func(v any) error
+
+// Scan implements sql.Scanner.
+func (d dest) Scan(v any) error { return d(v) }
+
+func wrong(what string, v any) error { return fmt.Errorf("%s stored as %T", what, v) }
+
+func scanTime(dst *time.Time) dest {
+	return func(v any) error {
+		switch v := v.(type) {
+		case nil:
+			*dst = time.Time{}
+		case int64:
+			*dst = micro(v)
+		default:
+			return wrong("time", v)
+		}
+		return nil
+	}
+}
+
+func scanID(dst *store.ID) dest {
+	return func(v any) error {
+		switch v := v.(type) {
+		case nil:
+			*dst = store.ID{}
+		case string:
+			id, err := store.ParseID(v)
+			*dst = id
+			return err
+		case [16]byte:
+			*dst = v
+		default:
+			return wrong("id", v)
+		}
+		return nil
+	}
+}
+
+func scanText(dst *string) dest {
+	return func(v any) error {
+		switch v := v.(type) {
+		case nil:
+			*dst = ""
+		case string:
+			*dst = v
+		default:
+			return wrong("text", v)
+		}
+		return nil
+	}
+}
+
+func scanFailure(dst **store.Failure) dest {
+	return func(v any) error {
+		s, ok := v.(string)
+		if v == nil {
+			*dst = nil
+			return nil
+		}
+		var f storedFailure
+		if !ok {
+			return wrong("failure", v)
+		}
+		if err := json.Unmarshal([]byte(s), &f); err != nil {
+			return fmt.Errorf("stored failure: %w", err)
+		}
+		*dst = (*store.Failure)(&f)
+		return nil
+	}
+}
+
+func scanJSON(dst any) dest {
+	return func(v any) error {
+		s, ok := v.(string)
+		if !ok {
+			return wrong("JSON", v)
+		}
+		return json.Unmarshal([]byte(s), dst)
+	}
+}
+
+// runColumns are the columns that scanRun reads. Input, meta and output are
+// expressions: readers that do without them pass NULL::bytea. The table is
+// called r.
+func runColumns(input, meta, output string) string {
+	return `r.id, r.namespace, r.workflow, r.queue, r.status, r.priority, r.external_id, r.suffix, r.parent, r.grp, r.ordinal, r.on_close,
+	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
+	r.started_at, r.finished_at, r.deadline, r.forked_from, r.failure, ` + input + `, ` + meta + `, ` + output
+}
+
+const (
+	withAll   = `r.input,r.meta,r.output`
+	noPayload = `NULL::bytea`
+)
+
+// cols is runColumns for three expressions in one string.
+func cols(list string) string {
+	p := strings.Split(list, ",")
+	return runColumns(p[0], p[1], p[2])
+}
+
+func scanRun(scan func(...any) error, r *store.Run, more ...any) error {
+	var status, onClose, priority int16
+	err := scan(append([]any{
+		scanID(&r.ID), &r.Namespace, &r.Workflow, &r.Queue, &status, &priority, scanText(&r.ExternalID), &r.Suffix,
+		scanID(&r.Parent), scanText(&r.Group), &r.Ordinal, &onClose,
+		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, scanText(&r.Worker), &r.Events, &r.Pausing, scanTime(&r.VisibleAt),
+		scanTime(&r.CreatedAt), scanTime(&r.StartedAt), scanTime(&r.FinishedAt), scanTime(&r.Deadline), scanID(&r.ForkedFrom),
+		scanFailure(&r.Failure), &r.Input, &r.Meta, &r.Output,
+	}, more...)...)
+	r.Status, r.OnClose, r.Priority = store.Status(status), store.ClosePolicy(onClose), int(priority)
+	return err
+}
+
+func appendRun(runs *[]store.Run) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		*runs = append(*runs, store.Run{})
+		return scanRun(scan, &(*runs)[len(*runs)-1])
+	}
+}
+
+const stepColumns = `s.branch, s.name, s.occurrence, s.kind, s.status, s.position, s.idx, s.attempt, s.epoch, s.output, s.failure,
+	s.started_at, s.finished_at, s.due_at`
+
+// scanStep reads stepColumns behind what first reads.
+func scanStep(scan func(...any) error, s *store.Step, first ...any) error {
+	var kind, status int16
+	err := scan(append(first,
+		&s.Branch, &s.Name, &s.Occurrence, &kind, &status, &s.Position, &s.Index, &s.Attempt, &s.Epoch, &s.Output,
+		scanFailure(&s.Failure), scanTime(&s.StartedAt), scanTime(&s.FinishedAt), scanTime(&s.DueAt))...)
+	s.Kind, s.Status = store.StepKind(kind), store.StepStatus(status)
+	return err
+}
+
+// one reads a single row.
+func one(dests ...any) func(func(...any) error) error {
+	return func(scan func(...any) error) error { return scan(dests...) }
+}

@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// PutWorker implements store.Registry.
+func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	w := &p.Worker
+	return s.write(ctx, stmt{
+		sql: `INSERT INTO pawl.workers AS w (namespace, id, host, pid, queues, workflows, labels, slots, status, ttl, started_at, seen_at)
+			VALUES ($2::text, $3::text, $4::text, $5::bigint, $6::text, $7::text, $8::text, $9::bigint, $10::smallint, $11::bigint, ` + now + `, ` + now + `)
+			ON CONFLICT (namespace, id) DO UPDATE SET host=excluded.host, pid=excluded.pid, queues=excluded.queues, workflows=excluded.workflows,
+				labels=excluded.labels, slots=excluded.slots, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
+		args: []any{setNow(p.Now), p.Namespace, w.ID, w.Host, int64(w.PID), jsonText(w.Queues), jsonText(w.Workflows), jsonText(w.Labels),
+			int64(w.Slots), int16(w.Status), span(w.TTL)},
+	})
+}
+
+// RemoveWorker implements store.Registry.
+func (s *Store) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	return s.write(ctx, stmt{
+		sql: `DELETE FROM pawl.workers WHERE namespace=$1::text AND id=$2::text`, args: []any{p.Namespace, p.ID},
+	})
+}
+
+// ListWorkers implements store.Registry.
+func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	var workers []store.Worker
+	err := s.read(ctx, stmt{
+		// It reads the active runs of the namespace: an index by worker would cost
+		// each claim and commit more than this rare question is worth.
+		sql: `SELECT w.id, w.host, w.pid, w.queues, w.workflows, w.labels, w.slots, w.status, w.ttl, w.started_at, w.seen_at,
+				coalesce(held.n, 0), w.seen_at + w.ttl <= ` + now + `
+			FROM pawl.workers w LEFT JOIN (SELECT r.worker, count(*) AS n FROM pawl.runs r
+				WHERE r.namespace=$2::text AND r.visible_at IS NOT NULL AND r.status<>4 AND r.leased GROUP BY r.worker) held ON held.worker=w.id
+			WHERE w.namespace=$2::text ORDER BY w.id`,
+		args: []any{setNow(p.Now), p.Namespace},
+		rows: func(scan func(...any) error) error {
+			var w store.Worker
+			var pid, slots, ttl int64
+			var status int16
+			var offline bool
+			err := scan(&w.ID, &w.Host, &pid, scanJSON(&w.Queues), scanJSON(&w.Workflows), scanJSON(&w.Labels), &slots, &status, &ttl,
+				scanTime(&w.StartedAt), scanTime(&w.SeenAt), &w.Held, &offline)
+			w.PID, w.Slots, w.Status = int(pid), int(slots), store.WorkerStatus(status)
+			w.TTL = time.Duration(ttl) * time.Microsecond
+			if offline {
+				w.Status = store.Offline
+			}
+			workers = append(workers, w)
+			return err
+		},
+	})
+	return workers, err
+}
+
+// PutWorkflows implements store.Registry.
+func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	// Concurrent calls lock in one order; of several of one name the last counts.
+	list := slices.Clone(p.Workflows)
+	slices.SortStableFunc(list, func(a, b store.Workflow) int { return strings.Compare(a.Name, b.Name) })
+	stmts := make([]stmt, len(list))
+	for i, w := range list {
+		stmts[i] = stmt{
+			sql: `INSERT INTO pawl.workflows AS w (namespace, name, queue, meta, updated_at)
+				VALUES ($2::text, $3::text, $4::text, $5::bytea, ` + now + `)
+				ON CONFLICT (namespace, name) DO UPDATE SET queue=excluded.queue, meta=excluded.meta, updated_at=excluded.updated_at`,
+			args: []any{setNow(p.Now), p.Namespace, w.Name, w.Queue, w.Meta},
+		}
+	}
+	return s.write(ctx, stmts...)
+}
+
+// ListWorkflows implements store.Registry.
+func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	var list []store.Workflow
+	err := s.read(ctx, stmt{
+		sql: `SELECT name, queue, meta, updated_at FROM pawl.workflows
+			WHERE namespace=$1::text AND ($2::bool OR name = ANY($3::text[])) ORDER BY name`,
+		args: []any{p.Namespace, len(p.Names) == 0, p.Names},
+		rows: func(scan func(...any) error) error {
+			var w store.Workflow
+			err := scan(&w.Name, &w.Queue, &w.Meta, scanTime(&w.UpdatedAt))
+			list = append(list, w)
+			return err
+		},
+	})
+	return list, err
+}
+
+// SetPaused implements store.Registry.
+func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if p.Paused {
+		return s.write(ctx, stmt{
+			sql: `INSERT INTO pawl.paused (namespace, queue, workflow, since) VALUES ($2::text, $3::text, $4::text, ` + now + `)
+				ON CONFLICT DO NOTHING`,
+			args: []any{setNow(p.Now), p.Namespace, p.Queue, p.Workflow},
+		})
+	}
+	err := s.write(ctx, stmt{
+		sql:  `DELETE FROM pawl.paused WHERE namespace=$1::text AND queue=$2::text AND workflow=$3::text`,
+		args: []any{p.Namespace, p.Queue, p.Workflow},
+	})
+	if err != nil {
+		return err
+	}
+	// Whoever waits for work of a queue that is free again is told so.
+	if p.Queue != "" {
+		h := newHints(p.Namespace)
+		h.queue(p.Queue)
+		h.send(s)
+	} else {
+		s.relay.publish(store.Hint{Kind: store.HintRescan})
+	}
+	return nil
+}
+
+// ListPaused implements store.Registry.
+func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) ([]store.PausedTarget, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	var list []store.PausedTarget
+	err := s.read(ctx, stmt{
+		sql:  `SELECT queue, workflow, since FROM pawl.paused WHERE namespace=$1::text ORDER BY queue, workflow`,
+		args: []any{p.Namespace},
+		rows: func(scan func(...any) error) error {
+			var t store.PausedTarget
+			err := scan(&t.Queue, &t.Workflow, scanTime(&t.Since))
+			list = append(list, t)
+			return err
+		},
+	})
+	return list, err
+}
+
+// Lock implements store.Registry.
+func (s *Store) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+	var res store.LockResult
+	if err := p.Validate(); err != nil {
+		return res, err
+	}
+	take := stmt{
+		// The row is locked even where it is another's, so the answer below is of
+		// the same moment.
+		sql: `INSERT INTO pawl.locks AS l (namespace, name, owner, until)
+			VALUES ($2::text, $3::text, $4::text, ` + now + ` + $5::bigint)
+			ON CONFLICT (namespace, name) DO UPDATE SET owner=excluded.owner, until=excluded.until
+			WHERE l.until<=` + now + ` OR l.owner=excluded.owner`,
+		args: []any{setNow(p.Now), p.Namespace, p.Name, p.Owner, span(p.For)},
+	}
+	if p.For == 0 {
+		take = stmt{
+			sql:  `DELETE FROM pawl.locks WHERE namespace=$1::text AND name=$2::text AND owner=$3::text`,
+			args: []any{p.Namespace, p.Name, p.Owner},
+		}
+	}
+	err := s.write(ctx, take, stmt{
+		sql: `SELECT l.owner, l.until FROM (VALUES (1)) one(x)
+			LEFT JOIN pawl.locks l ON l.namespace=$2::text AND l.name=$3::text AND l.until>` + now,
+		args: []any{setNow(p.Now), p.Namespace, p.Name}, rows: one(scanText(&res.Owner), scanTime(&res.Until)),
+	})
+	if err != nil {
+		return store.LockResult{}, err
+	}
+	res.Held = res.Owner == p.Owner
+	return res, nil
+}
