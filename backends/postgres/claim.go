@@ -42,7 +42,7 @@ const (
 )
 
 var (
-	takeRuns = claimDue + takeDue + cols(`r.input,r.meta,NULL::bytea`) + `, r.parts, r.due_at`
+	takeRuns = claimDue + takeDue + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at`
 
 	// claimNext is the earliest time in the lanes, but for what bears stamp $7.
 	claimNext = claimLanes + ` SELECT ` + now + `, min(c.visible_at) FROM (SELECT 1) one LEFT JOIN (lane CROSS JOIN LATERAL (
@@ -53,8 +53,15 @@ var (
 // patience bounds the last pause of a claim that found everything locked.
 const patience = 32 * time.Millisecond
 
-// Claim implements store.Leases. The runs are taken in one transaction; what their
-// replay needs beyond their rows is read after it, when nobody else changes it.
+// taken is a run as a claim gathers it.
+type taken struct {
+	store.ClaimedRun
+	due   time.Time
+	count int64 // of its steps
+}
+
+// Claim implements store.Leases. What the runs' replay needs is read in the
+// transaction that took them: whoever would change it waits for their rows.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
 	var out store.Claimed
 	if err := p.Validate(); err != nil {
@@ -77,30 +84,29 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	}
 	at, wanted, stamp := setNow(p.Now), p.Wanted(), newStamp()
 	base := []any{at, p.Namespace, numbers, queues, workflows, bounds}
-	type taken struct {
-		store.ClaimedRun
-		parts int16
-		due   time.Time
-	}
 	var runs []*taken
+	byID := map[store.ID]*taken{}
 	next := stmt{sql: claimNext, args: append(base[:6:6], stamp), rows: one(scanTime(&out.Now), scanTime(&out.NextDue))}
 	if wanted == 0 || len(numbers) == 0 {
 		err := s.read(ctx, next)
 		return out, err
 	}
+	mine := append(base[:6:6], span(p.LeaseFor), stamp)
 	take := func() error {
-		return s.write(ctx, stmt{sql: `SELECT 1`, rows: func(scan func(...any) error) error {
+		return s.write(ctx, slices.Concat([]stmt{{sql: `SELECT 1`, rows: func(scan func(...any) error) error {
 			var n int64
 			runs, out = nil, store.Claimed{} // sent again
+			clear(byID)
 			return scan(&n)
-		}}, stmt{
+		}}, {
 			sql: takeRuns, args: append(base[:6:6], int64(wanted), p.Worker, span(p.LeaseFor), stamp),
 			rows: func(scan func(...any) error) error {
 				t := &taken{}
-				runs = append(runs, t)
-				return scanRun(scan, &t.Run, &t.parts, scanTime(&t.due))
+				err := scanRun(scan, &t.Run, scanTime(&t.due))
+				runs, byID[t.Run.ID] = append(runs, t), t
+				return err
 			},
-		}, next)
+		}, next}, replay(mine, int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes)), byID))...)
 	}
 	err := take()
 	// What was due and was skipped is locked by a write that is about to end: a signal,
@@ -116,100 +122,77 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		return cmp.Or(cmp.Compare(b.Run.Priority, a.Run.Priority), a.due.Compare(b.due), slices.Compare(a.Run.ID[:], b.Run.ID[:]))
 	})
 	out.Runs = make([]store.ClaimedRun, len(runs))
-	var ids []store.ID
-	place := map[store.ID]*store.ClaimedRun{}
 	for i, t := range runs {
 		t.Lease = store.Lease{Run: t.Run.ID, Worker: p.Worker, Epoch: t.Run.Epoch}
 		t.Recovered = t.Run.Crashes > 0
+		t.MoreSteps = t.count > int64(len(t.Steps))
 		t.Inbox.Status, t.Inbox.Events = t.Run.Status, t.Run.Events
 		out.Runs[i] = t.ClaimedRun
-		if t.parts&(partSteps|partState|partSignals|partGroups) != 0 {
-			ids = append(ids, t.Run.ID)
-			place[t.Run.ID] = &out.Runs[i]
-		}
-	}
-	if len(ids) > 0 {
-		err = s.replay(ctx, ids, place, int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes)))
-	}
-	if err != nil {
-		return store.Claimed{}, err
 	}
 	return out, nil
 }
 
+// claimed are the runs that the transaction has taken, found by the index. Its
+// parameters are those of claimLanes, $7 the length of the lease and $8 the stamp.
+const claimed = claimLanes + `, mine AS MATERIALIZED (SELECT c.id, c.place FROM lane CROSS JOIN LATERAL (
+	SELECT x.id, row_number() OVER (ORDER BY x.priority DESC, x.due_at, x.id) AS place FROM pawl.runs x
+	WHERE ` + inLane + ` AND x.visible_at=` + now + `+$7::bigint AND x.stamp=$8::bigint OFFSET 0) c)`
+
 const (
 	// Which steps fit is decided on their lengths, so that what does not is never
-	// read; $2 is the bound.
-	replaySteps = `WITH sized AS MATERIALIZED (
+	// read; $9 is the bound.
+	claimedSteps = claimed + `, sized AS MATERIALIZED (
 			SELECT s.run_id, s.branch, s.name, s.occurrence,
-				sum(coalesce(octet_length(s.output), 0)) OVER (ORDER BY m.place, s.position ROWS UNBOUNDED PRECEDING) AS total
-			FROM unnest($1::text[]::uuid[]) WITH ORDINALITY m(id, place) JOIN pawl.steps s ON s.run_id=ANY(ARRAY[m.id]))
+				sum(coalesce(octet_length(s.output), 0)) OVER (ORDER BY m.place, m.id, s.position ROWS UNBOUNDED PRECEDING) AS total
+			FROM mine m JOIN pawl.steps s ON s.run_id=ANY(ARRAY[m.id]))
 		SELECT s.run_id, ` + stepColumns + ` FROM sized z CROSS JOIN LATERAL (SELECT * FROM pawl.steps x
 			WHERE x.run_id=z.run_id AND x.branch=z.branch AND x.name=z.name AND x.occurrence=z.occurrence OFFSET 0) s
-		WHERE z.total<=$2::bigint ORDER BY s.run_id, s.position`
-	replayCounts  = `SELECT s.run_id, count(*) FROM pawl.steps s WHERE s.run_id=ANY($1::text[]::uuid[]) GROUP BY s.run_id`
-	replayInboxes = `SELECT r.id, r.status, r.events, r.pausing FROM pawl.runs r WHERE r.id=ANY($1::text[]::uuid[])`
-	replayState   = `SELECT s.run_id, s.key, s.value, s.version, s.updated_at FROM pawl.state s WHERE s.run_id=ANY($1::text[]::uuid[]) ORDER BY s.run_id, s.key`
-	replayGroups  = `SELECT g.run_id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM pawl.groups g
-		WHERE g.run_id=ANY($1::text[]::uuid[]) ORDER BY g.run_id, g.name`
-	replaySignals = `SELECT s.run_id, s.id, s.name, s.payload, s.sent_at FROM pawl.signals s
-		WHERE s.run_id=ANY($1::text[]::uuid[]) AND NOT s.consumed ORDER BY s.run_id, s.pos`
+		WHERE z.total<=$9::bigint ORDER BY s.run_id, s.position`
+	ofMine        = `.run_id=ANY(ARRAY(SELECT id FROM mine))`
+	claimedCounts = claimed + ` SELECT s.run_id, count(*) FROM pawl.steps s WHERE s` + ofMine + ` GROUP BY s.run_id`
+	claimedState  = claimed + ` SELECT s.run_id, s.key, s.value, s.version, s.updated_at FROM pawl.state s WHERE s` + ofMine + ` ORDER BY s.run_id, s.key`
+	claimedGroups = claimed + ` SELECT g.run_id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM pawl.groups g
+		WHERE g` + ofMine + ` ORDER BY g.run_id, g.name`
+	claimedSignals = claimed + ` SELECT s.run_id, s.id, s.name, s.payload, s.sent_at FROM pawl.signals s
+		WHERE s` + ofMine + ` AND NOT s.consumed ORDER BY s.run_id, s.pos`
 )
 
-// replay reads what claimed runs bring along, of one moment.
-func (s *Store) replay(ctx context.Context, ids []store.ID, place map[store.ID]*store.ClaimedRun, bytes int64) error {
-	list := uuids(ids)
-	count := map[store.ID]int64{}
-	err := s.read(ctx,
-		stmt{sql: replayInboxes, args: []any{list}, rows: func(scan func(...any) error) error {
-			var id store.ID
-			var status int16
-			var events int64
-			var pausing bool
-			err := scan(scanID(&id), &status, &events, &pausing)
-			if r := place[id]; r != nil && err == nil {
-				r.Inbox.Status, r.Inbox.Events = store.Status(status), events
-				r.Run.Status, r.Run.Events, r.Run.Pausing = store.Status(status), events, pausing
-			}
-			return err
-		}},
-		stmt{sql: replaySteps, args: []any{list, bytes}, rows: func(scan func(...any) error) error {
+// replay reads what claimed runs bring along.
+func replay(mine []any, bytes int64, byID map[store.ID]*taken) []stmt {
+	return []stmt{
+		{sql: claimedSteps, args: append(mine[:8:8], bytes), rows: func(scan func(...any) error) error {
 			var id store.ID
 			var step store.Step
 			err := scanStep(scan, &step, scanID(&id))
-			place[id].Steps = append(place[id].Steps, step)
+			byID[id].Steps = append(byID[id].Steps, step)
 			return err
 		}},
-		stmt{sql: replayCounts, args: []any{list}, rows: func(scan func(...any) error) error {
+		{sql: claimedCounts, args: mine, rows: func(scan func(...any) error) error {
 			var id store.ID
 			var n int64
 			err := scan(scanID(&id), &n)
-			count[id] = n
+			byID[id].count = n
 			return err
 		}},
-		stmt{sql: replayState, args: []any{list}, rows: func(scan func(...any) error) error {
+		{sql: claimedState, args: mine, rows: func(scan func(...any) error) error {
 			var id store.ID
 			e, err := scanEntry(scan, scanID(&id))
-			place[id].Inbox.State = append(place[id].Inbox.State, e)
+			byID[id].Inbox.State = append(byID[id].Inbox.State, e)
 			return err
 		}},
-		stmt{sql: replayGroups, args: []any{list}, rows: func(scan func(...any) error) error {
+		{sql: claimedGroups, args: mine, rows: func(scan func(...any) error) error {
 			var id store.ID
 			g, err := scanGroup(scan, scanID(&id))
-			place[id].Inbox.Groups = append(place[id].Inbox.Groups, g)
+			byID[id].Inbox.Groups = append(byID[id].Inbox.Groups, g)
 			return err
 		}},
-		stmt{sql: replaySignals, args: []any{list}, rows: func(scan func(...any) error) error {
+		{sql: claimedSignals, args: mine, rows: func(scan func(...any) error) error {
 			var id store.ID
 			sig, err := scanSignal(scan, scanID(&id))
-			if in := &place[id].Inbox; len(in.Signals) < store.MaxPage {
+			if in := &byID[id].Inbox; len(in.Signals) < store.MaxPage {
 				in.Signals = append(in.Signals, sig)
 			}
 			return err
 		}},
-	)
-	for id, r := range place {
-		r.MoreSteps = count[id] > int64(len(r.Steps))
 	}
-	return err
 }

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,87 +12,131 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A commit begins with one fenced update of its run. It leaves the commit's stamp,
-// by which all later statements of the commit know that it was applied. A
-// takeover cannot slip between check and write: the update checks the newest
-// version of the row, which it then holds.
 const (
-	commitMark = `UPDATE pawl.runs r SET seq=$2::bigint, stamp=$3::bigint, crashes=0, events=r.events+$4::bigint,
-		parts=(r.parts & $5::smallint) | $6::smallint`
-	commitFence = ` WHERE r.id=$7::text::uuid AND r.namespace=$8::text AND r.worker=$9::text AND r.epoch=$10::bigint AND r.seq<$2::bigint AND r.leased
-		AND $1::bigint IS NOT DISTINCT FROM $1::bigint RETURNING r.status, r.events, r.visible_at, r.pausing, r.queue`
+	stepTable = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure,
+			started_at, finished_at, due_at)
+		SELECT st.run_id, st.branch, st.name, st.occurrence, st.kind, st.status, st.position, st.idx, st.attempt, st.epoch, st.output, st.failure,
+			` + now + `-st.took, CASE WHEN st.status>=3 THEN ` + now + ` END, coalesce(` + now + `+st.due_in, st.due_at)
+		FROM unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+			$11::bigint[], $12::bytea[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[])
+			AS st(run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, took, due_in, due_at)`
+	stepConflict = `
+		ON CONFLICT (run_id, branch, name, occurrence) DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx,
+			attempt=excluded.attempt, epoch=excluded.epoch, output=excluded.output, failure=excluded.failure, started_at=excluded.started_at,
+			finished_at=excluded.finished_at, due_at=excluded.due_at
+		WHERE steps.status<3`
 
-	commitKeep  = commitMark + commitFence
+	// plainCommits makes the usual commits of runs to which nothing unusual has
+	// happened, all at once. Its answer is the places of those that were applied,
+	// in one row; what they answer is known beforehand. The array of one keeps the
+	// planner to the primary key and the locks in the order of the arrays.
+	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, crashes=0, parts=r.parts | c.bits::smallint, status=c.status::smallint,
+			output=CASE WHEN c.status>2 THEN c.output ELSE r.output END, failure=CASE WHEN c.status>2 THEN c.failure ELSE r.failure END,
+			finished_at=CASE WHEN c.status>2 THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status=2 THEN r.visible_at END,
+			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false
+		FROM unnest($17::text[]::uuid[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[], $25::text[])
+			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)
+		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=c.worker AND r.epoch=c.epoch AND r.seq<c.seq AND r.leased AND r.status=2
+			AND r.events=c.seen AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
+		RETURNING r.id, c.n),
+		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)` + stepConflict + `)
+		SELECT coalesce(array_agg(u.n), '{}'::bigint[]) FROM u`
+
+	// Any other commit begins with one fenced update of its run, a form of it for
+	// each kind of transition. It leaves the commit's stamp, by which all later
+	// statements of the commit know that it was applied.
+	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=0, events=events+$3::bigint,
+			parts=(parts & $4::smallint) | $5::smallint
+		WHERE id=$6::text::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq<$1::bigint AND leased
+		RETURNING status, events, visible_at, pausing, queue`
+
+	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=0, events=events+$4::bigint,
+			parts=(parts & $5::smallint) | $6::smallint`
+	commitFence = ` WHERE id=$7::text::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq<$2::bigint AND leased
+		RETURNING status, events, visible_at, pausing, queue`
+
 	commitFinal = commitMark + `, status=$11::smallint, output=$12::bytea,
-		failure=CASE WHEN $13::boolean THEN coalesce($14::text, r.failure) ELSE $14::text END,
-		finished_at=` + now + `, visible_at=NULL, leased=false, pausing=false, wakes=0` + commitFence
+			failure=CASE WHEN $13::boolean THEN coalesce($14::text, failure) ELSE $14::text END, finished_at=` + now + `,
+			visible_at=NULL, leased=false, pausing=false, wakes=0` + commitFence
 
 	// A canceling run stays so and is claimable at once, that its end be recorded;
 	// one that is to pause does so and keeps its time.
-	yield = `, status=CASE WHEN r.status=5 THEN 5 WHEN r.pausing THEN 4 ELSE $11::smallint END, paused_from=$11::smallint, leased=false, pausing=false`
-	// $17 is the time that was asked for: the earlier of a delay and a moment.
-	askedFor = `least(` + now + `+$16::bigint, $17::bigint)`
+	commitLeave = `, status=CASE WHEN status=5 THEN 5 WHEN pausing THEN 4 ELSE $11::smallint END, paused_from=$11::smallint, leased=false, pausing=false`
+
 	// Events that came before this commit's own writes count: the right side of an
-	// assignment sees the row as it was. least ignores NULL.
-	commitYield = commitMark + yield + `, wakes=$12::smallint, attempt=r.attempt+$13::integer,
-		failure=CASE WHEN $13::integer>0 AND r.status<>5 THEN $14::text ELSE r.failure END,
-		visible_at=CASE WHEN r.status=5 THEN least(` + now + `, r.deadline) WHEN r.events>$15::bigint THEN least(` + askedFor + `, ` + now + `, r.deadline)
-		ELSE least(` + askedFor + `, r.deadline) END` + commitFence
-	commitContinue = commitMark + yield + `, wakes=0, attempt=1, generation=r.generation+1, failure=CASE WHEN r.status=5 THEN r.failure END,
-		input=$12::bytea, visible_at=least(` + now + `, r.deadline)` + commitFence
+	// assignment sees the row as it was.
+	commitYield = commitMark + commitLeave + `, wakes=$12::smallint, attempt=attempt+$13::boolean::int,
+			failure=CASE WHEN $13::boolean AND status<>5 THEN $14::text ELSE failure END,
+			visible_at=CASE WHEN status=5 THEN least(` + now + `, deadline)
+				WHEN events>$15::bigint THEN least(` + now + `+$16::bigint, $17::bigint, ` + now + `, deadline)
+				ELSE least(` + now + `+$16::bigint, $17::bigint, deadline) END` + commitFence
+	commitContinue = commitMark + commitLeave + `, wakes=0, attempt=1, generation=generation+1, failure=CASE WHEN status=5 THEN failure END,
+			input=$12::bytea, visible_at=least(` + now + `, deadline)` + commitFence
 
-	putSteps = `INSERT INTO pawl.steps AS s (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
-		SELECT $2::text::uuid, t.branch, t.name, t.occurrence::integer, t.kind::smallint, t.status::smallint, t.position, t.idx::integer, t.attempt::integer, $4::bigint, t.output, t.failure,
-			` + now + `-t.took, CASE WHEN t.status>=3 THEN ` + now + ` END, coalesce(` + now + `+t.due_in, t.due_at)
-		FROM unnest($5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[],
-			$14::text[], $15::bigint[], $16::bigint[], $17::bigint[]) t(branch, name, occurrence, kind, status, position, idx, attempt, output, failure, took, due_in, due_at)
-		WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$2::text::uuid AND stamp=$3::bigint)
-		ON CONFLICT (run_id, branch, name, occurrence) DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx, attempt=excluded.attempt,
-			epoch=excluded.epoch, output=excluded.output, failure=excluded.failure, started_at=excluded.started_at, finished_at=excluded.finished_at, due_at=excluded.due_at
-		WHERE s.status<3`
+	// The guards of what follows: the run is $1 and the stamp $2, or one further
+	// behind the time.
+	applied12 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$1::text::uuid AND stamp=$2::bigint)`
+	applied23 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$2::text::uuid AND stamp=$3::bigint)`
 
-	applied = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$1::text::uuid AND stamp=$2::bigint)`
+	putSteps = stepTable + ` WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$17::text::uuid AND stamp=$18::bigint)` + stepConflict
+	consume  = `UPDATE pawl.signals SET consumed=true, payload=NULL
+		WHERE run_id=$1::text::uuid AND id = ANY($3::text[]::uuid[]) AND NOT consumed AND` + applied12
 
-	consume = `UPDATE pawl.signals SET consumed=true, payload=NULL WHERE run_id=$1::text::uuid AND id=ANY($3::text[]::uuid[]) AND NOT consumed AND` + applied
-	spawn   = `WITH made AS (` + insertOne + ` WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$18::text::uuid AND stamp=$19::bigint)
-			ON CONFLICT DO NOTHING RETURNING parent, grp)
-		INSERT INTO pawl.groups AS g (run_id, name, total, open) SELECT parent, grp, 1, 1 FROM made WHERE grp IS NOT NULL
-		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+1, open=g.open+1`
+	// Only children that are made here count.
+	spawnRuns = `WITH made AS (INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, external_id, suffix, created_at,
+			deadline, input, meta, parent, grp, ordinal, on_close)
+		SELECT c.id, $4::text, c.workflow, c.queue, 1, c.priority, least(greatest(` + now + `+c.after, c.at), ` + now + `+c.timeout),
+			c.external_id, c.suffix, ` + now + `, ` + now + `+c.timeout, c.input, c.meta, $2::text::uuid, c.grp, c.ordinal, c.on_close
+		FROM unnest($5::text[]::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
+			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[])
+			AS c(id, workflow, queue, priority, after, at, timeout, external_id, suffix, input, meta, grp, ordinal, on_close)
+		WHERE` + applied23 + ` ON CONFLICT DO NOTHING RETURNING parent, grp)
+		INSERT INTO pawl.groups AS g (run_id, name, total, open) SELECT m.parent, m.grp, count(*), count(*) FROM made m WHERE m.grp IS NOT NULL GROUP BY 1, 2
+		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+excluded.total, open=g.open+excluded.open`
 
-	armGroup = `UPDATE pawl.groups SET armed=$3::bigint, wake_open=$4::bigint, wake_failures=$5::bigint WHERE run_id=$1::text::uuid AND name=$6::text AND` + applied
+	armGroup = `UPDATE pawl.groups SET armed=$3::bigint, wake_open=$4::bigint, wake_failures=$5::bigint
+		WHERE run_id=$1::text::uuid AND name=$6::text AND` + applied12
 	// An await that is met already, or whose group has no child, ends the sleep.
-	metAlready = `UPDATE pawl.runs r SET visible_at=least(r.visible_at, ` + now + `), wakes=r.wakes & ~4::smallint
-		WHERE r.id=$2::text::uuid AND r.stamp=$3::bigint AND r.status IN (3,4) AND NOT EXISTS (SELECT 1 FROM pawl.groups
-			WHERE run_id=r.id AND name=$4::text AND open>$5::bigint AND NOT ($6::bigint>0 AND failed+canceled>=$6::bigint))
+	metAlready = `UPDATE pawl.runs r SET visible_at=least(r.visible_at, ` + now + `), wakes=r.wakes & ~4
+		WHERE r.id=$2::text::uuid AND r.stamp=$3::bigint AND r.status IN (3,4)
+		AND NOT EXISTS (SELECT 1 FROM pawl.groups g WHERE g.run_id=r.id AND g.name=$4::text AND g.open>$5::bigint
+			AND NOT ($6::bigint>0 AND g.failed+g.canceled>=$6::bigint))
 		RETURNING r.visible_at`
 
-	forgetGroups = `DELETE FROM pawl.groups WHERE run_id=$1::text::uuid AND` + applied
-	forgetSteps  = `DELETE FROM pawl.steps WHERE run_id=$1::text::uuid AND` + applied
+	forgetGroups = `DELETE FROM pawl.groups WHERE run_id=$1::text::uuid AND` + applied12
+	forgetSteps  = `DELETE FROM pawl.steps WHERE run_id=$1::text::uuid AND` + applied12
 	// A failed step goes with what followed it in its line of execution: see
 	// store.StepKey.Related.
-	forgetFailed = `DELETE FROM pawl.steps s WHERE s.run_id=$1::text::uuid AND EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id=s.run_id AND f.status=4 AND f.position<=s.position
-		AND (f.branch='' OR s.branch='' OR f.branch=s.branch OR starts_with(f.branch, s.branch || '/') OR starts_with(s.branch, f.branch || '/'))) AND` + applied
-	forgetChildren = `UPDATE pawl.runs SET grp=NULL, ordinal=0 WHERE parent=$1::text::uuid AND grp IS NOT NULL AND` + applied
+	forgetFailed = `DELETE FROM pawl.steps s WHERE s.run_id=$1::text::uuid
+		AND EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id=s.run_id AND f.status=4 AND f.position<=s.position
+			AND (f.branch='' OR s.branch='' OR f.branch=s.branch OR starts_with(f.branch, s.branch || '/') OR starts_with(s.branch, f.branch || '/')))
+		AND` + applied12
+	forgetChildren = `UPDATE pawl.runs c SET grp=NULL, ordinal=0
+		WHERE c.parent=$1::text::uuid AND c.parent IS NOT NULL AND c.grp IS NOT NULL AND` + applied12
 
-	// A write's version is the run's event count after it: the fence has counted all
-	// writes of the list.
-	writeState = `INSERT INTO pawl.state AS s (run_id, key, value, version, updated_at)
+	// A write's version is the run's event count after it: the write before in the
+	// list has counted all of the list's writes already.
+	writeState = `INSERT INTO pawl.state (run_id, key, value, version, updated_at)
 		SELECT r.id, $4::text, $5::bytea, r.events-$6::bigint, ` + now + ` FROM pawl.runs r WHERE r.id=$2::text::uuid AND r.stamp=$3::bigint
 		ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
-	deleteState = `DELETE FROM pawl.state WHERE run_id=$1::text::uuid AND key=$3::text AND` + applied
+	deleteState = `DELETE FROM pawl.state WHERE run_id=$1::text::uuid AND key=$3::text AND` + applied12
+
+	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased FROM pawl.runs
+		WHERE id = ANY($1::text[]::uuid[]) AND namespace=$2::text`
 )
 
-// putState adds the writes of a list whose first statement has left its stamp.
-func putState(stmts []stmt, setnow any, id store.ID, stamp int64, writes []store.StateWrite) []stmt {
-	for i := range writes {
-		w := &writes[i]
-		if w.Delete {
-			stmts = append(stmts, stmt{sql: deleteState, args: []any{id.String(), stamp, w.Key}})
-			continue
-		}
-		stmts = append(stmts, stmt{sql: writeState, args: []any{setnow, id.String(), stamp, w.Key, w.Value, int64(len(writes) - 1 - i)}})
+// begin is a first statement that calls reset whenever the transaction begins,
+// which it does again after a deadlock.
+func begin(reset func()) stmt {
+	return stmt{sql: `SELECT true`, rows: resetRow(reset)}
+}
+
+func resetRow(reset func()) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		reset()
+		var ok bool
+		return scan(&ok)
 	}
-	return stmts
 }
 
 // Commit implements store.Leases.
@@ -98,15 +144,10 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	results := make([]store.CommitResult, len(p.Commits))
 	seen := make(map[store.ID]struct{}, len(p.Commits))
-	hints, at, stamp := newHints(p.Namespace), setNow(p.Now), newStamp()
-	var list []*commit
-	var lanes []lane
-	var finals []store.ID
+	var plain, list []*commit
+	stamp, setnow := newStamp(), setNow(p.Now)
 	for i := range p.Commits {
 		m, res := &p.Commits[i], &results[i]
 		if _, twice := seen[m.Lease.Run]; twice {
@@ -117,77 +158,230 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		if res.Err = m.Validate(s.config.limits); res.Err != nil {
 			continue
 		}
-		list = append(list, &commit{Commit: m, namespace: p.Namespace, at: at, stamp: stamp, res: res, hints: hints})
-		for j := range m.Spawn {
-			lanes = append(lanes, laneOf(&m.Spawn[j]))
+		b := &commit{Commit: m, namespace: p.Namespace, setnow: setnow, stamp: stamp + int64(i), res: res}
+		if b.plain() {
+			plain = append(plain, b)
+		} else {
+			list = append(list, b)
 		}
-		if m.Transition != nil && m.Transition.Kind.Final() {
-			finals = append(finals, m.Lease.Run)
+	}
+	final := newHints(p.Namespace)
+	defer func() { final.send(s) }()
+	some := false
+	if len(plain) > 0 {
+		done, err := s.plainly(ctx, p.Namespace, setnow, plain)
+		if err != nil {
+			return nil, err
+		}
+		for i, b := range plain {
+			if !done[i] {
+				list = append(list, b)
+				continue
+			}
+			some = true
+			*b.res = store.CommitResult{Status: b.status(), Events: b.Seen}
+			if b.Transition != nil {
+				final.final(b.Lease.Run)
+			}
 		}
 	}
 	if len(list) == 0 {
 		return results, nil
 	}
-	if err := s.ensureLanes(ctx, p.Namespace, lanes); err != nil {
-		return nil, err
+	if err := s.generally(ctx, p.Namespace, list); err != nil {
+		return nil, partly(ctx, err, some)
 	}
-	slices.SortFunc(list, func(a, b *commit) int { return slices.Compare(a.Lease.Run[:], b.Lease.Run[:]) })
-	var stmts []stmt
-	if len(finals) > 0 {
-		ids := make([]store.ID, len(list))
-		for i, b := range list {
-			ids[i] = b.Lease.Run
+	var missed []*commit
+	for _, b := range list {
+		if b.applied {
+			some = true
+		} else {
+			missed = append(missed, b)
 		}
-		stmts = append(stmts, stmt{sql: lockFamily, args: []any{uuids(ids)}})
 	}
+	if err := s.readBack(ctx, p.Namespace, missed); err != nil {
+		return nil, partly(ctx, err, some)
+	}
+	return results, nil
+}
+
+// partly is the error of a call of which some commits may have been applied.
+func partly(ctx context.Context, err error, some bool) error {
+	switch {
+	case !some || errors.Is(err, store.ErrOutcomeUnknown):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
+	}
+	return fmt.Errorf("%v: some commits of the call were applied before: %w", err, store.ErrOutcomeUnknown)
+}
+
+func byRun(a, b *commit) int { return bytes.Compare(a.Lease.Run[:], b.Lease.Run[:]) }
+
+// plainly says which of the commits it applied.
+func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit) ([]bool, error) {
+	slices.SortFunc(list, byRun)
+	n := len(list)
+	ids, workers, epochs, seqs := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
+	events, status, bits := make([]int64, n), make([]int64, n), make([]int64, n)
+	outputs, failures := make([][]byte, n), make([]*string, n)
+	var st stepArrays
+	for i, b := range list {
+		ids[i], workers[i], epochs[i], seqs[i] = b.Lease.Run.String(), b.Lease.Worker, b.Lease.Epoch, b.Seq
+		events[i], status[i] = b.Seen, int64(b.status())
+		if len(b.Steps) > 0 {
+			bits[i] = int64(partSteps)
+		}
+		if t := b.Transition; t != nil && t.Kind == store.Complete {
+			outputs[i] = t.Output
+		} else if t != nil {
+			failures[i] = failure(t.Failure)
+		}
+		st.add(b)
+	}
+	var places []int64
+	err := s.write(ctx, stmt{
+		sql:  plainCommits,
+		args: append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace),
+		rows: one(&places),
+	})
+	done := make([]bool, n)
+	for _, i := range places {
+		done[i-1] = true
+	}
+	return done, err
+}
+
+// generally sends the commits that are not plain, or were not to be had plainly.
+func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
+	slices.SortFunc(list, byRun)
+	h := newHints(namespace)
+	reset := func() {
+		*h = *newHints(namespace)
+		for _, b := range list {
+			b.applied, *b.res = false, store.CommitResult{}
+		}
+	}
+	var lanes []lane
+	var finals, others []store.ID
+	stmts := []stmt{begin(reset)}
 	for _, b := range list {
-		stmts = b.statements(stmts)
-	}
-	if err := s.write(ctx, stmts...); err != nil {
-		return nil, err
-	}
-	var missed []stmt
-	for _, b := range list {
-		if !b.applied {
-			missed = append(missed, b.readBack())
-			continue
+		if b.Transition != nil && b.Transition.Kind.Final() {
+			finals = append(finals, b.Lease.Run)
+		} else {
+			others = append(others, b.Lease.Run)
 		}
 		for i := range b.Spawn {
-			hints.queue(b.Spawn[i].Queue)
+			c := &b.Spawn[i]
+			lanes = append(lanes, lane{c.Queue, c.Workflow, int16(c.Priority)})
+		}
+		b.hints = h
+		stmts = b.statements(stmts)
+	}
+	if len(lanes) > 0 {
+		if err := s.ensureLanes(ctx, namespace, lanes); err != nil {
+			return err
 		}
 	}
-	hints.send(s)
-	return results, s.read(ctx, missed...)
+	if len(finals) > 0 {
+		stmts[0] = stmt{sql: lockBatch, args: []any{uuids(finals), uuids(others)}, rows: resetRow(reset)}
+	}
+	if err := s.write(ctx, stmts...); err != nil {
+		return err
+	}
+	for _, b := range list {
+		for i := range b.Spawn {
+			if b.applied {
+				h.queue(b.Spawn[i].Queue)
+			}
+		}
+	}
+	h.send(s)
+	return nil
+}
+
+// readBack tells commits that were applied before from those whose lease is lost.
+func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit) error {
+	if len(missed) == 0 {
+		return nil
+	}
+	ids, byID := make([]store.ID, len(missed)), make(map[store.ID]*commit, len(missed))
+	for i, b := range missed {
+		ids[i], byID[b.Lease.Run] = b.Lease.Run, b
+		*b.res = store.CommitResult{Err: fmt.Errorf("run %v, epoch %d: %w", b.Lease.Run, b.Lease.Epoch, store.ErrLeaseLost)}
+	}
+	return s.read(ctx, stmt{
+		sql: commitsNow, args: []any{uuids(ids), namespace},
+		rows: func(scan func(...any) error) error {
+			var id store.ID
+			var status int16
+			var epoch, seq int64
+			var worker string
+			var leased bool
+			res := store.CommitResult{Repeated: true}
+			if err := scan(scanID(&id), &status, &res.Events, scanTime(&res.VisibleAt), &res.Pausing, &epoch, &seq, scanText(&worker), &leased); err != nil {
+				return err
+			}
+			if res.Status = store.Status(status); leased {
+				res.VisibleAt = time.Time{}
+			}
+			if b := byID[id]; b != nil && epoch == b.Lease.Epoch && seq >= b.Seq && worker == b.Lease.Worker {
+				*b.res = res
+			}
+			return nil
+		},
+	})
 }
 
 // commit makes the statements of one commit and reads their answers.
 type commit struct {
 	*store.Commit
 	namespace string
-	at        any
+	setnow    any
 	stamp     int64
 	res       *store.CommitResult
 	hints     *hints
-	applied   bool
+	applied   bool // by the general statements
+}
+
+// plain says whether the commit is of the usual kind.
+func (b *commit) plain() bool {
+	t := b.Transition
+	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 &&
+		(t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
+}
+
+// status is what a plain or final commit makes of a run.
+func (b *commit) status() store.Status {
+	if b.Transition == nil {
+		return store.Running
+	}
+	return store.Completed + store.Status(b.Transition.Kind-store.Complete)
 }
 
 func (b *commit) statements(stmts []stmt) []stmt {
-	run, t := b.Lease.Run.String(), b.Transition
-	// guarded adds a statement whose first parameters are those of applied.
+	run, t := uuid(b.Lease.Run), b.Transition
+	// guarded adds a statement whose first parameters are the run and the stamp.
 	guarded := func(sql string, args ...any) {
 		stmts = append(stmts, stmt{sql: sql, args: append([]any{run, b.stamp}, args...)})
 	}
 	stmts = append(stmts, b.fence())
 	again := t != nil && t.Kind == store.Continue
 	if len(b.Steps) > 0 && !again {
-		stmts = append(stmts, b.steps())
+		var st stepArrays
+		st.add(b)
+		stmts = append(stmts, stmt{sql: putSteps, args: append(st.args(b.setnow), run, b.stamp)})
 	}
-	stmts = putState(stmts, b.at, b.Lease.Run, b.stamp, b.State)
+	stmts = putState(stmts, b.setnow, b.Lease.Run, b.stamp, b.State)
 	if len(b.Consumed) > 0 {
-		guarded(consume, uuids(b.Consumed))
+		signals := make([]store.ID, len(b.Consumed))
+		for i, id := range b.Consumed {
+			signals[i] = store.ID(id)
+		}
+		guarded(consume, uuids(signals))
 	}
-	for i := range b.Spawn {
-		stmts = append(stmts, stmt{sql: spawn, args: append(insertArgs(b.at, b.namespace, &b.Spawn[i], b.Lease.Run), run, b.stamp)})
+	if len(b.Spawn) > 0 {
+		stmts = append(stmts, b.spawn())
 	}
 	switch {
 	case t == nil:
@@ -203,13 +397,16 @@ func (b *commit) statements(stmts []stmt) []stmt {
 			guarded(armGroup, b.Lease.Epoch, a.Open, a.Failures, a.Group)
 		}
 		for _, a := range awaits {
-			stmts = append(stmts, stmt{sql: metAlready, args: []any{b.at, run, b.stamp, a.Group, a.Open, a.Failures}, rows: one(scanTime(&b.res.VisibleAt))})
+			stmts = append(stmts, stmt{
+				sql: metAlready, args: []any{b.setnow, run, b.stamp, a.Group, a.Open, a.Failures},
+				rows: one(scanTime(&b.res.VisibleAt)),
+			})
 		}
 	case t.Kind.Final():
 		guarded(countFinal)
 		stmts = append(stmts,
-			stmt{sql: wakeParents, args: []any{b.at, run, b.stamp}, rows: wakeRows(b.hints)},
-			stmt{sql: closeTree, args: []any{b.at, run, b.namespace, (*string)(nil), canceledWithParent, b.stamp}, rows: treeRows(b.hints)})
+			stmt{sql: wakeParents, args: []any{b.setnow, run, b.stamp}, rows: wakeRows(b.hints)},
+			stmt{sql: closeTree, args: []any{b.setnow, run, canceledWithParent, b.stamp}, rows: treeRows(b.hints)})
 	}
 	return stmts
 }
@@ -232,7 +429,7 @@ func oneForEach(list []store.Await) []store.Await {
 	return out
 }
 
-// fence makes the update that begins a commit.
+// fence makes the update that begins a commit that was not plain.
 func (b *commit) fence() stmt {
 	var bits, mask int16 = 0, -1
 	if len(b.Steps) > 0 {
@@ -249,44 +446,47 @@ func (b *commit) fence() stmt {
 	}
 	t := b.Transition
 	if t != nil && t.Kind == store.Continue {
-		mask, bits = ^(partSteps | partGroups), bits & ^(partSteps|partGroups)
+		mask, bits = ^(partSteps | partGroups), bits&^(partSteps|partGroups)
 	}
-	sql, args := commitKeep, []any{b.at, b.Seq, b.stamp, int64(len(b.State)), mask, bits,
-		b.Lease.Run.String(), b.namespace, b.Lease.Worker, b.Lease.Epoch}
+	sql := commitKeep
+	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), mask, bits, uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch}
 	switch {
 	case t == nil:
+		args = args[1:]
 	case t.Kind.Final():
-		status, why := store.Completed+store.Status(t.Kind-store.Complete), failure(t.Failure)
+		var output []byte
+		var why *string
 		if t.Kind == store.Complete {
-			why = nil
+			output = t.Output
+		} else {
+			why = failure(t.Failure)
 		}
-		sql, args = commitFinal, append(args, int16(status), t.Output, t.Kind == store.CancelRun, why)
+		sql, args = commitFinal, append(args, int16(b.status()), output, t.Kind == store.CancelRun, why)
 	case t.Kind == store.Continue:
 		sql, args = commitContinue, append(args, int16(store.Pending), t.Input)
 	default:
 		var after *int64
 		if t.After > 0 {
-			d := span(t.After)
-			after = &d
+			v := span(t.After)
+			after = &v
 		}
-		at, status, seen, wakes, more := micros(t.At), store.Pending, int64(math.MaxInt64), int16(0), int64(0)
+		status, seen, wakes := store.Pending, int64(math.MaxInt64), int16(0)
 		if t.Kind == store.Sleep {
 			status, seen, wakes = store.Sleeping, b.Seen, int16(t.Wakes)
 			if len(t.Await) > 0 {
 				wakes |= wakeChildren
 			}
-		} else if after == nil && at == nil {
+		} else if after == nil && t.At.IsZero() {
 			after = new(int64)
 		}
-		if t.Kind == store.Retry {
-			more = 1
-		}
-		sql, args = commitYield, append(args, int16(status), wakes, more, failure(t.Failure), seen, after, at)
+		sql, args = commitYield, append(args, int16(status), wakes, t.Kind == store.Retry, failure(t.Failure), seen, after, micros(t.At))
 	}
 	return stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
 		var status int16
 		var queue string
-		err := scan(&status, &b.res.Events, scanTime(&b.res.VisibleAt), &b.res.Pausing, &queue)
+		if err := scan(&status, &b.res.Events, scanTime(&b.res.VisibleAt), &b.res.Pausing, &queue); err != nil {
+			return err
+		}
 		b.applied, b.res.Status = true, store.Status(status)
 		switch {
 		case t == nil:
@@ -296,45 +496,94 @@ func (b *commit) fence() stmt {
 		default:
 			b.hints.queue(queue)
 		}
-		return err
+		return nil
 	}}
 }
 
-func (b *commit) steps() stmt {
-	n := len(b.Steps)
-	branches, names, outputs := make([]string, n), make([]string, n), make([][]byte, n)
-	var numbers [7][]int64 // occurrence, kind, status, position, index, attempt, took
-	for i := range numbers {
-		numbers[i] = make([]int64, n)
-	}
-	failures, dueIn, dueAt := make([]*string, n), make([]*int64, n), make([]*int64, n)
-	for i := range b.Steps {
-		r := &b.Steps[i]
-		branches[i], names[i], outputs[i], failures[i] = r.Branch, r.Name, r.Output, failure(r.Failure)
-		for k, v := range [7]int64{int64(r.Occurrence), int64(r.Kind), int64(r.Status), r.Position, int64(r.Index), int64(r.Attempt), r.Took.Microseconds()} {
-			numbers[k][i] = v
-		}
-		if dueAt[i] = micros(r.DueAt); r.DueIn > 0 {
-			d := span(r.DueIn)
-			dueIn[i] = &d
-		}
-	}
-	return stmt{sql: putSteps, args: []any{b.at, b.Lease.Run.String(), b.stamp, b.Lease.Epoch, branches, names, numbers[0], numbers[1], numbers[2],
-		numbers[3], numbers[4], numbers[5], outputs, failures, numbers[6], dueIn, dueAt}}
+// stepArrays are the columns of steps to be put.
+type stepArrays struct {
+	runs, branches, names                                        []string
+	occurrences, kinds, statuses, positions, idx, attempts, took []int64
+	epochs                                                       []int64
+	outputs                                                      [][]byte
+	failures                                                     []*string
+	dueIn, dueAt                                                 []*int64
 }
 
-// readBack tells a commit that was applied before from one whose lease is lost.
-func (b *commit) readBack() stmt {
-	b.res.Err = fmt.Errorf("run %v, epoch %d: %w", b.Lease.Run, b.Lease.Epoch, store.ErrLeaseLost)
-	return stmt{
-		sql: `SELECT r.status, r.events, CASE WHEN NOT r.leased THEN r.visible_at END, r.pausing FROM pawl.runs r
-			WHERE r.id=$1::text::uuid AND r.namespace=$2::text AND r.epoch=$3::bigint AND r.seq>=$4::bigint AND r.worker=$5::text`,
-		args: []any{b.Lease.Run.String(), b.namespace, b.Lease.Epoch, b.Seq, b.Lease.Worker},
-		rows: func(scan func(...any) error) error {
-			var status int16
-			err := scan(&status, &b.res.Events, scanTime(&b.res.VisibleAt), &b.res.Pausing)
-			b.res.Status, b.res.Repeated, b.res.Err = store.Status(status), true, nil
-			return err
-		},
+func (a *stepArrays) add(b *commit) {
+	run := b.Lease.Run.String()
+	for _, s := range oneForKey(b.Steps) {
+		a.runs, a.branches, a.names = append(a.runs, run), append(a.branches, s.Branch), append(a.names, s.Name)
+		a.occurrences, a.kinds = append(a.occurrences, int64(s.Occurrence)), append(a.kinds, int64(s.Kind))
+		a.statuses, a.positions = append(a.statuses, int64(s.Status)), append(a.positions, s.Position)
+		a.idx, a.attempts = append(a.idx, int64(s.Index)), append(a.attempts, int64(s.Attempt))
+		a.epochs, a.outputs = append(a.epochs, b.Lease.Epoch), append(a.outputs, s.Output)
+		a.failures, a.took = append(a.failures, failure(s.Failure)), append(a.took, s.Took.Microseconds())
+		in, at := (*int64)(nil), micros(s.DueAt)
+		if s.DueIn > 0 {
+			v := span(s.DueIn)
+			in = &v
+		}
+		a.dueIn, a.dueAt = append(a.dueIn, in), append(a.dueAt, at)
 	}
+}
+
+func (a *stepArrays) args(setnow any) []any {
+	return append(make([]any, 0, 26), setnow, a.runs, a.branches, a.names, a.occurrences, a.kinds, a.statuses, a.positions, a.idx, a.attempts,
+		a.epochs, a.outputs, a.failures, a.took, a.dueIn, a.dueAt)
+}
+
+// oneForKey leaves one record for each key, as if they had been put one after
+// the other: one statement puts a row once.
+func oneForKey(steps []store.StepRecord) []store.StepRecord {
+	if len(steps) < 2 {
+		return steps
+	}
+	out, at := make([]store.StepRecord, 0, len(steps)), make(map[store.StepKey]int, len(steps))
+	for _, s := range steps {
+		i, twice := at[s.StepKey]
+		if !twice {
+			at[s.StepKey] = len(out)
+			out = append(out, s)
+		} else if !out[i].Status.Final() {
+			s.Position = out[i].Position
+			out[i] = s
+		}
+	}
+	return out
+}
+
+func (b *commit) spawn() stmt {
+	n := len(b.Spawn)
+	ids, workflows, queues, suffixes := make([]store.ID, n), make([]string, n), make([]string, n), make([]string, n)
+	priorities, afters, ordinals, closes := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	ats, timeouts := make([]*int64, n), make([]*int64, n)
+	externals, groups := make([]*string, n), make([]*string, n)
+	inputs, metas := make([][]byte, n), make([][]byte, n)
+	for i := range b.Spawn {
+		c := &b.Spawn[i]
+		ids[i], workflows[i], queues[i], suffixes[i] = c.ID, c.Workflow, c.Queue, c.Suffix
+		priorities[i], afters[i], ordinals[i], closes[i] = int64(c.Priority), span(c.After), c.Ordinal, int64(c.OnClose)
+		if ats[i] = micros(c.At); c.Timeout > 0 {
+			v := span(c.Timeout)
+			timeouts[i] = &v
+		}
+		externals[i], groups[i], inputs[i], metas[i] = text(c.ExternalID), text(c.Group), c.Input, c.Meta
+	}
+	return stmt{sql: spawnRuns, args: []any{b.setnow, uuid(b.Lease.Run), b.stamp, b.namespace, uuids(ids), workflows, queues, priorities, afters, ats,
+		timeouts, externals, suffixes, inputs, metas, groups, ordinals, closes}}
+}
+
+// putState adds the writes of a list whose first statement has left its stamp.
+func putState(stmts []stmt, setnow any, id store.ID, stamp int64, writes []store.StateWrite) []stmt {
+	for i := range writes {
+		w := &writes[i]
+		if w.Delete {
+			stmts = append(stmts, stmt{sql: deleteState, args: []any{uuid(id), stamp, w.Key}})
+			continue
+		}
+		later := int64(len(writes) - 1 - i)
+		stmts = append(stmts, stmt{sql: writeState, args: []any{setnow, uuid(id), stamp, w.Key, w.Value, later}})
+	}
+	return stmts
 }

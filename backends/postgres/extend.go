@@ -1,16 +1,15 @@
 package postgres
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"slices"
 
 	"github.com/pawlhq/pawl/store"
 )
 
-// The locks are taken in the order of the arrays, which is that of the ids.
 const extendLeases = `UPDATE pawl.runs r SET visible_at=` + now + `+$2::bigint
-	FROM unnest($3::text[]::uuid[], $4::bigint[]) l(id, epoch)
+	FROM unnest($3::text[]::uuid[], $4::bigint[]) AS l(id, epoch)
 	WHERE r.id = ANY(ARRAY[l.id]) AND r.namespace=$5::text AND r.worker=$6::text AND r.epoch=l.epoch AND r.leased
 	RETURNING r.id, r.epoch, r.status=5, r.pausing, r.events`
 
@@ -20,42 +19,42 @@ func (s *Store) Extend(ctx context.Context, p store.ExtendParams) ([]store.Lease
 		return nil, err
 	}
 	states := make([]store.LeaseState, len(p.Leases))
-	places := map[store.Lease][]int{}
-	var list []store.Lease
-	for i, l := range p.Leases {
-		states[i].Lost = true
+	var own []store.Lease
+	for _, l := range p.Leases {
 		if l.Worker == p.Worker {
-			if places[l] == nil {
-				list = append(list, l)
-			}
-			places[l] = append(places[l], i)
+			own = append(own, l)
 		}
 	}
-	slices.SortFunc(list, func(a, b store.Lease) int {
-		return cmp.Or(slices.Compare(a.Run[:], b.Run[:]), cmp.Compare(a.Epoch, b.Epoch))
-	})
-	ids, epochs := make([]string, len(list)), make([]int64, len(list))
-	for i, l := range list {
-		ids[i], epochs[i] = l.Run.String(), l.Epoch
+	// All that lock several runs do so in the order of their ids.
+	slices.SortFunc(own, func(a, b store.Lease) int { return bytes.Compare(a.Run[:], b.Run[:]) })
+	ids, epochs := make([]store.ID, len(own)), make([]int64, len(own))
+	for i, l := range own {
+		ids[i], epochs[i] = l.Run, l.Epoch
 	}
-	at := setNow(p.Now)
-	err := s.write(ctx, stmt{
-		sql: extendLeases, args: []any{at, span(p.LeaseFor), ids, epochs, p.Namespace, p.Worker},
-		rows: func(scan func(...any) error) error {
-			l := store.Lease{Worker: p.Worker}
-			var state store.LeaseState
-			err := scan(scanID(&l.Run), &l.Epoch, &state.Canceling, &state.Pausing, &state.Events)
-			for _, i := range places[l] {
-				states[i] = state
-			}
-			return err
-		},
-	}, stmt{
+	held := make(map[store.Lease]store.LeaseState, len(own))
+	stmts := []stmt{begin(func() { clear(held) })}
+	if len(own) > 0 {
+		stmts = append(stmts, stmt{
+			sql: extendLeases, args: []any{setNow(p.Now), span(p.LeaseFor), uuids(ids), epochs, p.Namespace, p.Worker},
+			rows: func(scan func(...any) error) error {
+				l, state := store.Lease{Worker: p.Worker}, store.LeaseState{}
+				err := scan(scanID(&l.Run), &l.Epoch, &state.Canceling, &state.Pausing, &state.Events)
+				held[l] = state
+				return err
+			},
+		})
+	}
+	stmts = append(stmts, stmt{
 		sql:  `UPDATE pawl.workers SET seen_at=` + now + ` WHERE namespace=$2::text AND id=$3::text`,
-		args: []any{at, p.Namespace, p.Worker},
+		args: []any{setNow(p.Now), p.Namespace, p.Worker},
 	})
-	if err != nil {
+	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
+	}
+	for i, l := range p.Leases {
+		state, ok := held[l]
+		state.Lost = !ok
+		states[i] = state
 	}
 	return states, nil
 }

@@ -193,7 +193,7 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 
 var listChildren = `SELECT ` + runColumns(noPayload, noPayload, "r.output") + ` FROM pawl.runs r
 	WHERE r.parent = $2::text::uuid AND r.parent IS NOT NULL AND r.grp = $3::text AND r.ordinal > $4::bigint AND r.namespace = $1::text
-	ORDER BY r.ordinal LIMIT $5::bigint`
+	ORDER BY r.ordinal, r.id LIMIT $5::bigint`
 
 // Children implements store.Runs.
 func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
