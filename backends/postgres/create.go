@@ -150,7 +150,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		made, err := s.insertRuns(ctx, &p, open)
 		if err != nil {
 			h.send(s)
-			return nil, partly(ctx, wrote, err)
+			return nil, partlyMade(ctx, wrote, err)
 		}
 		wrote = wrote || len(made) > 0
 		open = slices.DeleteFunc(open, func(i int) bool {
@@ -172,7 +172,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		if len(open) > 0 {
 			if open, err = s.meet(ctx, &p, open, results); err != nil {
 				h.send(s)
-				return nil, partly(ctx, wrote, err)
+				return nil, partlyMade(ctx, wrote, err)
 			}
 		}
 		if len(open) == 0 {
@@ -184,8 +184,8 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	return nil, fmt.Errorf("postgres: runs of external id %q come and go too fast: %w", p.Runs[open[0]].ExternalID, store.ErrOutcomeUnknown)
 }
 
-// partly is the error of a batch of which a part may have been written.
-func partly(ctx context.Context, wrote bool, err error) error {
+// partlyMade is the error of a batch of which a part may have been written.
+func partlyMade(ctx context.Context, wrote bool, err error) error {
 	switch {
 	case !wrote:
 		return err
