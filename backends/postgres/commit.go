@@ -189,7 +189,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		return results, nil
 	}
 	if err := s.generally(ctx, p.Namespace, list); err != nil {
-		return nil, partly(ctx, err, some)
+		return nil, someApplied(ctx, err, some)
 	}
 	var missed []*commit
 	for _, b := range list {
@@ -200,13 +200,13 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		}
 	}
 	if err := s.readBack(ctx, p.Namespace, missed); err != nil {
-		return nil, partly(ctx, err, some)
+		return nil, someApplied(ctx, err, some)
 	}
 	return results, nil
 }
 
-// partly is the error of a call of which some commits may have been applied.
-func partly(ctx context.Context, err error, some bool) error {
+// someApplied is the error of a call of which some commits may have been applied.
+func someApplied(ctx context.Context, err error, some bool) error {
 	switch {
 	case !some || errors.Is(err, store.ErrOutcomeUnknown):
 		return err
@@ -374,11 +374,7 @@ func (b *commit) statements(stmts []stmt) []stmt {
 	}
 	stmts = putState(stmts, b.setnow, b.Lease.Run, b.stamp, b.State)
 	if len(b.Consumed) > 0 {
-		signals := make([]store.ID, len(b.Consumed))
-		for i, id := range b.Consumed {
-			signals[i] = store.ID(id)
-		}
-		guarded(consume, uuids(signals))
+		guarded(consume, uuids(b.Consumed))
 	}
 	if len(b.Spawn) > 0 {
 		stmts = append(stmts, b.spawn())
@@ -512,7 +508,8 @@ type stepArrays struct {
 
 func (a *stepArrays) add(b *commit) {
 	run := b.Lease.Run.String()
-	for _, s := range oneForKey(b.Steps) {
+	for i := range b.Steps {
+		s := &b.Steps[i]
 		a.runs, a.branches, a.names = append(a.runs, run), append(a.branches, s.Branch), append(a.names, s.Name)
 		a.occurrences, a.kinds = append(a.occurrences, int64(s.Occurrence)), append(a.kinds, int64(s.Kind))
 		a.statuses, a.positions = append(a.statuses, int64(s.Status)), append(a.positions, s.Position)
@@ -531,26 +528,6 @@ func (a *stepArrays) add(b *commit) {
 func (a *stepArrays) args(setnow any) []any {
 	return append(make([]any, 0, 26), setnow, a.runs, a.branches, a.names, a.occurrences, a.kinds, a.statuses, a.positions, a.idx, a.attempts,
 		a.epochs, a.outputs, a.failures, a.took, a.dueIn, a.dueAt)
-}
-
-// oneForKey leaves one record for each key, as if they had been put one after
-// the other: one statement puts a row once.
-func oneForKey(steps []store.StepRecord) []store.StepRecord {
-	if len(steps) < 2 {
-		return steps
-	}
-	out, at := make([]store.StepRecord, 0, len(steps)), make(map[store.StepKey]int, len(steps))
-	for _, s := range steps {
-		i, twice := at[s.StepKey]
-		if !twice {
-			at[s.StepKey] = len(out)
-			out = append(out, s)
-		} else if !out[i].Status.Final() {
-			s.Position = out[i].Position
-			out[i] = s
-		}
-	}
-	return out
 }
 
 func (b *commit) spawn() stmt {
