@@ -74,8 +74,14 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 			stmt{sql: cancelTree, args: []any{at, id.String(), p.Namespace, why, canceledWithParent, stamp}, rows: treeRows(h)},
 			stmt{sql: wakeParents, args: []any{at, id.String(), stamp}, rows: wakeRows(h)})
 	}
-	return s.control(ctx, p.Namespace, p.IDs, h, stmts,
+	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts,
 		func(s store.Status) bool { return s == store.Completed || s == store.Failed })
+	for _, r := range results {
+		if r.Err == nil && r.Status < store.Canceling {
+			return s.Cancel(ctx, p) // made between the statements of the transaction
+		}
+	}
+	return results, err
 }
 
 const (
@@ -113,7 +119,13 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 			return err
 		}})
 	}
-	return s.control(ctx, p.Namespace, p.IDs, h, stmts, store.Status.Final)
+	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts, store.Status.Final)
+	for _, r := range results {
+		if !p.Resume && r.Err == nil && (r.Status == store.Pending || r.Status == store.Sleeping) {
+			return s.Pause(ctx, p) // made between the statements of the transaction
+		}
+	}
+	return results, err
 }
 
 const (
