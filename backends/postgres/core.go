@@ -166,6 +166,18 @@ func classify(ctx context.Context, err error, write bool) error {
 	return fmt.Errorf("postgres: %s%w: %w", advice(code), err, outcome)
 }
 
+// inPart is the error of a call of which another transaction has applied a part
+// already.
+func inPart(ctx context.Context, some bool, err error) error {
+	switch {
+	case err == nil || !some || errors.Is(err, store.ErrOutcomeUnknown):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
+	}
+	return fmt.Errorf("%v: a part of the call was applied before: %w", err, store.ErrOutcomeUnknown)
+}
+
 // transient says of a code that the same may succeed later: trouble of the
 // connection, of resources, of the operator, of the system, or a lost deadlock.
 func transient(code string) bool {

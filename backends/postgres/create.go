@@ -150,7 +150,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		made, err := s.insertRuns(ctx, &p, open)
 		if err != nil {
 			h.send(s)
-			return nil, partlyMade(ctx, wrote, err)
+			return nil, inPart(ctx, wrote, err)
 		}
 		wrote = wrote || len(made) > 0
 		open = slices.DeleteFunc(open, func(i int) bool {
@@ -172,7 +172,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		if len(open) > 0 {
 			if open, err = s.meet(ctx, &p, open, results); err != nil {
 				h.send(s)
-				return nil, partlyMade(ctx, wrote, err)
+				return nil, inPart(ctx, wrote, err)
 			}
 		}
 		if len(open) == 0 {
@@ -182,17 +182,6 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	}
 	h.send(s)
 	return nil, fmt.Errorf("postgres: runs of external id %q come and go too fast: %w", p.Runs[open[0]].ExternalID, store.ErrOutcomeUnknown)
-}
-
-// partlyMade is the error of a batch of which a part may have been written.
-func partlyMade(ctx context.Context, wrote bool, err error) error {
-	switch {
-	case !wrote:
-		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
-	}
-	return fmt.Errorf("%v: %w", err, store.ErrOutcomeUnknown)
 }
 
 // madeRun is a run that an insert made.
