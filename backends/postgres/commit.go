@@ -169,7 +169,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		}
 	}
 	final := newHints(p.Namespace)
-	defer func() { final.send(s) }()
+	defer func() { final.send(ctx, s) }()
 	some := false
 	if len(plain) > 0 {
 		done, err := s.plainly(ctx, p.Namespace, setnow, plain, ends)
@@ -294,7 +294,7 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 			}
 		}
 	}
-	h.send(s)
+	h.send(ctx, s)
 	return nil
 }
 

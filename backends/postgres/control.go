@@ -57,7 +57,7 @@ func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h
 	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
 	}
-	h.send(s)
+	h.send(ctx, s)
 	return results, nil
 }
 
@@ -168,7 +168,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 	case done:
 		h := newHints(p.Namespace)
 		h.queue(queue)
-		h.send(s)
+		h.send(ctx, s)
 		return nil
 	case status == 0:
 		return notFound("run %v", p.ID)
@@ -227,7 +227,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	if made == 1 {
 		h := newHints(p.Namespace)
 		h.queue(queue)
-		h.send(s)
+		h.send(ctx, s)
 	}
 	return store.CreateResult{ID: p.New, Created: true}, nil
 }

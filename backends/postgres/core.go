@@ -41,7 +41,7 @@ func (s *Store) write(ctx context.Context, stmts ...stmt) error {
 	for try := 1; ; try++ {
 		err := s.pipeline(ctx, stmts, false)
 		var pg *pgconn.PgError
-		if try < attempts && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
+		if try < attempts && s.in == nil && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
 			continue // rolled back as a whole
 		}
 		return classify(ctx, err, true)
@@ -64,6 +64,9 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.config.timeout, errSlow)
 	defer cancel()
+	if s.in != nil {
+		return s.in.run(ctx, s, stmts)
+	}
 	b := &pgx.Batch{}
 	if read && len(stmts) > 1 {
 		b.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
@@ -81,23 +84,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		return &notSent{err}
 	}
 	defer conn.Release()
-	res := conn.SendBatch(ctx, b)
-	err = func() error {
-		for range before {
-			if _, err := res.Exec(); err != nil {
-				return err
-			}
-		}
-		for i := range stmts {
-			if err := answer(res, &stmts[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}()
-	if closed := res.Close(); err == nil {
-		err = closed
-	}
+	err = readAll(conn.SendBatch(ctx, b), stmts, before, 0)
 	if read && err != nil {
 		// A transaction begun in the pipeline outlives its error.
 		if conn.Conn().PgConn().TxStatus() != 'I' {

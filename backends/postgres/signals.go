@@ -88,7 +88,7 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
 	}
-	h.send(s)
+	h.send(ctx, s)
 	var fates []stmt
 	var again []int // whose run has become active since
 	for i := range p.Signals {

@@ -61,7 +61,7 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 	default:
 		return nil, conflict("state of run %v is not at the version that the write expects", p.Run)
 	}
-	h.send(s)
+	h.send(ctx, s)
 	entries := make([]store.StateEntry, len(p.Writes))
 	for i, w := range p.Writes {
 		e := &entries[i]
