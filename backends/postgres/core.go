@@ -81,7 +81,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		return &notSent{err}
 	}
 	defer conn.Release()
-	res := conn.SendBatch(ctx, b)
+	res := s.send(ctx, conn.Conn(), b)
 	err = func() error {
 		for range before {
 			if _, err := res.Exec(); err != nil {
@@ -107,7 +107,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	return err
 }
 
-func answer(res pgx.BatchResults, st *stmt) error {
+func answer(res answers, st *stmt) error {
 	if st.rows == nil {
 		tag, err := res.Exec()
 		if st.affected != nil {
@@ -189,7 +189,7 @@ func advice(code string) string {
 	case "53100":
 		return "the server's disk is full: "
 	case "26000", "42P05":
-		return "prepared statements do not last, perhaps a pooler in transaction mode; set default_query_exec_mode=exec in the URL: "
+		return "prepared statements do not last, perhaps because of a pooler that is not noticed, or that does not keep track of them; set default_query_exec_mode=exec in the URL: "
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,6 +171,26 @@ func TestServerThatCannotStartSaysWhy(t *testing.T) {
 	}
 	_, err = launch(b, []Option{Setting("max_connections", "many")})
 	require.ErrorContains(t, err, `invalid value for parameter "max_connections"`)
+}
+
+func TestPasswordRole(t *testing.T) {
+	s := Start(t)
+	conn := connect(t, s.URL())
+	_, err := conn.Exec(t.Context(), "CREATE ROLE "+PasswordRole+"; CREATE ROLE ann LOGIN PASSWORD 'secret' IN ROLE "+PasswordRole+"; CREATE ROLE bob LOGIN")
+	require.NoError(t, err)
+	as := func(user *url.Userinfo) error {
+		u, err := url.Parse(s.URL())
+		require.NoError(t, err)
+		u.User = user
+		conn, err := pgx.Connect(t.Context(), u.String())
+		if err == nil {
+			err = conn.Close(t.Context())
+		}
+		return err
+	}
+	require.NoError(t, as(url.UserPassword("ann", "secret")))
+	require.Error(t, as(url.UserPassword("ann", "wrong")))
+	require.NoError(t, as(url.User("bob")))
 }
 
 // The signal that kills the parent leaves it no chance to stop anything.
