@@ -611,6 +611,33 @@ func (q *sequence) someCommit(h *holding) store.Commit {
 	return c
 }
 
+// independent tells whether a commit may stand in one call with others: in which
+// order they are applied is the store's choice, so nothing may hang on it. It
+// does where a run ends or cancels one of the others' runs below it, and where two
+// make one run, or free an external id and use it.
+func (q *sequence) independent(list []store.Commit, c *store.Commit) bool {
+	below := func(id, ancestor store.ID) bool {
+		for id != ancestor && id != (store.ID{}) {
+			id = q.before[id].Parent
+		}
+		return id == ancestor
+	}
+	external := func(c *store.Commit) bool {
+		return slices.ContainsFunc(c.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
+	}
+	for i := range list {
+		o, run := &list[i], c.Lease.Run
+		kin := o.Lease.Run != run && (below(run, o.Lease.Run) || below(o.Lease.Run, run))
+		same := slices.ContainsFunc(c.Spawn, func(r store.NewRun) bool {
+			return slices.ContainsFunc(o.Spawn, func(other store.NewRun) bool { return other.ID == r.ID })
+		})
+		if kin || same || external(c) || external(o) {
+			return false
+		}
+	}
+	return true
+}
+
 func (q *sequence) commit() {
 	p := store.CommitParams{Now: q.now}
 	if len(q.commits) > 0 && q.chance(12) { // the answer was lost
@@ -625,7 +652,9 @@ func (q *sequence) commit() {
 		p.Namespace = h.ns
 		p.Commits = append(p.Commits, q.someCommit(h))
 		for range max(0, q.pick(6)-3) {
-			p.Commits = append(p.Commits, q.someCommit(q.someHolding(30)))
+			if c := q.someCommit(q.someHolding(30)); q.independent(p.Commits, &c) {
+				p.Commits = append(p.Commits, c)
+			}
 		}
 	}
 	res, err := do(q, "Commit", p, store.Store.Commit)
