@@ -186,7 +186,7 @@ func TestPoolerIsNoticed(t *testing.T) {
 }
 
 // A URL for LISTEN that leads through the pooler, too, is found out, once.
-func TestListenURLThatDoesNotHear(t *testing.T) {
+func TestListenURLThroughPooler(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
 	through := bouncer(t)(location)
@@ -206,4 +206,15 @@ func TestListenURLThatDoesNotHear(t *testing.T) {
 		}
 	}
 	assert.Contains(t, log.all()[1], "leads through a pooler in transaction mode")
+}
+
+// A pooler takes fewer parameters than the server, and has words of its own.
+func TestOpenThroughPoolerSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	location, schema := pgtest.Schema(t)
+	through := bouncer(t)(location)
+	checkRefusals(t, schema, []refusal{
+		{"startup parameter", set(t, through, "search_path", "x"), nil, store.ErrInvalid, []string{"search_path", "ignore_startup_parameters"}},
+		{"no database", with(t, through, func(u *url.URL) { u.Path = "/nosuch" }), nil, store.ErrInvalid, []string{`"nosuch"`, "pooler"}},
+	})
 }

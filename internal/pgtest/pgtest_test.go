@@ -61,6 +61,7 @@ func query[T any](t *testing.T, conn interface {
 func TestSharedServer(t *testing.T) {
 	s := Shared(t)
 	require.Same(t, s, Shared(t))
+	t.Log(query[string](t, connect(t, s.URL()), "SELECT version()"))
 	require.Equal(t, s.Version(), query[int](t, connect(t, s.URL()), "SELECT current_setting('server_version_num')::int / 10000"))
 	if want, err := strconv.Atoi(os.Getenv(envPostgres)); err == nil && os.Getenv(envURL) == "" {
 		require.Equal(t, want, s.Version(), "not the version that %s asks for", envPostgres)
@@ -225,6 +226,11 @@ func TestServerDiesWithItsProcess(t *testing.T) {
 func TestBouncerPoolsTransactions(t *testing.T) {
 	s := Shared(t)
 	url := Bouncer(t, s)
+	bin, err := pgbouncer()
+	require.NoError(t, err)
+	version, err := command(bin.path, bin.libs, "--version").Output()
+	require.NoError(t, err)
+	t.Log(strings.Join(strings.Fields(string(version)), " "))
 	require.NotEqual(t, s.URL(), url)
 	one, two := connect(t, url), connect(t, url)
 	const self = "SELECT pg_backend_pid()"
