@@ -127,15 +127,20 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	if err := checkSchema(c.schema); err != nil {
 		return nil, err
 	}
-	if c.listenURL != "" {
-		var err error
-		if c.listen, err = pgx.ParseConfig(c.listenURL); err != nil {
-			return nil, store.Invalid("URL for LISTEN", err.Error()) // pgx hides the password
+	if c.listenURL != "" { // it may have all parameters of the other
+		plain, _, err := parameters(c.listenURL, nil)
+		if err != nil {
+			return nil, fmt.Errorf("postgres: for LISTEN: %w", err)
 		}
+		pc, err := pgxpool.ParseConfig(plain)
+		if err != nil {
+			return nil, store.Invalid("database URL for LISTEN", err.Error()) // pgx hides the password
+		}
+		c.listen = pc.ConnConfig
 	}
 	first, cancel := context.WithTimeoutCause(ctx, c.timeout, errSlow)
 	defer cancel()
-	pooled, err := behindPooler(first, pool)
+	pooled, named, err := behindPooler(first, pool)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -150,7 +155,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	}
 	s := &Store{pool: pool, config: c}
 	if pooled {
-		s.consider()
+		s.adapt(named)
 	}
 	s.relay = newRelay(s)
 	return s, nil

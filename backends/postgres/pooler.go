@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,32 +24,35 @@ func WithPreparedStatements() Option { return func(c *config) { c.prepared = tru
 // process that answers is then not the one that was named when the connection was
 // made, because a pooler makes that name up, to know later who wants to cancel
 // what. Session mode looks the same. It is treated the same, which costs speed
-// alone.
-func behindPooler(ctx context.Context, pool *pgxpool.Pool) (bool, error) {
+// alone. It also tells whether the pool's connections name prepared statements.
+func behindPooler(ctx context.Context, pool *pgxpool.Pool) (pooled, named bool, err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer conn.Release()
 	var pid uint32
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&pid)
-	return pid != conn.Conn().PgConn().PID(), err
+	return pid != conn.Conn().PgConn().PID(), conn.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement, err
 }
 
-// consider adapts a new store to a pooler before the server, and says so once.
-func (s *Store) consider() {
-	s.unprepared = !s.config.prepared && s.pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+// adapt makes a new store fit for a pooler before the server, and says once what
+// that costs.
+func (s *Store) adapt(named bool) {
+	s.unprepared = named && !s.config.prepared
 	s.deaf = s.config.listen == nil
 	var said []any
 	if s.unprepared {
 		said = append(said, "statements", "not prepared, unless WithPreparedStatements or default_query_exec_mode in the URL says that the pooler keeps track of them")
 	}
+	level := slog.LevelInfo
 	if s.deaf {
+		level = slog.LevelWarn
 		said = append(said, "notices", "those of other processes are not heard and their writes are found by polling, unless WithListenURL or listen in the URL gives a way around the pooler")
-		s.config.logger.Warn("pawl: PostgreSQL is behind a pooler", said...)
-		return
 	}
-	s.config.logger.Info("pawl: PostgreSQL is behind a pooler", said...)
+	if len(said) > 0 {
+		s.config.logger.Log(context.Background(), level, "pawl: PostgreSQL is behind a pooler", said...)
+	}
 }
 
 // answers are those to a batch, in order: the part of pgx.BatchResults that the

@@ -175,7 +175,7 @@ func TestPoolerIsNoticed(t *testing.T) {
 	}
 	assert.Equal(t, []string{""}, quiet.all())
 
-	listening, err := postgres.Open(t.Context(), through(location), postgres.WithSchema(schema), postgres.WithListenURL(location))
+	listening, err := postgres.Open(t.Context(), through(location), postgres.WithSchema(schema), postgres.WithListenURL(set(t, location, "schema", schema)))
 	require.NoError(t, err)
 	defer listening.Close()
 	assert.True(t, listening.Features().Hints)
