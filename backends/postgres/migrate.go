@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/migrations"
@@ -34,6 +32,13 @@ func parameters(location string, opts []Option) (string, []Option, error) {
 	default:
 		return "", nil, store.Invalid("database URL", fmt.Sprintf("parameter migrate=%s is not true or false", v))
 	}
+	if q.Has("listen") {
+		opts = append([]Option{WithListenURL(q.Get("listen"))}, opts...)
+	}
+	if q.Has("default_query_exec_mode") { // somebody knows
+		opts = append([]Option{WithPreparedStatements()}, opts...)
+	}
+	q.Del("listen")
 	q.Del("schema")
 	q.Del("migrate")
 	u.RawQuery = q.Encode()
@@ -57,15 +62,18 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 	version, err := schemaVersion(ctx, pool, c.schema)
 	switch {
 	case err != nil:
-		return err
+		return &setupError{reading, err}
 	case version > newest:
 		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program knows versions up to %d; run a newer program",
 			c.schema, version, newest))
 	case version == newest:
 		return nil
+	case !c.migrate && version == 0:
+		return store.Invalid("database", fmt.Sprintf("schema %s has no tables of Pawl's; open the store once without WithoutMigration and migrate=false, "+
+			"or have the SQL of postgres.Schema applied; if the tables are elsewhere, name their schema", c.schema))
 	case !c.migrate:
-		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store without WithoutMigration, "+
-			"or have the SQL of postgres.Schema applied", c.schema, version, newest))
+		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store once without WithoutMigration "+
+			"and migrate=false", c.schema, version, newest))
 	}
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		exec := func(sql string) error {
@@ -80,13 +88,23 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 			return err
 		}
 		if version == 0 {
-			if err := exec(qualifyName(createSchema, c.schema)); err != nil {
-				return fmt.Errorf("create schema %s: %w", c.schema, err)
+			var there bool // IF NOT EXISTS alone asks for the right to create schemas even then
+			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname=$1::text)`, pgx.QueryExecModeExec, c.schema).Scan(&there)
+			if err != nil {
+				return err
+			}
+			if !there {
+				if err := exec(qualifyName(createSchema, c.schema)); err != nil {
+					return &setupError{creating, err}
+				}
+			}
+			if err := exec(qualifyName(createTable, c.schema)); err != nil {
+				return &setupError{migrating, err}
 			}
 		}
 		for _, up := range list[min(version, newest):] {
 			if err := exec(up); err != nil {
-				return fmt.Errorf("migration from schema version %d: %w", version, err)
+				return &setupError{migrating, err}
 			}
 			version++
 			if err := exec(qualify(fmt.Sprintf(`INSERT INTO pawl.migrations (version) VALUES (%d)`, version), c.schema)); err != nil {
@@ -97,8 +115,10 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 	})
 }
 
-const createSchema = `CREATE SCHEMA IF NOT EXISTS "pawl";
-CREATE TABLE IF NOT EXISTS pawl.migrations (version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`
+const (
+	createSchema = `CREATE SCHEMA IF NOT EXISTS "pawl"`
+	createTable  = `CREATE TABLE IF NOT EXISTS pawl.migrations (version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`
+)
 
 func qualifyName(text, schema string) string {
 	return qualify(strings.ReplaceAll(text, `"pawl"`, pgx.Identifier{schema}.Sanitize()), schema)
@@ -115,7 +135,7 @@ func Schema(name string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString("BEGIN;\n" + qualifyName(createSchema, name) + ";\n")
+	b.WriteString("BEGIN;\n" + qualifyName(createSchema, name) + ";\n" + qualifyName(createTable, name) + ";\n")
 	for i, up := range list {
 		fmt.Fprintf(&b, "%s\n%s;\n", up, qualify(fmt.Sprintf(`INSERT INTO pawl.migrations (version) VALUES (%d)`, i+1), name))
 	}
@@ -150,40 +170,11 @@ func schemaVersion(ctx context.Context, db interface {
 	var there bool
 	// Not to_regclass: what it remembers may be older than the lock.
 	err := db.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid=c.relnamespace
-		WHERE n.nspname=$1::text AND c.relname='migrations')`, schema).Scan(&there)
+		WHERE n.nspname=$1::text AND c.relname='migrations')`, pgx.QueryExecModeExec, schema).Scan(&there)
 	if err != nil || !there {
 		return 0, err
 	}
 	var version int
-	err = db.QueryRow(ctx, qualify(`SELECT coalesce(max(version), 0) FROM pawl.migrations`, schema)).Scan(&version)
+	err = db.QueryRow(ctx, qualify(`SELECT coalesce(max(version), 0) FROM pawl.migrations`, schema), pgx.QueryExecModeExec).Scan(&version)
 	return version, err
-}
-
-// openError says what is wrong with a database that cannot be opened.
-func openError(err error) error {
-	if errors.Is(err, store.ErrInvalid) {
-		return err // it says so itself
-	}
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return fmt.Errorf("postgres: open: %w: %w", err, store.ErrUnavailable)
-	}
-	hint := ""
-	switch pg.Code {
-	case "28P01", "28000":
-		hint = "the server does not accept this user with this password"
-	case "3D000":
-		hint = "the database does not exist; create it, or name another"
-	case "42501":
-		hint = "this role may not create the schema or its tables; grant it CREATE on the database, or have the SQL of postgres.Schema applied by one who may"
-	case "25006":
-		return fmt.Errorf("postgres: open: %s%w: %w", advice(pg.Code), err, store.ErrUnavailable)
-	}
-	if hint == "" {
-		if transient(pg.Code) {
-			return fmt.Errorf("postgres: open: %s%w: %w", advice(pg.Code), err, store.ErrUnavailable)
-		}
-		return fmt.Errorf("postgres: open: %s%w", advice(pg.Code), err)
-	}
-	return store.Invalid("database", fmt.Sprintf("%s (%s)", hint, pg.Message))
 }
