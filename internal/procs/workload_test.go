@@ -203,11 +203,15 @@ func (l *load) say(ctx context.Context, run store.ID) error {
 // clock is a step that records the store's time.
 func (l *load) clock(ctx workflow.Context, name string) error {
 	_, err := workflow.Step(ctx, name, func(ctx context.Context) (int64, error) {
-		now, err := l.store.Clock(ctx)
-		if err != nil {
-			return 0, err
+		for {
+			now, err := l.store.Clock(ctx)
+			if err == nil {
+				return now.UnixMicro(), l.effect(ctx)
+			}
+			if !store.Retryable(err) {
+				return 0, workflow.Permanent(err)
+			}
 		}
-		return now.UnixMicro(), l.effect(ctx)
 	})
 	return err
 }
