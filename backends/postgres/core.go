@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +45,22 @@ func (s *Store) write(ctx context.Context, stmts ...stmt) error {
 		if try < attempts && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
 			continue // rolled back as a whole
 		}
+		s.noteReadOnly(err)
 		return classify(ctx, err, true)
+	}
+}
+
+const codeReadOnly = "25006"
+
+// noteReadOnly logs once that the database has become read-only, and that it is
+// writable again, however many writes find out.
+func (s *Store) noteReadOnly(err error) {
+	var pg *pgconn.PgError
+	switch refused := errors.As(err, &pg) && pg.Code == codeReadOnly; {
+	case refused && s.readOnly.CompareAndSwap(false, true):
+		s.config.logger.Error("pawl: " + strings.TrimSuffix(advice(codeReadOnly), ": "))
+	case err == nil && s.readOnly.Load() && s.readOnly.CompareAndSwap(true, false):
+		s.config.logger.Info("pawl: the database is writable again")
 	}
 }
 
@@ -97,6 +113,12 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	}()
 	if closed := res.Close(); err == nil {
 		err = closed
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == codeReadOnly {
+		// A session may be read-only for ever, such as one with a server that is the
+		// primary no more. The next one is perhaps with another.
+		_ = conn.Conn().Close(ctx)
 	}
 	if read && err != nil {
 		// A transaction begun in the pipeline outlives its error.
@@ -173,12 +195,12 @@ func transient(code string) bool {
 	case "08", "40", "53", "55", "57", "58":
 		return true
 	}
-	return code == "25006" || code == "26000"
+	return code == codeReadOnly || code == "26000"
 }
 
 func advice(code string) string {
 	switch code {
-	case "25006":
+	case codeReadOnly:
 		return "the database is read-only, perhaps a standby after a failover; the store goes on when it is writable again: "
 	case "42P01", "3F000":
 		return "Pawl's tables are missing; run postgres.Migrate, or open the store without WithoutMigration: "

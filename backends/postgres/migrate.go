@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,9 +35,12 @@ func parameters(location string, opts []Option) (string, []Option, error) {
 	default:
 		return "", nil, store.Invalid("database URL", fmt.Sprintf("parameter migrate=%s is not true or false", v))
 	}
-	q.Del("schema")
-	q.Del("migrate")
-	u.RawQuery = q.Encode()
+	// The rest stays as it is written: pgx reads it by other rules than net/url.
+	rest := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(p string) bool {
+		name, _, _ := strings.Cut(p, "=")
+		return name == "schema" || name == "migrate"
+	})
+	u.RawQuery = strings.Join(rest, "&")
 	return u.String(), opts, nil
 }
 
@@ -176,7 +180,7 @@ func openError(err error) error {
 		hint = "the database does not exist; create it, or name another"
 	case "42501":
 		hint = "this role may not create the schema or its tables; grant it CREATE on the database, or have the SQL of postgres.Schema applied by one who may"
-	case "25006":
+	case codeReadOnly:
 		return fmt.Errorf("postgres: open: %s%w: %w", advice(pg.Code), err, store.ErrUnavailable)
 	}
 	if hint == "" {

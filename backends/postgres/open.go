@@ -55,7 +55,9 @@ type Store struct {
 	hub    store.Hub
 	relay  *relay
 	closed atomic.Bool
-	once   sync.Once
+	// readOnly: the last write found the database read-only.
+	readOnly atomic.Bool
+	once     sync.Once
 }
 
 var (
@@ -80,6 +82,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, store.Invalid("database URL", err.Error()) // pgx hides the password
 	}
+	pc.BeforeClose = hangUp
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, openError(err)
@@ -91,6 +94,15 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	}
 	s.own = true
 	return s, nil
+}
+
+// hangUp ends a connection that was given up without waiting for the server's
+// good-bye, which may never come. pgx waits for 15 seconds, and the connection's
+// place in the pool with it.
+func hangUp(conn *pgx.Conn) {
+	if conn.IsClosed() {
+		_ = conn.PgConn().Conn().Close()
+	}
 }
 
 // New opens a store on the user's own pool, which it leaves open. The pool's

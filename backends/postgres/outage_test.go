@@ -1,0 +1,122 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/backends/postgres"
+	"github.com/pawlhq/pawl/internal/cutproxy"
+	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/store"
+)
+
+// behind puts a proxy before the server of a URL.
+func behind(t *testing.T, location string, hook func() cutproxy.Hook) (*cutproxy.Proxy, string) {
+	u, err := url.Parse(location)
+	require.NoError(t, err)
+	p, err := cutproxy.New(u.Host, hook)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	u.Host = p.Addr()
+	return p, u.String()
+}
+
+// logBuffer takes what is logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// lines are those that hold all of the words.
+func (b *logBuffer) lines(words ...string) (list []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range strings.Lines(b.text.String()) {
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(line, w)
+		}
+		if all {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+func create(ctx context.Context, s store.Store, id store.ID) error {
+	res, err := s.Create(ctx, store.CreateParams{Namespace: "n", Runs: []store.NewRun{{ID: id, Workflow: "w", Queue: "q"}}})
+	if err == nil {
+		err = res[0].Err
+	}
+	return err
+}
+
+// A connection that hangs is given up after the timeout, and its place in the pool
+// is free soon after, though the other end never says good-bye.
+func TestHangingConnectionsAreGivenUp(t *testing.T) {
+	t.Parallel()
+	location, schema := pgtest.Schema(t)
+	p, location := behind(t, location, nil)
+	s, err := postgres.Open(t.Context(), with(t, location, func(u *url.URL) {
+		u.RawQuery += "&pool_max_conns=1"
+	}), postgres.WithSchema(schema), postgres.WithTimeout(300*time.Millisecond))
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, create(t.Context(), s, store.NewID()))
+	require.Positive(t, p.Hang())
+	id := store.NewID()
+	err = create(t.Context(), s, id)
+	require.True(t, store.Retryable(err), "%v", err)
+	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 10*time.Second, time.Millisecond)
+}
+
+// A database that turns read-only makes writes fail as unavailable, with one line
+// in the log for all of them. When it is writable again the same store goes on,
+// though the sessions that it has are read-only for ever.
+func TestReadOnlyInFlight(t *testing.T) {
+	t.Parallel()
+	location := pgtest.Database(t)
+	var log logBuffer
+	s, err := postgres.Open(t.Context(), location, postgres.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, create(t.Context(), s, store.NewID()))
+
+	u, err := url.Parse(location)
+	require.NoError(t, err)
+	database := pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
+	exec(t, location, `ALTER DATABASE `+database+` SET default_transaction_read_only=on;
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname=current_database() AND pid<>pg_backend_pid()`)
+	id := store.NewID()
+	for range 20 {
+		err := create(t.Context(), s, id)
+		require.True(t, store.Retryable(err), "%v", err)
+	}
+	err = create(t.Context(), s, id)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	assert.ErrorContains(t, err, "read-only")
+	runs, err := s.Get(t.Context(), store.GetParams{Namespace: "n", IDs: []store.ID{id}})
+	require.NoError(t, err, "reads go on")
+	assert.Empty(t, runs)
+
+	exec(t, location, `BEGIN READ WRITE; ALTER DATABASE `+database+` RESET default_transaction_read_only; COMMIT`)
+	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 10*time.Second, time.Millisecond)
+	assert.Len(t, log.lines("the database is read-only"), 1)
+	assert.Len(t, log.lines("database is writable again"), 1)
+}
