@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/postgres"
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/cutproxy"
 	"github.com/pawlhq/pawl/internal/pgtest"
 	"github.com/pawlhq/pawl/store"
@@ -119,4 +121,27 @@ func TestReadOnlyInFlight(t *testing.T) {
 	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 10*time.Second, time.Millisecond)
 	assert.Len(t, log.lines("the database is read-only"), 1)
 	assert.Len(t, log.lines("database is writable again"), 1)
+}
+
+// A start that gets no connection within the engine's patience says that nothing was
+// made; the caller's own context has not ended.
+func TestStartWithoutConnection(t *testing.T) {
+	t.Parallel()
+	location, schema := pgtest.Schema(t)
+	pool, err := pgxpool.New(t.Context(), with(t, location, func(u *url.URL) { u.RawQuery += "&pool_max_conns=1" }))
+	require.NoError(t, err)
+	defer pool.Close()
+	s, err := postgres.New(t.Context(), pool, postgres.WithSchema(schema))
+	require.NoError(t, err)
+	defer s.Close()
+	eng := engine.New(s, engine.RetryFor(100*time.Millisecond))
+	defer eng.Close()
+	eng.Know("w", "q")
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	_, err = eng.Start(t.Context(), "w", nil)
+	conn.Release()
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	_, err = eng.Start(t.Context(), "w", nil)
+	require.NoError(t, err)
 }
