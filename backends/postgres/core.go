@@ -52,15 +52,27 @@ func (s *Store) write(ctx context.Context, stmts ...stmt) error {
 
 const codeReadOnly = "25006"
 
-// noteReadOnly logs once that the database has become read-only, and that it is
-// writable again, however many writes find out.
+// settled is for how long no write must have been refused before the database
+// counts as writable again.
+const settled = time.Second
+
+// noteReadOnly logs once that the database has become read-only, and once that it
+// is writable again, however many writes and connections find out.
 func (s *Store) noteReadOnly(err error) {
-	var pg *pgconn.PgError
-	switch refused := errors.As(err, &pg) && pg.Code == codeReadOnly; {
-	case refused && s.readOnly.CompareAndSwap(false, true):
-		s.config.logger.Error("pawl: " + strings.TrimSuffix(advice(codeReadOnly), ": "))
-	case err == nil && s.readOnly.Load() && s.readOnly.CompareAndSwap(true, false):
+	if err == nil {
+		last := s.readOnly.Load()
+		if last == 0 || time.Since(time.Unix(0, last)) < settled || !s.readOnly.CompareAndSwap(last, 0) {
+			return
+		}
 		s.config.logger.Info("pawl: the database is writable again")
+		if s.own {
+			s.pool.Reset() // idle sessions may still be read-only
+		}
+		return
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == codeReadOnly && s.readOnly.Swap(time.Now().UnixNano()) == 0 {
+		s.config.logger.Error("pawl: " + strings.TrimSuffix(advice(codeReadOnly), ": "))
 	}
 }
 

@@ -55,8 +55,9 @@ type Store struct {
 	hub    store.Hub
 	relay  *relay
 	closed atomic.Bool
-	// readOnly: the last write found the database read-only.
-	readOnly atomic.Bool
+	// readOnly is when a write was last refused because the database is read-only,
+	// in Unix nanoseconds; 0: it is writable.
+	readOnly atomic.Int64
 	once     sync.Once
 }
 

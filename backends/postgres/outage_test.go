@@ -119,6 +119,9 @@ func TestReadOnlyInFlight(t *testing.T) {
 
 	exec(t, location, `BEGIN READ WRITE; ALTER DATABASE `+database+` RESET default_transaction_read_only; COMMIT`)
 	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return create(t.Context(), s, id) == nil && len(log.lines("database is writable again")) > 0
+	}, 10*time.Second, time.Millisecond)
 	assert.Len(t, log.lines("the database is read-only"), 1)
 	assert.Len(t, log.lines("database is writable again"), 1)
 }

@@ -3,9 +3,13 @@
 package procs
 
 import (
+	"context"
 	"slices"
+	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/internal/pgtest"
@@ -89,4 +93,37 @@ func (d *driver) census() (most int) {
 		most = max(most, count)
 	}
 	return most
+}
+
+// The census counts what a process has open, hanging or not, and nothing else.
+func TestCensusCounts(t *testing.T) {
+	t.Parallel()
+	n := &network{server: pgtest.Shared(t)}
+	d := &driver{t: t, net: n, slots: []*slot{{}, {}}}
+	connect := func(url string) *pgx.Conn {
+		cfg, err := pgxpool.ParseConfig(url)
+		require.NoError(t, err)
+		conn, err := pgx.ConnectConfig(t.Context(), cfg.ConnConfig)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}
+	var url string
+	d.slots[0].proxy, url = n.proxy(t, "procs-census")
+	require.Zero(t, d.census())
+	first := connect(url)
+	for range 2 {
+		connect(url)
+	}
+	require.Equal(t, 3, d.census())
+	require.Equal(t, 3, d.slots[0].proxy.Hang())
+	require.Equal(t, 3, d.census(), "those that hang count")
+	for range poolSize {
+		connect(url)
+	}
+	require.Equal(t, 3+poolSize, d.census(), "more than are allowed")
+	require.NoError(t, first.PgConn().Conn().Close())
+	require.Eventually(t, func() bool { return d.census() == 2+poolSize }, 10*time.Second, time.Millisecond)
+	d.slots[0].proxy.Cut()
+	require.Zero(t, d.census(), "those that were cut do not count, whether the server has noticed or not")
 }
