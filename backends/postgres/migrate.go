@@ -56,9 +56,9 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 		return err
 	}
 	newest := len(list)
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	version, err := schemaVersion(ctx, pool, c.schema)
+	look, cancel := context.WithTimeout(ctx, c.timeout)
+	version, err := schemaVersion(look, pool, c.schema)
+	cancel()
 	switch {
 	case err != nil:
 		return err
@@ -71,6 +71,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store without WithoutMigration, "+
 			"or have the SQL of postgres.Schema applied", c.schema, version, newest))
 	}
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		exec := func(sql string) error {
 			_, err := tx.Conn().PgConn().Exec(ctx, sql).ReadAll()

@@ -25,6 +25,14 @@ type config struct {
 	migrate bool
 }
 
+func newConfig(opts []Option) config {
+	c := config{schema: "pawl", logger: slog.Default(), timeout: 30 * time.Second, migrate: true}
+	for _, o := range opts {
+		o(&c)
+	}
+	return c
+}
+
 // Option changes how Open and New open.
 type Option func(*config)
 
@@ -38,7 +46,8 @@ func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l }
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 // WithTimeout bounds how long one operation waits for the database, so that a
-// connection that hangs is given up. The default is 30 seconds.
+// connection that hangs is given up, and how long it takes to connect. Only a
+// migration may take longer. The default is 30 seconds.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
 // WithoutMigration leaves the schema alone: opening fails unless it is the very
@@ -84,6 +93,9 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		return nil, store.Invalid("database URL", err.Error()) // pgx hides the password
 	}
 	pc.BeforeClose = hangUp
+	if c := newConfig(opts); pc.ConnConfig.ConnectTimeout <= 0 || pc.ConnConfig.ConnectTimeout > c.timeout {
+		pc.ConnConfig.ConnectTimeout = c.timeout // also of what is said after the connection stands
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, openError(err)
@@ -109,17 +121,14 @@ func hangUp(conn *pgx.Conn) {
 // New opens a store on the user's own pool, which it leaves open. The pool's
 // connections are used for single transactions and carry no state between them.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
-	c := config{schema: "pawl", logger: slog.Default(), timeout: 30 * time.Second, migrate: true}
-	for _, o := range opts {
-		o(&c)
-	}
+	c := newConfig(opts)
 	if c.limits.Payload == 0 {
 		c.limits.Payload = store.DefaultPayloadLimit
 	}
 	if err := checkSchema(c.schema); err != nil {
 		return nil, err
 	}
-	if err := pool.Ping(ctx); err != nil {
+	if err := ping(ctx, pool, c.timeout); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -134,6 +143,12 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	s := &Store{pool: pool, config: c}
 	s.relay = newRelay(s)
 	return s, nil
+}
+
+func ping(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return pool.Ping(ctx)
 }
 
 func checkSchema(name string) error {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,4 +149,52 @@ func TestStartWithoutConnection(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	_, err = eng.Start(t.Context(), "w", nil)
 	require.NoError(t, err)
+}
+
+// hanging returns hooks that let the sessions of those numbers, from 1, hang from
+// their first byte on. Connections that only ask to cancel something pass.
+func hanging(numbers ...int) func() cutproxy.Hook {
+	var n atomic.Int32
+	return func() cutproxy.Hook {
+		first := true
+		return func(_ cutproxy.Side, data []byte) cutproxy.Verdict {
+			if !first {
+				return cutproxy.Pass
+			}
+			first = false
+			if cancel := []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}; bytes.HasPrefix(data, cancel) {
+				return cutproxy.Pass
+			}
+			if slices.Contains(numbers, int(n.Add(1))) {
+				return cutproxy.Hang
+			}
+			return cutproxy.Pass
+		}
+	}
+}
+
+// Opening a store gives up when the server says nothing.
+func TestOpenOfASilentServer(t *testing.T) {
+	t.Parallel()
+	location, schema := pgtest.Schema(t)
+	_, location = behind(t, location, hanging(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := postgres.Open(ctx, location, postgres.WithSchema(schema), postgres.WithTimeout(300*time.Millisecond))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+}
+
+// A new connection that hangs does not keep its place in the pool either.
+func TestNewConnectionsThatHang(t *testing.T) {
+	t.Parallel()
+	location, schema := pgtest.Schema(t)
+	p, location := behind(t, location, hanging(2, 3))
+	s, err := postgres.Open(t.Context(), with(t, location, func(u *url.URL) { u.RawQuery += "&pool_max_conns=1" }),
+		postgres.WithSchema(schema), postgres.WithTimeout(300*time.Millisecond))
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, create(t.Context(), s, store.NewID()))
+	require.Positive(t, p.Cut())
+	id := store.NewID()
+	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 10*time.Second, time.Millisecond)
 }
