@@ -71,9 +71,12 @@ func (n *network) fate([]byte) cutproxy.Verdict {
 	return v
 }
 
-// ready tells whether an answer ends with ReadyForQuery, outside of a transaction:
+// ready tells whether an answer ends with ReadyForQuery: outside of a transaction,
 // what was asked for is committed.
-func ready(tail []byte) bool { return bytes.HasSuffix(tail, []byte("Z\x00\x00\x00\x05I")) }
+func ready(tail []byte) bool {
+	mark := []byte("Z\x00\x00\x00\x05")
+	return len(tail) > len(mark) && bytes.HasSuffix(tail[:len(tail)-1], mark)
+}
 
 // heal ends what is drawn at random. Connections that hang go on hanging.
 func (n *network) heal() {
