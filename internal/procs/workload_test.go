@@ -200,13 +200,16 @@ func (l *load) say(ctx context.Context, run store.ID) error {
 	return nil
 }
 
-// clock is a step that records the store's time.
+// clock is a step that records the store's time, once it can be had.
 func (l *load) clock(ctx workflow.Context, name string) error {
 	_, err := workflow.Step(ctx, name, func(ctx context.Context) (int64, error) {
+		if err := l.effect(ctx); err != nil {
+			return 0, err
+		}
 		for {
 			now, err := l.store.Clock(ctx)
 			if err == nil {
-				return now.UnixMicro(), l.effect(ctx)
+				return now.UnixMicro(), nil
 			}
 			if !store.Retryable(err) {
 				return 0, workflow.Permanent(err)
