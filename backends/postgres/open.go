@@ -119,7 +119,9 @@ func hangUp(conn *pgx.Conn) {
 }
 
 // New opens a store on the user's own pool, which it leaves open. The pool's
-// connections are used for single transactions and carry no state between them.
+// connections are used for single transactions and carry no state between them. How
+// long connecting may take, and how long a connection that hangs keeps its place
+// (pgxpool's BeforeClose), are the pool's to say; Open bounds both.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	c := newConfig(opts)
 	if c.limits.Payload == 0 {
