@@ -149,6 +149,24 @@ var commitCases = []Case{
 		c.status(runs[0].Run.ID, store.Running)
 		c.status(runs[1].Run.ID, store.Pending)
 	}},
+	{"commit/batch-in-order", "P3", "of a parent and a child that end in one batch, the second sees what the first has done", func(c *C) {
+		for _, childFirst := range []bool{true, false} {
+			parent := c.start()
+			c.commit(store.Commit{Lease: parent.Lease, Spawn: []store.NewRun{kid(1)}})
+			child := c.claimKid()
+			up := store.Commit{Lease: parent.Lease, Transition: cancelRun()}
+			down := store.Commit{Lease: child.Lease, Transition: complete("")}
+			if childFirst {
+				res := c.commits(down, up)
+				c.eq("the child's end", res[0], store.CommitResult{Status: store.Completed})
+				c.eq("the parent's after it", res[1], store.CommitResult{Status: store.Canceled})
+			} else {
+				res := c.commits(up, down)
+				c.eq("the parent's end", res[0], store.CommitResult{Status: store.Canceled})
+				c.eq("the child's after it, which the parent has canceled", res[1], store.CommitResult{Status: store.Completed, Events: 1})
+			}
+		}
+	}},
 	{"commit/one-run-twice", "P16", "of two commits for one run in one call the later one gets ErrInvalid", func(c *C) {
 		run := c.start()
 		res := c.commits(

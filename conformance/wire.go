@@ -156,3 +156,54 @@ func (w *wire) Hints(ctx context.Context) (<-chan []store.Hint, error) {
 	}
 	return nil, store.ErrUnsupported
 }
+
+// Join passes the store inside a transaction on as it is.
+func (w *wire) Join(tx store.Tx) (store.Store, error) {
+	t, ok := w.Store.(store.Transactor)
+	if !ok {
+		return nil, store.ErrUnsupported
+	}
+	return t.Join(tx)
+}
+
+// Begin gives a transaction whose end goes over the wire.
+func (w *wire) Begin(ctx context.Context, target any) (tx store.Transaction, err error) {
+	t, ok := w.Store.(store.Transactor)
+	if !ok {
+		return nil, store.ErrUnsupported
+	}
+	err = w.pass(ctx, "begin", false, func() (err error) {
+		tx, err = t.Begin(ctx, target)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return wireTx{w, tx}, nil
+}
+
+// Recorded goes over the wire.
+func (w *wire) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (recorded bool, err error) {
+	err = w.pass(ctx, "recorded", false, func() (err error) {
+		recorded, err = w.Store.(store.Transactor).Recorded(ctx, namespace, lease, seq)
+		return err
+	})
+	return recorded, err
+}
+
+type wireTx struct {
+	w *wire
+	store.Transaction
+}
+
+func (t wireTx) Commit(ctx context.Context, namespace string, c store.Commit) (res store.CommitResult, err error) {
+	err = t.w.pass(ctx, "commit-tx", true, func() (err error) {
+		res, err = t.Transaction.Commit(ctx, namespace, c)
+		return err
+	})
+	if err != nil {
+		t.Rollback() // as the database does when the connection ends
+		return store.CommitResult{}, err
+	}
+	return res, nil
+}

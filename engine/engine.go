@@ -41,6 +41,9 @@ type Engine struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
+
+	root  *Engine // of a view inside a transaction
+	fault error   // of such a view: why no call can succeed
 }
 
 // Option configures an engine.
@@ -110,9 +113,16 @@ func (e *Engine) Codec() Codec { return e.codec }
 // Logger returns the engine's logger.
 func (e *Engine) Logger() *slog.Logger { return e.log }
 
-// retry repeats a call while the store is out of reach. Once an answer was lost, no
-// later failure tells that nothing was applied.
+// retry repeats a call while the store is out of reach; inside a transaction
+// nothing is repeated. Once an answer was lost, no later failure tells that nothing
+// was applied.
 func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error) error {
+	if e.fault != nil {
+		return e.fault
+	}
+	if e.root != nil {
+		return call(ctx)
+	}
 	patience, cancel := context.WithTimeout(ctx, e.retryFor)
 	defer cancel()
 	unknown := false

@@ -62,6 +62,16 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 	if err != nil {
 		return Started{}, err
 	}
+	if e.root != nil {
+		results, err := e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: []store.NewRun{run}})
+		if err == nil {
+			err = results[0].Err
+		}
+		if err != nil {
+			return Started{ID: run.ID}, startError(workflow, err)
+		}
+		return Started{ID: results[0].ID, Existing: !results[0].Created}, nil
+	}
 	// Only a run whose ID is new: one that was perhaps started before may be held by
 	// the local worker already, under the very lease that a repetition is told.
 	var worker LocalWorker
@@ -126,6 +136,9 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 
 // prepare fills in and checks a run that is to be made; fresh: it was given its ID.
 func (e *Engine) prepare(ctx context.Context, run *store.NewRun, opts []StartOption) (fresh bool, err error) {
+	if e.fault != nil {
+		return false, startError(run.Workflow, e.fault)
+	}
 	for _, opt := range opts {
 		opt(run)
 	}
@@ -151,12 +164,13 @@ func startError(workflow string, err error) error {
 
 // Know tells the engine that this process has a worker for a workflow, so that
 // starts need not ask the store.
-func (e *Engine) Know(workflow, queue string) { e.known.Store(workflow, queue) }
+func (e *Engine) Know(workflow, queue string) { e.base().known.Store(workflow, queue) }
 
 // queueOf finds a workflow's default queue, which some worker must have
 // registered. What was found once is remembered.
 func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
-	if q, ok := e.known.Load(workflow); ok {
+	known := &e.base().known
+	if q, ok := known.Load(workflow); ok {
 		return q.(string), nil
 	}
 	if err := store.ValidateName("workflow", workflow); err != nil {
@@ -171,7 +185,7 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	case err != nil:
 		return "", startError(workflow, err)
 	case len(found) > 0:
-		e.known.Store(workflow, found[0].Queue)
+		known.Store(workflow, found[0].Queue)
 		return found[0].Queue, nil
 	case e.trigger == TriggerAny:
 		return workflow, nil

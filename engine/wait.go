@@ -33,6 +33,7 @@ func (o Outcome) Err() error {
 // Any number of waiting calls share one poll, which hints of the store make
 // prompt. Of runs that this process executes itself, their worker tells.
 func (e *Engine) Wait(ctx context.Context, id store.ID) (Outcome, error) {
+	e = e.base()
 	w := e.waiters.add(id)
 	defer e.waiters.remove(w)
 	select {

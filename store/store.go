@@ -98,6 +98,8 @@ type Features struct {
 	SharedClock bool
 	// Processes says that several processes may work on the same data.
 	Processes bool
+	// Transactions says that the backend implements [Transactor].
+	Transactions bool
 	// Gaps lists what the contract asks for and this backend cannot give.
 	Gaps []Gap
 }

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -111,6 +113,59 @@ func (h host) Inbox(inv *exec.Invocation) (store.Inbox, bool) {
 		case <-inv.Closing():
 			timer.Stop()
 			return box, false
+		}
+	}
+}
+
+// Begin implements [exec.Host].
+func (h host) Begin(ctx context.Context, inv *exec.Invocation, target any) (store.Transaction, error) {
+	t, ok := h.w.store.(store.Transactor)
+	if !ok {
+		return nil, &exec.Coded{Permanent: true, Err: fmt.Errorf("the %s backend has no transactions for steps: %w", h.w.store.Features().Name, store.ErrUnsupported)}
+	}
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		tx, err := t.Begin(ctx, target)
+		switch {
+		case err == nil:
+			return tx, nil
+		case errors.Is(err, store.ErrUnsupported):
+			return nil, &exec.Coded{Permanent: true, Err: err}
+		case ctx.Err() != nil || !store.Retryable(err):
+			return nil, err
+		}
+		inv.Logger().Error("a step's transaction could not begin, will try again", "in", wait, "error", err)
+		sleep(ctx, wait)
+	}
+}
+
+// CommitTx implements [exec.Host].
+func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error) {
+	ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+	res, err := tx.Commit(ctx, h.w.namespace, c)
+	cancel()
+	if !errors.Is(err, store.ErrOutcomeUnknown) {
+		return res, err
+	}
+	// Its effects are the user's own: to send it again would do them without it.
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+		recorded, asked := h.w.store.(store.Transactor).Recorded(ctx, h.w.namespace, c.Lease, c.Seq)
+		timedOut := ctx.Err() != nil
+		cancel()
+		switch {
+		case asked == nil && recorded:
+			return store.CommitResult{Status: store.Running}, nil
+		case asked == nil:
+			return res, fmt.Errorf("%v: it was not applied: %w", err, store.ErrUnavailable)
+		case h.w.stop.Err() != nil || !store.Retryable(asked) && !timedOut:
+			return store.CommitResult{Err: asked}, nil
+		}
+		inv.Logger().Error("whether a step's transaction was committed is not known yet, will ask again", "in", wait, "error", asked)
+		select {
+		case <-inv.Closing():
+			return store.CommitResult{Err: store.ErrLeaseLost}, nil
+		default:
+			sleep(h.w.stop, wait)
 		}
 	}
 }

@@ -28,16 +28,12 @@ func Step[T any](ctx Context, name string, fn func(ctx context.Context) (T, erro
 	if fn == nil {
 		return result, store.Invalid("step "+name, "its function is nil")
 	}
-	data, err := ctx.branch.Step(name, stepOptions(opts), func(sctx context.Context) ([]byte, error) {
+	data, err := ctx.branch.Step(name, stepOptions(opts), nil, func(sctx context.Context) ([]byte, error) {
 		v, err := fn(sctx)
 		if err != nil {
 			return nil, err
 		}
-		data, err := ctx.codec.Marshal(v)
-		if err != nil {
-			return nil, Permanent(fmt.Errorf("the result of step %q, a %T, cannot be encoded: %w", name, v, err))
-		}
-		return data, nil
+		return encode(ctx, name, v)
 	})
 	if err != nil {
 		return result, err
@@ -50,7 +46,7 @@ func Do(ctx Context, name string, fn func(ctx context.Context) error, opts ...St
 	if fn == nil {
 		return store.Invalid("step "+name, "its function is nil")
 	}
-	_, err := ctx.branch.Step(name, stepOptions(opts), func(sctx context.Context) ([]byte, error) { return nil, fn(sctx) })
+	_, err := ctx.branch.Step(name, stepOptions(opts), nil, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx) })
 	return err
 }
 

@@ -116,6 +116,15 @@ func (r *replayer) Ready(*exec.Invocation) bool {
 	return false
 }
 
+// Begin is never reached: Ready refuses before.
+func (r *replayer) Begin(context.Context, *exec.Invocation, any) (store.Transaction, error) {
+	return nil, store.ErrUnsupported
+}
+
+func (r *replayer) CommitTx(*exec.Invocation, store.Transaction, store.Commit) (store.CommitResult, error) {
+	return store.CommitResult{}, store.ErrUnsupported
+}
+
 func (r *replayer) Inbox(*exec.Invocation) (store.Inbox, bool) { return store.Inbox{}, true }
 func (r *replayer) Parked(*exec.Invocation)                    {}
 func (r *replayer) Unparked(*exec.Invocation)                  {}

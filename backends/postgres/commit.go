@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -27,7 +26,8 @@ const (
 		WHERE steps.status<3`
 
 	// plainCommits makes the usual commits of runs to which nothing unusual has
-	// happened, all at once. Its answer is the places of those that were applied,
+	// happened, all at once. Where a commit of the call ends its run ($27 is false),
+	// parents and children have to wait for their turn. Its answer is the places of those that were applied,
 	// in one row; what they answer is known beforehand. The array of one keeps the
 	// planner to the primary key and the locks in the order of the arrays.
 	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, crashes=0, parts=r.parts | c.bits::smallint, status=c.status::smallint,
@@ -38,6 +38,7 @@ const (
 			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)
 		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=c.worker AND r.epoch=c.epoch AND r.seq<c.seq AND r.leased AND r.status=2
 			AND r.events=c.seen AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
+			AND ($27::bool OR r.parent IS NULL AND (r.parts & 32)=0)
 		RETURNING r.id, c.n),
 		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)` + stepConflict + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]) FROM u`
@@ -147,6 +148,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	results := make([]store.CommitResult, len(p.Commits))
 	seen := make(map[store.ID]struct{}, len(p.Commits))
 	var plain, list []*commit
+	ends := false // a run of the call
 	stamp, setnow := newStamp(), setNow(p.Now)
 	for i := range p.Commits {
 		m, res := &p.Commits[i], &results[i]
@@ -158,7 +160,8 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		if res.Err = m.Validate(s.config.limits); res.Err != nil {
 			continue
 		}
-		b := &commit{Commit: m, namespace: p.Namespace, setnow: setnow, stamp: stamp + int64(i), res: res}
+		b := &commit{Commit: m, namespace: p.Namespace, setnow: setnow, stamp: stamp + int64(i), place: i, res: res}
+		ends = ends || b.final()
 		if b.plain() {
 			plain = append(plain, b)
 		} else {
@@ -166,10 +169,10 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		}
 	}
 	final := newHints(p.Namespace)
-	defer func() { final.send(s) }()
+	defer func() { final.send(ctx, s) }()
 	some := false
 	if len(plain) > 0 {
-		done, err := s.plainly(ctx, p.Namespace, setnow, plain)
+		done, err := s.plainly(ctx, p.Namespace, setnow, plain, ends)
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +192,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		return results, nil
 	}
 	if err := s.generally(ctx, p.Namespace, list); err != nil {
-		return nil, someApplied(ctx, err, some)
+		return nil, inPart(ctx, some, err)
 	}
 	var missed []*commit
 	for _, b := range list {
@@ -200,26 +203,17 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		}
 	}
 	if err := s.readBack(ctx, p.Namespace, missed); err != nil {
-		return nil, someApplied(ctx, err, some)
+		return nil, inPart(ctx, some, err)
 	}
 	return results, nil
 }
 
-// someApplied is the error of a call of which some commits may have been applied.
-func someApplied(ctx context.Context, err error, some bool) error {
-	switch {
-	case !some || errors.Is(err, store.ErrOutcomeUnknown):
-		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
-	}
-	return fmt.Errorf("%v: some commits of the call were applied before: %w", err, store.ErrOutcomeUnknown)
-}
-
 func byRun(a, b *commit) int { return bytes.Compare(a.Lease.Run[:], b.Lease.Run[:]) }
 
+func byPlace(a, b *commit) int { return a.place - b.place }
+
 // plainly says which of the commits it applied.
-func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit) ([]bool, error) {
+func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit, ends bool) ([]bool, error) {
 	slices.SortFunc(list, byRun)
 	n := len(list)
 	ids, workers, epochs, seqs := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
@@ -242,7 +236,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	var places []int64
 	err := s.write(ctx, stmt{
 		sql:  plainCommits,
-		args: append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace),
+		args: append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace, !ends),
 		rows: one(&places),
 	})
 	done := make([]bool, n)
@@ -254,7 +248,11 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 
 // generally sends the commits that are not plain, or were not to be had plainly.
 func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
-	slices.SortFunc(list, byRun)
+	if slices.ContainsFunc(list, (*commit).final) {
+		slices.SortFunc(list, byPlace) // what ends first is seen by its family; lockBatch has the order of locks
+	} else {
+		slices.SortFunc(list, byRun)
+	}
 	h := newHints(namespace)
 	reset := func() {
 		*h = *newHints(namespace)
@@ -266,7 +264,7 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 	var finals, others []store.ID
 	stmts := []stmt{begin(reset)}
 	for _, b := range list {
-		if b.Transition != nil && b.Transition.Kind.Final() {
+		if b.final() {
 			finals = append(finals, b.Lease.Run)
 		} else {
 			others = append(others, b.Lease.Run)
@@ -296,7 +294,7 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 			}
 		}
 	}
-	h.send(s)
+	h.send(ctx, s)
 	return nil
 }
 
@@ -339,6 +337,7 @@ type commit struct {
 	namespace string
 	setnow    any
 	stamp     int64
+	place     int // in the call
 	res       *store.CommitResult
 	hints     *hints
 	applied   bool // by the general statements
@@ -350,6 +349,9 @@ func (b *commit) plain() bool {
 	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 &&
 		(t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
 }
+
+// final says whether the commit ends its run.
+func (b *commit) final() bool { return b.Transition != nil && b.Transition.Kind.Final() }
 
 // status is what a plain or final commit makes of a run.
 func (b *commit) status() store.Status {

@@ -15,11 +15,12 @@ import (
 const lockFirst = `SELECT count(*) FROM (SELECT r.id FROM pawl.runs r WHERE r.id=ANY($1::text[]::uuid[]) AND r.namespace=$2::text
 	ORDER BY r.id FOR NO KEY UPDATE) l`
 
-func lockRuns(namespace string, ids []store.ID, reset func()) stmt {
+func lockRuns(namespace string, ids []store.ID, begins func(found int64)) stmt {
 	return stmt{sql: lockFirst, args: []any{uuids(ids), namespace}, rows: func(scan func(...any) error) error {
 		var n int64
-		reset()
-		return scan(&n)
+		err := scan(&n)
+		begins(n)
+		return err
 	}}
 }
 
@@ -56,7 +57,7 @@ func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h
 	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
 	}
-	h.send(s)
+	h.send(ctx, s)
 	return results, nil
 }
 
@@ -67,7 +68,7 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	}
 	h, at := newHints(p.Namespace), setNow(p.Now)
 	why := failure(&store.Failure{Code: store.FailureCanceled, Message: p.Reason})
-	stmts := []stmt{{sql: lockFamily, args: []any{uuids(p.IDs)}}}
+	stmts := []stmt{begin(func() { *h = *newHints(p.Namespace) }), {sql: lockFamily, args: []any{uuids(p.IDs)}}}
 	for _, id := range p.IDs {
 		stamp := newStamp()
 		stmts = append(stmts,
@@ -99,7 +100,7 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 		return nil, err
 	}
 	h := newHints(p.Namespace)
-	stmts := []stmt{lockRuns(p.Namespace, p.IDs, func() { *h = *newHints(p.Namespace) })}
+	stmts := []stmt{lockRuns(p.Namespace, p.IDs, func(int64) { *h = *newHints(p.Namespace) })}
 	args := []any{uuids(p.IDs), p.Namespace}
 	if p.Resume {
 		stmts = append(stmts, stmt{sql: resumeRuns, args: args, rows: func(scan func(...any) error) error {
@@ -150,7 +151,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 		sql: restartFate, args: []any{id, p.Namespace, stamp},
 		rows: one(&done, &status, &queue, scanText(&external)),
 	}
-	reset := func() { done, status = false, 0 }
+	reset := func(int64) { done, status = false, 0 }
 	err := s.write(ctx,
 		lockRuns(p.Namespace, []store.ID{p.ID}, reset),
 		stmt{sql: restartRun, args: []any{setNow(p.Now), id, p.Namespace, stamp}},
@@ -158,7 +159,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 		fate)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "23505" { // another run got the external id meanwhile
-		reset()
+		reset(0)
 		err = s.read(ctx, fate)
 	}
 	switch {
@@ -167,7 +168,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 	case done:
 		h := newHints(p.Namespace)
 		h.queue(queue)
-		h.send(s)
+		h.send(ctx, s)
 		return nil
 	case status == 0:
 		return notFound("run %v", p.ID)
@@ -209,7 +210,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	made1, old, all, stamp := p.New.String(), p.ID.String(), p.Before == nil, newStamp()
 	step := []any{all, key.Branch, key.Name, int64(key.Occurrence)}
 	err := s.write(ctx,
-		lockRuns(p.Namespace, []store.ID{p.ID}, func() { queue, namespace = "", "" }),
+		lockRuns(p.Namespace, []store.ID{p.ID}, func(int64) { queue, namespace = "", "" }),
 		stmt{sql: forkRun, args: append([]any{setNow(p.Now), made1, old, p.Namespace, stamp}, step...), affected: &made},
 		stmt{sql: forkSteps, args: append([]any{made1, old, stamp}, step...)},
 		stmt{sql: `SELECT namespace, queue FROM pawl.runs WHERE id=$1::text::uuid`, args: []any{made1}, rows: one(&namespace, &queue)})
@@ -226,12 +227,14 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	if made == 1 {
 		h := newHints(p.Namespace)
 		h.queue(queue)
-		h.send(s)
+		h.send(ctx, s)
 	}
 	return store.CreateResult{ID: p.New, Created: true}, nil
 }
 
-// What another write holds is left to the next purge. The state of the parent is
+// What another write holds is left to the next purge. A run that was restarted
+// after the statement's snapshot fails the conditions when it is locked: it is
+// active, or has ended after the time from which the age is counted. The state of the parent is
 // asked for by a subquery of one row, so that the plan stays with the indexes.
 const purge = `WITH v AS MATERIALIZED (
 		SELECT r.id FROM pawl.runs r WHERE r.namespace=$2::text AND r.finished_at IS NOT NULL AND r.finished_at<=` + now + `-$3::bigint

@@ -42,10 +42,12 @@ func (s *Store) write(ctx context.Context, stmts ...stmt) error {
 	for try := 1; ; try++ {
 		err := s.pipeline(ctx, stmts, false)
 		var pg *pgconn.PgError
-		if try < attempts && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
+		if try < attempts && s.in == nil && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
 			continue // rolled back as a whole
 		}
-		s.noteReadOnly(err)
+		if s.in == nil { // the program may have begun a read-only transaction
+			s.noteReadOnly(err)
+		}
 		return classify(ctx, err, true)
 	}
 }
@@ -92,6 +94,9 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.config.timeout, errSlow)
 	defer cancel()
+	if s.in != nil {
+		return s.in.run(ctx, s, stmts)
+	}
 	b := &pgx.Batch{}
 	if read && len(stmts) > 1 {
 		b.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
@@ -109,23 +114,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		return &notSent{err}
 	}
 	defer conn.Release()
-	res := conn.SendBatch(ctx, b)
-	err = func() error {
-		for range before {
-			if _, err := res.Exec(); err != nil {
-				return err
-			}
-		}
-		for i := range stmts {
-			if err := answer(res, &stmts[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}()
-	if closed := res.Close(); err == nil {
-		err = closed
-	}
+	err = readAll(conn.SendBatch(ctx, b), stmts, before, 0)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == codeReadOnly {
 		// A session may be read-only for ever, such as one with a server that is the
@@ -198,6 +187,18 @@ func classify(ctx context.Context, err error, write bool) error {
 		code = pg.Code
 	}
 	return fmt.Errorf("postgres: %s%w: %w", advice(code), err, outcome)
+}
+
+// inPart is the error of a call of which another transaction has applied a part
+// already.
+func inPart(ctx context.Context, some bool, err error) error {
+	switch {
+	case err == nil || !some || errors.Is(err, store.ErrOutcomeUnknown):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
+	}
+	return fmt.Errorf("%v: a part of the call was applied before: %w", err, store.ErrOutcomeUnknown)
 }
 
 // transient says of a code that the same may succeed later: trouble of the

@@ -25,7 +25,8 @@ func laneOf(r *store.NewRun) lane { return lane{r.Queue, r.Workflow, int16(r.Pri
 
 // ensureLanes puts lanes into the table, where claims find them, before the first
 // run of each is made. It is a write of its own, so that no one waits for a lane
-// until a larger transaction ends.
+// until a larger transaction ends; but for that of the program's own, when the lane
+// is used for the first time and no worker has registered its workflow.
 func (s *Store) ensureLanes(ctx context.Context, namespace string, lanes []lane) error {
 	var fresh []lane
 	for _, l := range lanes {
@@ -50,6 +51,9 @@ func (s *Store) ensureLanes(ctx context.Context, namespace string, lanes []lane)
 		return err
 	}
 	for _, l := range fresh {
+		if s.in != nil {
+			break // it may be rolled back
+		}
 		s.lanes.Store(laneKey{namespace, l}, struct{}{})
 	}
 	return nil
@@ -149,8 +153,8 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	for range createTries {
 		made, err := s.insertRuns(ctx, &p, open)
 		if err != nil {
-			h.send(s)
-			return nil, partlyMade(ctx, wrote, err)
+			h.send(ctx, s)
+			return nil, inPart(ctx, wrote, err)
 		}
 		wrote = wrote || len(made) > 0
 		open = slices.DeleteFunc(open, func(i int) bool {
@@ -171,28 +175,17 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		})
 		if len(open) > 0 {
 			if open, err = s.meet(ctx, &p, open, results); err != nil {
-				h.send(s)
-				return nil, partlyMade(ctx, wrote, err)
+				h.send(ctx, s)
+				return nil, inPart(ctx, wrote, err)
 			}
 		}
 		if len(open) == 0 {
-			h.send(s)
+			h.send(ctx, s)
 			return results, nil
 		}
 	}
-	h.send(s)
+	h.send(ctx, s)
 	return nil, fmt.Errorf("postgres: runs of external id %q come and go too fast: %w", p.Runs[open[0]].ExternalID, store.ErrOutcomeUnknown)
-}
-
-// partlyMade is the error of a batch of which a part may have been written.
-func partlyMade(ctx context.Context, wrote bool, err error) error {
-	switch {
-	case !wrote:
-		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
-	}
-	return fmt.Errorf("%v: %w", err, store.ErrOutcomeUnknown)
 }
 
 // madeRun is a run that an insert made.

@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/pawlhq/pawl/store"
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/store"
+)
 
 // hints gathers what a write is to tell, at most one hint for a queue.
 type hints struct {
@@ -30,8 +34,8 @@ func (h *hints) final(run store.ID) {
 	h.list = append(h.list, store.Hint{Kind: store.HintFinal, Namespace: h.namespace, Run: run})
 }
 
-func (h *hints) send(s *Store) {
+func (h *hints) send(ctx context.Context, s *Store) {
 	if len(h.list) > 0 {
-		s.publish(h.list...)
+		s.publish(ctx, h.list...)
 	}
 }

@@ -60,7 +60,19 @@ func newRelay(s *Store) *relay {
 	return r
 }
 
-func (s *Store) publish(hints ...store.Hint) { s.relay.publish(hints...) }
+// publish tells of what was written: soon, or when the transaction that the store
+// is in has committed.
+func (s *Store) publish(ctx context.Context, hints ...store.Hint) {
+	switch {
+	case s.in == nil:
+		s.relay.publish(hints...)
+	case s.later != nil:
+		*s.later = append(*s.later, hints...)
+	default:
+		// Not marked as this process's, which has yet to hear of it.
+		_ = s.write(ctx, s.relay.notices("", hints)...)
+	}
+}
 
 // publish tells this process at once and the others soon.
 func (r *relay) publish(hints ...store.Hint) {
@@ -95,13 +107,17 @@ func (r *relay) send() {
 			return
 		}
 		r.mu.Unlock()
-		var stmts []stmt
-		for _, text := range encode(r.self, list) {
-			stmts = append(stmts, stmt{sql: `SELECT pg_notify($1::text, $2::text)`, args: []any{r.channel, text}})
-		}
-		_ = r.store.write(r.ctx, stmts...) // hints are lossy
+		_ = r.store.write(r.ctx, r.notices(r.self, list)...) // hints are lossy
 		pause(r.ctx, gap)
 	}
+}
+
+// notices are the statements that send hints.
+func (r *relay) notices(from string, hints []store.Hint) (stmts []stmt) {
+	for _, text := range encode(from, hints) {
+		stmts = append(stmts, stmt{sql: `SELECT pg_notify($1::text, $2::text)`, args: []any{r.channel, text}})
+	}
+	return stmts
 }
 
 // notice is the JSON form of hints of one kind and namespace.

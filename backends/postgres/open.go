@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -56,6 +57,13 @@ func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 
 // Store is a store in one schema of a database.
 type Store struct {
+	*base
+	in    inner         // a transaction in which the store acts; nil: one of its own for each call
+	later *[]store.Hint // gathers hints until that transaction has committed; nil: it sends them itself
+}
+
+// base is what a store shares with those that act inside transactions.
+type base struct {
 	pool   *pgxpool.Pool
 	own    bool // the pool is this store's
 	config config
@@ -68,11 +76,15 @@ type Store struct {
 	// in Unix nanoseconds; 0: it is writable.
 	readOnly atomic.Int64
 	once     sync.Once
+
+	sqlOnce sync.Once
+	sqlDB   *sql.DB // over the pool; nil until it is asked for
 }
 
 var (
-	_ store.Store  = (*Store)(nil)
-	_ store.Hinter = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Hinter     = (*Store)(nil)
+	_ store.Transactor = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings Pawl's schema up to date:
@@ -142,7 +154,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 		}
 		return nil, openError(err)
 	}
-	s := &Store{pool: pool, config: c}
+	s := &Store{base: &base{pool: pool, config: c}}
 	s.relay = newRelay(s)
 	return s, nil
 }
@@ -186,7 +198,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "postgres", Hints: true, SharedClock: true, Processes: true}
+	return store.Features{Name: "postgres", Hints: true, SharedClock: true, Processes: true, Transactions: true}
 }
 
 // Limits implements store.Store.
@@ -194,10 +206,16 @@ func (s *Store) Limits() store.Limits { return s.config.limits }
 
 // Close waits for what is under way. The pool is closed if Open made it.
 func (s *Store) Close() error {
+	if s.in != nil {
+		return nil
+	}
 	s.once.Do(func() {
 		s.closed.Store(true)
 		s.hub.Close()
 		s.relay.close()
+		if s.sqlDB != nil {
+			_ = s.sqlDB.Close() // not the pool
+		}
 		if s.own {
 			s.pool.Close()
 		}

@@ -194,7 +194,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 	if made == 1 {
 		h := newHints(p.Namespace)
 		h.queue(p.Run.Queue)
-		h.send(s)
+		h.send(ctx, s)
 	}
 	return res, nil
 }

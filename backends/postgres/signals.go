@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -87,22 +88,36 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
 	}
-	h.send(s)
+	h.send(ctx, s)
 	var fates []stmt
+	var again []int // whose run has become active since
 	for i := range p.Signals {
 		if g, res := &p.Signals[i], &results[i]; !stored[i] && res.Err == nil {
-			fates = append(fates, fateOf(p.Namespace, g, res))
+			fates = append(fates, fateOf(p.Namespace, g, res, func() { again = append(again, i) }))
 		}
 	}
+	some := slices.Contains(stored, true)
 	if err := s.read(ctx, fates...); err != nil {
-		// The others are stored; sending all again is safe, by their ids.
-		return nil, err
+		return nil, inPart(ctx, some, err)
+	}
+	if len(again) > 0 {
+		rest := store.SignalParams{Namespace: p.Namespace, Now: p.Now}
+		for _, i := range again {
+			rest.Signals = append(rest.Signals, p.Signals[i])
+		}
+		more, err := s.Signal(ctx, rest)
+		if err != nil {
+			return nil, inPart(ctx, some, err)
+		}
+		for k, i := range again {
+			results[i] = more[k]
+		}
 	}
 	return results, nil
 }
 
 // fateOf asks why a signal was not stored.
-func fateOf(namespace string, g *store.NewSignal, res *store.SignalResult) stmt {
+func fateOf(namespace string, g *store.NewSignal, res *store.SignalResult, again func()) stmt {
 	sql, args := signalFate, []any{g.ID.String(), namespace, g.Run.String()}
 	res.Run, res.Err = store.ID{}, notFound("run %v", g.Run)
 	if g.Run.IsZero() {
@@ -119,6 +134,8 @@ func fateOf(namespace string, g *store.NewSignal, res *store.SignalResult) stmt 
 			res.Run, res.Err = id, nil
 		case store.Status(status).Final():
 			res.Err = finished(id, store.Status(status))
+		case err == nil:
+			again()
 		}
 		return err
 	}}

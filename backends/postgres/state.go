@@ -30,11 +30,12 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 		wakes = int16(store.WakeState)
 	}
 	var id store.ID
-	var events int64
+	var events, found int64
+	var status int16
 	var updated time.Time
 	h, stamp, done, at := newHints(p.Namespace), newStamp(), false, setNow(p.Now)
 	stmts := []stmt{
-		lockRuns(p.Namespace, []store.ID{p.Run}, func() { done, *h = false, *newHints(p.Namespace) }),
+		lockRuns(p.Namespace, []store.ID{p.Run}, func(n int64) { done, found, *h = false, n, *newHints(p.Namespace) }),
 		{
 			sql:  stateEvent,
 			args: []any{at, p.Run.String(), p.Namespace, int64(len(p.Writes)), stamp, wakes, keys, versions},
@@ -44,13 +45,23 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 			},
 		},
 	}
-	if err := s.write(ctx, putState(stmts, at, p.Run, stamp, p.Writes)...); err != nil {
+	stmts = append(putState(stmts, at, p.Run, stamp, p.Writes), stmt{
+		sql:  `SELECT status FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text`,
+		args: []any{p.Run.String(), p.Namespace}, rows: one(&status),
+	})
+	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
 	}
-	if !done {
-		return nil, s.stateFate(ctx, p.Namespace, p.Run)
+	switch {
+	case done:
+	case found == 0:
+		return nil, notFound("run %v", p.Run)
+	case store.Status(status).Final():
+		return nil, finished(p.Run, store.Status(status))
+	default:
+		return nil, conflict("state of run %v is not at the version that the write expects", p.Run)
 	}
-	h.send(s)
+	h.send(ctx, s)
 	entries := make([]store.StateEntry, len(p.Writes))
 	for i, w := range p.Writes {
 		e := &entries[i]
@@ -60,24 +71,6 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 		}
 	}
 	return entries, nil
-}
-
-// stateFate says why a run did not take a write.
-func (s *Store) stateFate(ctx context.Context, namespace string, run store.ID) error {
-	var status int16
-	err := s.read(ctx, stmt{
-		sql:  `SELECT status FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text`,
-		args: []any{run.String(), namespace}, rows: one(&status),
-	})
-	switch {
-	case err != nil:
-		return err
-	case status == 0:
-		return notFound("run %v", run)
-	case store.Status(status).Final():
-		return finished(run, store.Status(status))
-	}
-	return conflict("state of run %v is not at the version that the write expects", run)
 }
 
 func scanEntry(scan func(...any) error, first ...any) (e store.StateEntry, err error) {

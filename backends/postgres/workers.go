@@ -86,7 +86,14 @@ func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) er
 			args: []any{setNow(p.Now), p.Namespace, w.Name, w.Queue, w.Meta},
 		}
 	}
-	return s.write(ctx, stmts...)
+	if err := s.write(ctx, stmts...); err != nil {
+		return err
+	}
+	lanes := make([]lane, len(list))
+	for i, w := range list {
+		lanes[i] = lane{w.Queue, w.Name, 0}
+	}
+	return s.ensureLanes(ctx, p.Namespace, lanes)
 }
 
 // ListWorkflows implements store.Registry.
@@ -132,9 +139,9 @@ func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
 	if p.Queue != "" {
 		h := newHints(p.Namespace)
 		h.queue(p.Queue)
-		h.send(s)
+		h.send(ctx, s)
 	} else {
-		s.relay.publish(store.Hint{Kind: store.HintRescan})
+		s.publish(ctx, store.Hint{Kind: store.HintRescan})
 	}
 	return nil
 }

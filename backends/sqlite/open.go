@@ -79,8 +79,9 @@ type Store struct {
 }
 
 var (
-	_ store.Store  = (*Store)(nil)
-	_ store.Hinter = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Hinter     = (*Store)(nil)
+	_ store.Transactor = (*Store)(nil)
 )
 
 // Open opens a database, makes it if it does not exist, and brings its schema up
@@ -137,11 +138,12 @@ func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 			return openError(c.path, err)
 		}
 	}
-	clock := func(context.Context) (time.Time, error) { return time.Now(), nil }
-	s.Core = sqlitecore.New(s.runner, clock, c.limits, s.hub.Publish)
+	s.Core = sqlitecore.New(s.runner, s.clock, c.limits, s.hub.Publish)
 	s.poller.store = s
 	return nil
 }
+
+func (s *Store) clock(context.Context) (time.Time, error) { return time.Now(), nil }
 
 // parse reads a path or a URL.
 func (c *config) parse(location string) error {
@@ -242,10 +244,11 @@ func (c *config) check() error {
 }
 
 func (c *config) dsn() string {
+	// Transactions that database/sql begins take the write lock at once.
 	if c.memory {
-		return ":memory:"
+		return ":memory:?_txlock=immediate"
 	}
-	return "file:" + (&url.URL{Path: c.path}).EscapedPath()
+	return "file:" + (&url.URL{Path: c.path}).EscapedPath() + "?_txlock=immediate"
 }
 
 // useWAL turns on the write-ahead log, which stays on in the file.
@@ -304,7 +307,7 @@ func checkVersion(version string) error {
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "sqlite", Hints: true, Processes: !s.config.memory}
+	return store.Features{Name: "sqlite", Hints: true, Processes: !s.config.memory, Transactions: true}
 }
 
 // Close waits for what is under way, then closes the file. Later calls fail with

@@ -37,6 +37,12 @@ type Host interface {
 	// Ended says that no user code of the run runs any more, or that it was given
 	// up; parked: at a moment when it held no slot.
 	Ended(inv *Invocation, parked bool)
+	// Begin begins a transaction for a step and leaves it where target points to. It
+	// waits while the store is out of reach; an error says that it cannot be had.
+	Begin(ctx context.Context, inv *Invocation, target any) (store.Transaction, error)
+	// CommitTx ends such a transaction with the step's record in it, and returns
+	// once it is known what came of it. An error says that nothing was applied.
+	CommitTx(inv *Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error)
 	// Inbox reads what has reached the run; false: it was given up.
 	Inbox(inv *Invocation) (store.Inbox, bool)
 	// Closed says that the lease has ended: the last commit is durable or lost.
@@ -96,7 +102,8 @@ type Invocation struct {
 	dues      map[store.StepKey]time.Time // local due times of pending records
 	appended  int64                       // records ever appended
 	flushed   int64                       // of them: those that are durable
-	flushing  bool
+	flushing  bool  // a commit is under way
+	held      bool  // a step in a transaction of its own is under way: others wait with their commits
 	seq       int64
 	seen      int64          // the run's event count that the signals below include
 	signals   []store.Signal // unread
@@ -414,6 +421,7 @@ func (inv *Invocation) closeLocked(why reason) {
 	if !inv.closed {
 		inv.closed, inv.reason = true, why
 		close(inv.done)
+		inv.durable.Broadcast()
 	} else if why == byLoss {
 		inv.reason = why // what was to be committed cannot be any more
 	}

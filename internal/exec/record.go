@@ -48,7 +48,7 @@ func (inv *Invocation) takeLocked() store.Commit {
 func (inv *Invocation) flushLocked() {
 	for target := inv.appended; inv.flushed < target; {
 		inv.exitIfClosedLocked()
-		if inv.flushing {
+		if inv.flushing || inv.held {
 			inv.durable.Wait()
 			continue
 		}
@@ -65,26 +65,34 @@ func (inv *Invocation) commitLocked() {
 	res := inv.host.Commit(c)
 	inv.mu.Lock()
 	inv.flushing = false
-	if res.Err == nil {
+	if inv.answeredLocked(res) {
 		inv.flushed = upTo
-		if res.Status == store.Canceling && !inv.canceling {
-			inv.canceling = true
-			inv.cancel(ErrCanceled)
-			inv.wakeAllLocked()
-		}
-		if res.Pausing {
-			inv.draining = true
-		}
-		if res.Events > inv.seen && inv.waitsForSignalLocked() {
-			go inv.lookAtInbox()
-		}
-	} else if rejected(res.Err) {
-		inv.failLocked(Fail(res.Err))
-	} else {
-		inv.closeLocked(byLoss)
-		inv.cancel(ErrLeaseLost)
 	}
 	inv.durable.Broadcast()
+}
+
+// answeredLocked takes in what the store says of the run; applied: the commit was.
+func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
+	if rejected(res.Err) {
+		inv.failLocked(Fail(res.Err))
+		return false
+	} else if res.Err != nil {
+		inv.closeLocked(byLoss)
+		inv.cancel(ErrLeaseLost)
+		return false
+	}
+	if res.Status == store.Canceling && !inv.canceling {
+		inv.canceling = true
+		inv.cancel(ErrCanceled)
+		inv.wakeAllLocked()
+	}
+	if res.Pausing {
+		inv.draining = true
+	}
+	if res.Events > inv.seen && inv.waitsForSignalLocked() {
+		go inv.lookAtInbox()
+	}
+	return true
 }
 
 // lingerLocked sees to it that what is pending goes out even when the run's code
@@ -100,7 +108,7 @@ func (inv *Invocation) lingerLocked() {
 func (inv *Invocation) linger() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if len(inv.pending) > 0 && !inv.flushing && !inv.closed && !inv.finished {
+	if len(inv.pending) > 0 && !inv.flushing && !inv.held && !inv.closed && !inv.finished {
 		inv.commitLocked()
 	}
 }

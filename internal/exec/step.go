@@ -67,7 +67,10 @@ func (e *FailedStep) Unwrap() error { return e.Failure }
 
 // Step runs a function step: fn is called with an attempt's context until it
 // succeeds or its policy is exhausted, unless the history has its outcome.
-func (b *Branch) Step(name string, opts StepOptions, fn func(ctx context.Context) ([]byte, error)) ([]byte, error) {
+//
+// If tx is not nil, each attempt runs in a transaction of the store, which Begin
+// leaves in the variable that tx points to, and the step's record commits with it.
+func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context.Context) ([]byte, error)) ([]byte, error) {
 	inv := b.inv
 	inv.mu.Lock()
 	o, err := b.beginLocked(store.KindFunction, name)
@@ -96,17 +99,25 @@ func (b *Branch) Step(name string, opts StepOptions, fn func(ctx context.Context
 			err = inv.interruptionLocked()
 			break
 		}
+		if tx != nil {
+			inv.holdLocked()
+		}
 		o.executing = true
 		inv.mu.Unlock()
-		out, failure, took := o.attemptOnce(opts, fn)
+		out, failure, took := o.attemptOnce(opts, tx, fn)
 		inv.mu.Lock()
 		o.executing = false
+		if tx != nil {
+			inv.letGoLocked()
+		}
 		inv.exitIfClosedLocked()
 		if failure == nil {
-			r := o.record(store.StepCompleted)
-			r.Output, r.Took = out, took
-			inv.appendLocked(r, time.Time{})
-			inv.lingerLocked()
+			if tx == nil {
+				r := o.record(store.StepCompleted)
+				r.Output, r.Took = out, took
+				inv.appendLocked(r, time.Time{})
+				inv.lingerLocked()
+			}
 			o.endLocked()
 			inv.mu.Unlock()
 			return out, nil
@@ -151,8 +162,9 @@ type attemptFailure struct {
 	retry bool
 }
 
-// attemptOnce calls the user's function once.
-func (o *op) attemptOnce(opts StepOptions, fn func(ctx context.Context) ([]byte, error)) (out []byte, failure *attemptFailure, took time.Duration) {
+// attemptOnce calls the user's function once. In a transaction, its success is
+// recorded when attemptOnce returns.
+func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) ([]byte, error)) (out []byte, failure *attemptFailure, took time.Duration) {
 	inv := o.b.inv
 	if !inv.host.Ready(inv) {
 		inv.Lose()
@@ -172,10 +184,16 @@ func (o *op) attemptOnce(opts StepOptions, fn func(ctx context.Context) ([]byte,
 	attempt := o.attempt
 	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt) })
 	defer show.Stop()
-	out, err := o.call(ctx, fn)
-	took = time.Since(began)
-	if err == nil {
-		err = inv.checkSize("the output of step "+o.key.String(), out)
+	var err error
+	if tx == nil {
+		out, err = o.call(ctx, fn)
+		took = time.Since(began)
+		if err == nil {
+			err = inv.checkSize("the output of step "+o.key.String(), out)
+		}
+	} else {
+		out, err = o.callInTx(ctx, tx, fn)
+		took = time.Since(began)
 	}
 	if err == nil {
 		return out, nil, took
@@ -195,7 +213,7 @@ func (o *op) show(attempt int) {
 	inv := o.b.inv
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if inv.closed || inv.finished || !o.executing || o.attempt != attempt {
+	if inv.closed || inv.finished || inv.held || !o.executing || o.attempt != attempt {
 		return // the timer was late: what came of the attempt stands
 	}
 	inv.appendLocked(o.record(store.StepRunning), time.Time{})

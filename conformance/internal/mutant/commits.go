@@ -57,6 +57,16 @@ var commitMutants = []Mutant{
 			return next(b)
 		})
 	})},
+	{"batch-from-behind", "P3", "the commits of a batch are applied from the last to the first", wrap(func(s *faulty) {
+		next := s.commit
+		s.commit = func(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+			p.Commits = slices.Clone(p.Commits)
+			slices.Reverse(p.Commits)
+			res, err := next(ctx, p)
+			slices.Reverse(res)
+			return res, err
+		}
+	})},
 	{"state-written-key-by-key", "P3", "each key of a commit's state is a transaction of its own", wrap(func(s *faulty) {
 		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
 			const keys = 8

@@ -1,0 +1,273 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// InTx lets an engine act in a transaction of the program's own:
+//
+//	order, err := ship.Start(ctx, eng.InTx(postgres.InTx(tx)), in)
+//
+// The run exists when tx commits, and not otherwise. The transaction must be in
+// the database that holds Pawl's schema. One that fails with a deadlock or for
+// serialization is begun again by the program, as always.
+func InTx(tx pgx.Tx) store.Tx { return joined{pgxTx{tx}} }
+
+// InSQLTx is [InTx] for a transaction of database/sql on the driver pgx
+// (package stdlib).
+func InSQLTx(tx *sql.Tx) store.Tx { return joined{sqlTx{tx}} }
+
+// joined is a transaction as [store.Tx] names it.
+type joined struct{ inner }
+
+func (joined) Backend() string { return "postgres" }
+
+// inner is a transaction that is under way on some connection.
+type inner interface {
+	run(ctx context.Context, s *Store, stmts []stmt) error
+}
+
+// Planner settings are put back after Pawl's statements: the transaction is the
+// program's. What keeps them in between has the form of an extension's setting.
+const (
+	keepPlans = `SELECT set_config('pawl.seqscan', current_setting('enable_seqscan'), true),
+		set_config('pawl.bitmapscan', current_setting('enable_bitmapscan'), true),
+		set_config('pawl.plan_cache', current_setting('plan_cache_mode'), true), set_config('pawl.jit', current_setting('jit'), true)`
+	restorePlans = `SELECT set_config('enable_seqscan', current_setting('pawl.seqscan'), true),
+		set_config('enable_bitmapscan', current_setting('pawl.bitmapscan'), true),
+		set_config('plan_cache_mode', current_setting('pawl.plan_cache'), true), set_config('jit', current_setting('pawl.jit'), true)`
+)
+
+type pgxTx struct{ tx pgx.Tx }
+
+func (t pgxTx) run(ctx context.Context, s *Store, stmts []stmt) error {
+	b := &pgx.Batch{}
+	b.Queue(keepPlans)
+	b.Queue(plans)
+	for i := range stmts {
+		b.Queue(s.sql(stmts[i].sql), stmts[i].args...)
+	}
+	b.Queue(restorePlans)
+	res := t.tx.SendBatch(ctx, b)
+	return readAll(res, stmts, 2, 1)
+}
+
+// readAll reads the answers of a batch, of which the first and the last ones are
+// of no interest.
+func readAll(res pgx.BatchResults, stmts []stmt, before, after int) (err error) {
+	defer func() {
+		if closed := res.Close(); err == nil {
+			err = closed
+		}
+	}()
+	for range before {
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
+	}
+	for i := range stmts {
+		if err := answer(res, &stmts[i]); err != nil {
+			return err
+		}
+	}
+	for range after {
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type sqlTx struct{ tx *sql.Tx }
+
+func (t sqlTx) run(ctx context.Context, s *Store, stmts []stmt) error {
+	for _, set := range []string{keepPlans, plans} {
+		if _, err := t.tx.ExecContext(ctx, set); err != nil {
+			return err
+		}
+	}
+	for i := range stmts {
+		if err := t.one(ctx, s, &stmts[i]); err != nil {
+			return err
+		}
+	}
+	_, err := t.tx.ExecContext(ctx, restorePlans)
+	return err
+}
+
+func (t sqlTx) one(ctx context.Context, s *Store, st *stmt) error {
+	text := s.sql(st.sql)
+	if st.rows == nil {
+		res, err := t.tx.ExecContext(ctx, text, st.args...)
+		if err == nil && st.affected != nil {
+			*st.affected, err = res.RowsAffected()
+		}
+		return err
+	}
+	rows, err := t.tx.QueryContext(ctx, text, st.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	types := pgtype.NewMap()
+	scan := func(dest ...any) error {
+		dest = slices.Clone(dest)
+		for i, d := range dest {
+			switch d.(type) { // what database/sql does not know
+			case *[]int64, *[]string:
+				dest[i] = types.SQLScanner(d)
+			}
+		}
+		return rows.Scan(dest...)
+	}
+	for rows.Next() {
+		if err := st.rows(scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Join implements store.Transactor.
+func (s *Store) Join(tx store.Tx) (store.Store, error) {
+	j, ok := tx.(joined)
+	if !ok {
+		return nil, store.Invalid("transaction", fmt.Sprintf("it is one of %s, and the store is on postgres; make it with postgres.InTx or postgres.InSQLTx", tx.Backend()))
+	}
+	return &Store{base: s.base, in: j.inner}, nil
+}
+
+// Begin implements store.Transactor. It offers pgx.Tx and *sql.Tx.
+func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error) {
+	if s.closed.Load() {
+		return nil, classify(ctx, &notSent{errClosed}, false)
+	}
+	t := &transaction{hints: &[]store.Hint{}}
+	var in inner
+	switch target := target.(type) {
+	case *pgx.Tx:
+		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return nil, classify(ctx, &notSent{err}, false)
+		}
+		*target = stepTx{tx}
+		in, t.commit = pgxTx{tx}, tx.Commit
+		t.rollback = func(ctx context.Context) { _ = tx.Rollback(ctx) }
+	case **sql.Tx:
+		tx, err := s.database().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		if err != nil {
+			return nil, classify(ctx, &notSent{err}, false)
+		}
+		*target = tx
+		in, t.commit = sqlTx{tx}, func(context.Context) error { return tx.Commit() }
+		t.rollback = func(context.Context) { _ = tx.Rollback() }
+	default:
+		return nil, fmt.Errorf("postgres: a step's transaction is a pgx.Tx or a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
+	}
+	t.store = &Store{base: s.base, in: in, later: t.hints}
+	return t, nil
+}
+
+// stepTx is a transaction that its step may not end.
+type stepTx struct{ pgx.Tx }
+
+var errStepTx = errors.New("the transaction of a step is committed with the step's record: return nil to commit it, an error to roll it back")
+
+func (stepTx) Commit(context.Context) error   { return errStepTx }
+func (stepTx) Rollback(context.Context) error { return errStepTx }
+
+// database is the pool as database/sql sees it.
+func (b *base) database() *sql.DB {
+	b.sqlOnce.Do(func() { b.sqlDB = stdlib.OpenDBFromPool(b.pool) })
+	return b.sqlDB
+}
+
+// transaction implements store.Transaction.
+type transaction struct {
+	store    *Store
+	hints    *[]store.Hint // of the commit, for when it is durable
+	commit   func(context.Context) error
+	rollback func(context.Context)
+	once     sync.Once
+}
+
+// abandoned ends the transaction of a process that is silent between its record
+// and COMMIT: until then the run's row is locked.
+const abandoned = `SELECT set_config('idle_in_transaction_session_timeout', '10s', true)`
+
+// Commit implements store.Transaction.
+func (t *transaction) Commit(ctx context.Context, namespace string, c store.Commit) (res store.CommitResult, err error) {
+	defer t.Rollback()
+	if c.Transition != nil {
+		return res, store.Invalid("commit", "one inside a step's transaction has no transition")
+	}
+	list, err := t.store.Commit(ctx, store.CommitParams{Namespace: namespace, Commits: []store.Commit{c}})
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg) && pg.Code == "25P02":
+		return res, fmt.Errorf("postgres: a statement of the step's transaction failed and its function did not return that error: %w", err)
+	case errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed):
+		return res, fmt.Errorf("postgres: %w (%v)", errStepTx, err)
+	case errors.Is(err, store.ErrOutcomeUnknown):
+		return res, fmt.Errorf("%v: %w", err, store.ErrUnavailable) // it is rolled back
+	case err != nil:
+		return res, err
+	case list[0].Err != nil:
+		return list[0], nil
+	}
+	if err := t.store.write(ctx, stmt{sql: abandoned}); err != nil {
+		return res, fmt.Errorf("%v: %w", err, store.ErrUnavailable)
+	}
+	err = t.commit(ctx)
+	t.once.Do(func() {}) // whatever came of it, there is nothing to roll back
+	if err != nil {
+		if errors.Is(err, pgx.ErrTxCommitRollback) {
+			return res, fmt.Errorf("postgres: %w", err)
+		}
+		return res, classify(ctx, err, true)
+	}
+	if len(*t.hints) > 0 {
+		t.store.relay.publish(*t.hints...)
+	}
+	return list[0], nil
+}
+
+// Rollback implements store.Transaction.
+func (t *transaction) Rollback() {
+	t.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), t.store.config.timeout)
+		defer cancel()
+		t.rollback(ctx)
+	})
+}
+
+// Recorded implements store.Transactor. The lock waits for a transaction that is
+// about to commit.
+func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error) {
+	var last, epoch int64
+	var worker string
+	var leased bool
+	err := s.write(ctx, stmt{
+		sql:  `SELECT seq, epoch, worker, leased FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text FOR NO KEY UPDATE`,
+		args: []any{lease.Run.String(), namespace}, rows: one(&last, &epoch, scanText(&worker), &leased),
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case !leased || epoch != lease.Epoch || worker != lease.Worker:
+		return false, fmt.Errorf("run %v, epoch %d: %w", lease.Run, lease.Epoch, store.ErrLeaseLost)
+	}
+	return last >= seq, nil
+}

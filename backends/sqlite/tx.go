@@ -1,0 +1,235 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/store"
+)
+
+// InTx lets an engine act in a transaction of the program's own:
+//
+//	order, err := ship.Start(ctx, eng.InTx(sqlite.InTx(tx)), in)
+//
+// The run exists when tx commits, and not otherwise. The transaction must be in
+// the very file of the store. It should take SQLite's write lock when it begins
+// (with modernc.org/sqlite: _txlock=immediate), or its first write may find the
+// file locked for good. While it is open nobody else writes, the workers of the
+// file included: keep it short.
+func InTx(tx *sql.Tx) store.Tx { return joined{tx} }
+
+// joined is a transaction as [store.Tx] names it.
+type joined struct{ tx *sql.Tx }
+
+func (joined) Backend() string { return "sqlite" }
+
+// Join implements store.Transactor.
+func (s *Store) Join(tx store.Tx) (store.Store, error) {
+	j, ok := tx.(joined)
+	if !ok {
+		return nil, store.Invalid("transaction", fmt.Sprintf("it is one of %s, and the store is on sqlite; make it with sqlite.InTx", tx.Backend()))
+	}
+	return &inside{sqlitecore.New(txRunner{j.tx}, s.clock, s.config.limits, func(...store.Hint) {}), s}, nil
+}
+
+// inside is the store in a transaction. Its writes are seen as those of another
+// process are: when they are committed.
+type inside struct {
+	*sqlitecore.Core
+	outer *Store
+}
+
+// Features implements store.Store.
+func (s *inside) Features() store.Features {
+	f := s.outer.Features()
+	f.Hints, f.Transactions = false, false
+	return f
+}
+
+// Close implements store.Store.
+func (s *inside) Close() error { return nil }
+
+// txRunner runs lists in a transaction of the program's own.
+type txRunner struct{ tx *sql.Tx }
+
+// Write implements sqlitecore.Runner. A list that fails is undone alone.
+func (r txRunner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
+	if err := r.exec(ctx, "SAVEPOINT pawl"); err != nil {
+		return err
+	}
+	if err := r.run(ctx, stmts); err != nil {
+		return errors.Join(err, r.exec(background, "ROLLBACK TO pawl"), r.exec(background, "RELEASE pawl"))
+	}
+	return r.exec(ctx, "RELEASE pawl")
+}
+
+// Read implements sqlitecore.Runner.
+func (r txRunner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error { return r.run(ctx, stmts) }
+
+func (r txRunner) exec(ctx context.Context, text string) error {
+	_, err := r.tx.ExecContext(ctx, text)
+	return classify(err)
+}
+
+func (r txRunner) run(ctx context.Context, stmts []sqlitecore.Stmt) error {
+	for i := range stmts {
+		if s := &stmts[i]; s.Unneeded == nil || !s.Unneeded() {
+			if err := r.one(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r txRunner) one(ctx context.Context, s *sqlitecore.Stmt) error {
+	if s.Rows == nil {
+		res, err := r.tx.ExecContext(ctx, s.SQL, s.Args...)
+		if err == nil && s.Affected != nil {
+			*s.Affected, err = res.RowsAffected()
+		}
+		return classify(err)
+	}
+	rows, err := r.tx.QueryContext(ctx, s.SQL, s.Args...)
+	if err != nil {
+		return classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := s.Rows(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return classify(rows.Err())
+}
+
+// transaction implements store.Transaction on the connection that writes, which
+// it keeps until its end: other writes of the process wait, those of other
+// processes find the file locked.
+type transaction struct {
+	store *Store
+	conn  *conn
+	tx    *sql.Tx
+	stop  func() bool // of the watch over the step's context
+	mu    sync.Mutex
+	ended bool
+}
+
+// Begin implements store.Transactor. It offers *sql.Tx, and undoes the transaction
+// as soon as ctx ends, whatever the step does then.
+func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error) {
+	out, ok := target.(**sql.Tx)
+	if !ok {
+		return nil, fmt.Errorf("sqlite: a step's transaction is a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
+	}
+	c, err := s.runner.take(ctx, s.runner.writer)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := c.beginTx(ctx)
+	if err != nil {
+		s.runner.writer <- c
+		return nil, err
+	}
+	*out = tx
+	t := &transaction{store: s, conn: c, tx: tx}
+	t.stop = context.AfterFunc(ctx, t.undo)
+	return t, nil
+}
+
+// beginTx is begin for a transaction that database/sql knows of. The transaction
+// gets no context that ends: database/sql would close the connection with it.
+func (c *conn) beginTx(ctx context.Context) (*sql.Tx, error) {
+	deadline := time.Now().Add(c.config.busyTimeout)
+	for wait := 50 * time.Microsecond; ; wait = min(2*wait, 5*time.Millisecond) {
+		tx, err := c.conn.Conn.BeginTx(background, nil)
+		switch {
+		case err == nil:
+			return tx, nil
+		case !isBusy(err) || time.Now().After(deadline):
+			return nil, classify(err)
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+var errStepTx = errors.New("sqlite: the transaction of a step is committed with the step's record: its function returns nil to commit it, an error to roll it back, and must not end it itself")
+
+// Commit implements store.Transaction.
+func (t *transaction) Commit(ctx context.Context, namespace string, c store.Commit) (res store.CommitResult, err error) {
+	if c.Transition != nil {
+		return res, store.Invalid("commit", "one inside a step's transaction has no transition")
+	}
+	t.stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return res, context.Canceled // the step's context has ended before
+	}
+	defer t.endLocked()
+	var hints []store.Hint
+	core := sqlitecore.New(txRunner{t.tx}, t.store.clock, t.store.config.limits, func(h ...store.Hint) { hints = append(hints, h...) })
+	list, err := core.Commit(ctx, store.CommitParams{Namespace: namespace, Commits: []store.Commit{c}})
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
+		return res, fmt.Errorf("%w: %w", errStepTx, err)
+	case err != nil:
+		return res, err
+	case list[0].Err != nil:
+		return list[0], nil
+	}
+	if err := t.tx.Commit(); err != nil {
+		return res, classifyCommit(err)
+	}
+	t.store.hub.Publish(hints...)
+	return list[0], nil
+}
+
+// Rollback implements store.Transaction.
+func (t *transaction) Rollback() {
+	t.stop()
+	t.undo()
+}
+
+func (t *transaction) undo() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.endLocked()
+	}
+}
+
+// endLocked undoes what is not committed and gives the connection back.
+func (t *transaction) endLocked() {
+	t.ended = true
+	_ = t.tx.Rollback()
+	t.conn.rollback() // should the step have begun one of its own
+	t.store.runner.writer <- t.conn
+}
+
+// Recorded implements store.Transactor. Only an I/O error of COMMIT leaves it open,
+// and whoever asks gets the connection when that transaction has ended.
+func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (recorded bool, err error) {
+	lost := true
+	err = s.runner.Write(ctx, []sqlitecore.Stmt{{
+		SQL:  `SELECT seq FROM runs WHERE id=? AND namespace=? AND epoch=? AND worker=? AND leased=1`,
+		Args: []any{lease.Run[:], namespace, lease.Epoch, lease.Worker},
+		Rows: func(scan func(...any) error) error {
+			var last int64
+			err := scan(&last)
+			lost, recorded = false, last >= seq
+			return err
+		},
+	}})
+	if err == nil && lost {
+		err = fmt.Errorf("run %v, epoch %d: %w", lease.Run, lease.Epoch, store.ErrLeaseLost)
+	}
+	return recorded, err
+}
