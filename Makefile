@@ -34,9 +34,12 @@ bench: ## Measure Pawl beside a hand-written loop (ARGS="-runs 5000 -reps 1" pas
 	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: chaos
-chaos: ## Kill real processes with -9 and stop them, at random moments, and check what comes of it
+chaos: ## Kill real processes, the database server and connections at random moments, and check what comes of it
 	$(GO) run ./examples/index/chaos
-	$(GO) test ./internal/procs -run '^TestChaos$$' -count=1 -v -timeout 10m -procs.kills=100 -procs.stops=20 -procs.gap=300ms
+	$(GO) test ./internal/procs -run '^TestChaos$$' -count=1 -v -timeout 10m -procs.kills=100 -procs.stops=20 -procs.gap=300ms \
+		-procs.restarts=15 -procs.terms=40 -procs.cuts=15 -procs.hangs=6 -procs.every=40
+	$(GO) test ./internal/procs -run '^TestChaos$$/^postgres$$' -count=1 -v -timeout 20m -procs.runs=50000 -procs.kills=20 -procs.stops=0 \
+		-procs.restarts=10 -procs.terms=50 -procs.cuts=10 -procs.hangs=5 -procs.every=300
 
 .PHONY: soak
 soak: ## Run 100,000 seeds of the simulation on each store (SEEDS=n, FIRST=n select)

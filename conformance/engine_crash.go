@@ -198,6 +198,27 @@ var crashEngineCases = []EngineCase{
 		e.ok("count", err)
 		e.eq("runs", runs, []store.RunCount{{Queue: "three", Workflow: "three", Status: store.Completed, Count: 50}})
 	}},
+	{Name: "store/start-unknown-then-away", Promise: "P16", Rule: "A start whose answer was lost says so in the end, also when the store was away whenever it was sent again.", Run: func(e *E) {
+		w := newWire(e.s)
+		w.loseEvery(1)
+		var creates int
+		w.before = func(verb string) {
+			if verb == "create" {
+				if creates++; creates == 2 {
+					w.set(wireDown)
+				}
+			}
+		}
+		eng := engine.New(w, engine.Namespace("engine"), engine.Logger(quiet), engine.RetryFor(e.d(10*time.Second)))
+		defer eng.Close()
+		eng.Know("wf", "wf")
+		id := store.NewID()
+		_, err := eng.Start(e.ctx, "wf", nil, engine.RunID(id))
+		e.check(errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, store.ErrUnavailable), "saw %v, expected ErrOutcomeUnknown alone", err)
+		e.check(creates > 1, "it was sent %d times", creates)
+		_, err = e.eng.Get(e.ctx, id)
+		e.ok("get of the run that was made", err)
+	}},
 	{Name: "store/down-at-the-start", Promise: "P16", Rule: "A worker started while the store is out of reach waits for it.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		p := &proc{e: e, wire: newWire(e.s), done: make(chan struct{})}

@@ -11,6 +11,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -112,7 +114,8 @@ func (e *Engine) Codec() Codec { return e.codec }
 func (e *Engine) Logger() *slog.Logger { return e.log }
 
 // retry repeats a call while the store is out of reach; inside a transaction
-// nothing is repeated.
+// nothing is repeated. Once an answer was lost, no later failure tells that nothing
+// was applied.
 func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error) error {
 	if e.fault != nil {
 		return e.fault
@@ -120,16 +123,24 @@ func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error
 	if e.root != nil {
 		return call(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.retryFor)
+	patience, cancel := context.WithTimeout(ctx, e.retryFor)
 	defer cancel()
+	unknown := false
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := call(ctx)
+		err := call(patience)
+		if patience.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !store.Retryable(err) {
+			err = fmt.Errorf("no answer within %v: %w", e.retryFor, store.ErrUnavailable) // the end of patience, not of ctx
+		}
 		if !store.Retryable(err) {
 			return err
 		}
+		unknown = unknown || errors.Is(err, store.ErrOutcomeUnknown)
+		if unknown && !errors.Is(err, store.ErrOutcomeUnknown) {
+			err = fmt.Errorf("%v, after an answer was lost: %w", err, store.ErrOutcomeUnknown)
+		}
 		timer := time.NewTimer(wait)
 		select {
-		case <-ctx.Done():
+		case <-patience.Done():
 			timer.Stop()
 			return err
 		case <-e.ctx.Done():

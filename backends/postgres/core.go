@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +45,36 @@ func (s *Store) write(ctx context.Context, stmts ...stmt) error {
 		if try < attempts && s.in == nil && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
 			continue // rolled back as a whole
 		}
+		if s.in == nil { // the program may have begun a read-only transaction
+			s.noteReadOnly(err)
+		}
 		return classify(ctx, err, true)
+	}
+}
+
+const codeReadOnly = "25006"
+
+// settled is for how long no write must have been refused before the database
+// counts as writable again.
+const settled = time.Second
+
+// noteReadOnly logs once that the database has become read-only, and once that it
+// is writable again, however many writes and connections find out.
+func (s *Store) noteReadOnly(err error) {
+	if err == nil {
+		last := s.readOnly.Load()
+		if last == 0 || time.Since(time.Unix(0, last)) < settled || !s.readOnly.CompareAndSwap(last, 0) {
+			return
+		}
+		s.config.logger.Info("pawl: the database is writable again")
+		if s.own {
+			s.pool.Reset() // idle sessions may still be read-only
+		}
+		return
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == codeReadOnly && s.readOnly.Swap(time.Now().UnixNano()) == 0 {
+		s.config.logger.Error("pawl: " + strings.TrimSuffix(advice(codeReadOnly), ": "))
 	}
 }
 
@@ -85,6 +115,12 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	}
 	defer conn.Release()
 	err = readAll(s.send(ctx, conn.Conn(), b), stmts, before, 0)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == codeReadOnly {
+		// A session may be read-only for ever, such as one with a server that is the
+		// primary no more. The next one is perhaps with another.
+		_ = conn.Conn().Close(ctx)
+	}
 	if read && err != nil {
 		// A transaction begun in the pipeline outlives its error.
 		if conn.Conn().PgConn().TxStatus() != 'I' {
@@ -198,12 +234,12 @@ func transient(code string) bool {
 	case "08", "40", "53", "55", "57", "58":
 		return true
 	}
-	return code == "25006" || code == "26000"
+	return code == codeReadOnly || code == "26000"
 }
 
 func advice(code string) string {
 	switch code {
-	case "25006":
+	case codeReadOnly:
 		return "the database is read-only, perhaps a standby after a failover; the store goes on when it is writable again: "
 	case "42P01", "3F000":
 		return "Pawl's tables are missing; run postgres.Migrate, or open the store without WithoutMigration: "

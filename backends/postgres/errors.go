@@ -117,7 +117,7 @@ func openError(err error, at *pgx.ConnConfig, schema string) error {
 		}
 		return invalid("the server does not let this user in, or lacks a right")
 	}
-	if pg.Code != "25006" && !transient(pg.Code) {
+	if pg.Code != codeReadOnly && !transient(pg.Code) {
 		return fmt.Errorf("postgres: open %s: %s%w", place, advice(pg.Code), err)
 	}
 	return fmt.Errorf("postgres: open %s: %s%w: %w", place, advice(pg.Code), &oneLine{err}, store.ErrUnavailable)

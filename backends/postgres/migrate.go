@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,10 +39,12 @@ func parameters(location string, opts []Option) (string, []Option, error) {
 	if q.Has("default_query_exec_mode") { // somebody knows
 		opts = append([]Option{WithPreparedStatements()}, opts...)
 	}
-	q.Del("listen")
-	q.Del("schema")
-	q.Del("migrate")
-	u.RawQuery = q.Encode()
+	// The rest stays as it is written: pgx reads it by other rules than net/url.
+	rest := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(p string) bool {
+		name, _, _ := strings.Cut(p, "=")
+		return name == "schema" || name == "migrate" || name == "listen"
+	})
+	u.RawQuery = strings.Join(rest, "&")
 	return u.String(), opts, nil
 }
 
@@ -57,9 +60,9 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 		return err
 	}
 	newest := len(list)
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	version, err := schemaVersion(ctx, pool, c.schema)
+	look, cancel := context.WithTimeout(ctx, c.timeout)
+	version, err := schemaVersion(look, pool, c.schema)
+	cancel()
 	switch {
 	case err != nil:
 		return &setupError{reading, err}
@@ -75,6 +78,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store once without WithoutMigration "+
 			"and migrate=false", c.schema, version, newest))
 	}
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		exec := func(sql string) error {
 			_, err := tx.Conn().PgConn().Exec(ctx, sql).ReadAll()

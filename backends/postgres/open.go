@@ -30,6 +30,14 @@ type config struct {
 	listen    *pgx.ConnConfig // of listenURL
 }
 
+func newConfig(opts []Option) config {
+	c := config{schema: "pawl", logger: slog.Default(), timeout: 30 * time.Second, migrate: true}
+	for _, o := range opts {
+		o(&c)
+	}
+	return c
+}
+
 // Option changes how Open and New open.
 type Option func(*config)
 
@@ -43,7 +51,8 @@ func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l }
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 // WithTimeout bounds how long one operation waits for the database, so that a
-// connection that hangs is given up. The default is 30 seconds.
+// connection that hangs is given up, and how long it takes to connect. Only a
+// migration may take longer. The default is 30 seconds.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
 // WithoutMigration leaves the schema alone: opening fails unless it is the very
@@ -67,7 +76,10 @@ type base struct {
 	hub    store.Hub
 	relay  *relay
 	closed atomic.Bool
-	once   sync.Once
+	// readOnly is when a write was last refused because the database is read-only,
+	// in Unix nanoseconds; 0: it is writable.
+	readOnly atomic.Int64
+	once     sync.Once
 
 	// Behind a pooler:
 	unprepared bool // statements are sent unprepared
@@ -107,6 +119,10 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		}
 		return nil
 	}
+	pc.BeforeClose = hangUp
+	if c := newConfig(opts); pc.ConnConfig.ConnectTimeout <= 0 || pc.ConnConfig.ConnectTimeout > c.timeout {
+		pc.ConnConfig.ConnectTimeout = c.timeout // also of what is said after the connection stands
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, openError(err, pc.ConnConfig, "")
@@ -124,15 +140,22 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
+// hangUp ends a connection that was given up without waiting for the server's
+// good-bye, which may never come. pgx waits for 15 seconds, and the connection's
+// place in the pool with it.
+func hangUp(conn *pgx.Conn) {
+	if conn.IsClosed() {
+		_ = conn.PgConn().Conn().Close()
+	}
+}
+
 // New opens a store on the user's own pool, which it leaves open. The pool's
 // connections are used for single transactions and carry no state between them.
 // Behind a pooler the store's statements are not prepared, whatever mode the
-// pool's connections have for others.
+// pool's connections have for others. How long connecting may take, and how long a connection that hangs keeps its place
+// (pgxpool's BeforeClose), are the pool's to say; Open bounds both.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
-	c := config{schema: "pawl", logger: slog.Default(), timeout: 30 * time.Second, migrate: true}
-	for _, o := range opts {
-		o(&c)
-	}
+	c := newConfig(opts)
 	if c.limits.Payload == 0 {
 		c.limits.Payload = store.DefaultPayloadLimit
 	}

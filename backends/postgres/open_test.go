@@ -51,6 +51,23 @@ func TestOpenByScheme(t *testing.T) {
 	assert.WithinDuration(t, time.Now(), now, time.Hour)
 }
 
+// What is not Pawl's in a URL comes to the server as it stands.
+func TestOtherParametersOfTheURL(t *testing.T) {
+	t.Parallel()
+	location, schema := pgtest.Schema(t)
+	s, err := postgres.Open(t.Context(), with(t, location, func(u *url.URL) {
+		u.RawQuery += "&schema=" + schema + "&application_name=a%20b+c-" + schema + "&migrate=true"
+	}))
+	require.NoError(t, err)
+	defer s.Close()
+	conn, err := pgx.Connect(t.Context(), location)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	var name string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT application_name FROM pg_stat_activity WHERE application_name LIKE '%-' || $1`, schema).Scan(&name))
+	assert.Equal(t, "a b+c-"+schema, name)
+}
+
 // refusal is a URL that cannot be opened and what the error says.
 type refusal struct {
 	name string

@@ -39,7 +39,7 @@ func (s *Store) Join(tx store.Tx) (store.Store, error) {
 		return nil, errClosed
 	default:
 	}
-	return &inside{sqlitecore.New(txRunner{j.tx}, s.clock, s.config.limits, func(...store.Hint) {}), s}, nil
+	return &inside{sqlitecore.New(txRunner(j), s.clock, s.config.limits, func(...store.Hint) {}), s}, nil
 }
 
 // inside is the store in a transaction. Its writes are seen as those of another

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends"
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/cutproxy"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -27,8 +28,18 @@ var (
 	stopsFlag = flag.Int("procs.stops", 3, "how many are stopped for three leases")
 	leaseFlag = flag.Duration("procs.lease", time.Second, "the workers' lease")
 	gapFlag   = flag.Duration("procs.gap", 500*time.Millisecond, "mean time between two blows")
+	runsFlag  = flag.Int("procs.runs", 0, "how many runs of three steps there are, while workers alone are hit; 0: runs of all kinds, until all blows are dealt")
 	seedFlag  = flag.Uint64("procs.seed", 0, "what blows, moments and orders are drawn from; 0: another each time")
+
+	// Where there is a network between the processes and the database:
+	restartsFlag = flag.Int("procs.restarts", 2, "how often the database server is stopped, or crashes, and comes back")
+	termsFlag    = flag.Int("procs.terms", 4, "how many connections the server terminates")
+	cutsFlag     = flag.Int("procs.cuts", 2, "how often all connections of a process are cut")
+	hangsFlag    = flag.Int("procs.hangs", 1, "how often all connections of a worker become half-open")
 )
+
+// quota is what each of the starters starts.
+func quota() int { return (*runsFlag + 1) / 2 }
 
 // TestChaos lets worker and starter processes do the reference workload while
 // they are killed, stopped and restarted, and then checks every trace they have
@@ -51,7 +62,8 @@ func TestChaos(t *testing.T) {
 type slot struct {
 	role    string
 	env     []string
-	proc    *process // nil: none runs
+	proc    *process        // nil: none runs
+	proxy   *cutproxy.Proxy // before the database; nil: none
 	stopped bool
 	leaving bool // has got SIGTERM
 	started int  // processes so far
@@ -62,16 +74,21 @@ type driver struct {
 	t      *testing.T
 	url    string
 	dir    string
+	net    *network // nil: none
 	lease  time.Duration
 	random *rand.Rand
 	seed   uint64
 	slots  []*slot
 	events []event // what is to come, beside blows
 
+	started int       // runs, as far as was heard
+	grown   time.Time // when there was one more of them
+
 	mu sync.Mutex // guards what the starters' lines fill in
 	ev *evidence
 
 	kills, stops, terms, starts int
+	most                        int // connections of a process at one moment
 }
 
 type event struct {
@@ -89,15 +106,16 @@ func chaos(t *testing.T, b backend, seed uint64) {
 			_ = os.RemoveAll(dir)
 		}
 	})
-	d := &driver{
-		t: t, url: b.fresh(t, dir), dir: dir, lease: *leaseFlag, seed: seed, random: rand.New(rand.NewPCG(seed, 1)),
-		ev: newEvidence(),
-	}
+	d := &driver{t: t, dir: dir, lease: *leaseFlag, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), ev: newEvidence()}
+	d.url, d.net = b.fresh(t, dir, seed)
 	for range 3 {
 		d.slots = append(d.slots, &slot{role: "worker"})
 	}
 	// One starter works, too, so that there are eager starts.
 	d.slots = append(d.slots, &slot{role: "starter"}, &slot{role: "starter", env: []string{envAlso + "=worker"}})
+	if *runsFlag > 0 {
+		d.slots[4].env = nil
+	}
 
 	began := time.Now()
 	for _, s := range d.slots {
@@ -116,7 +134,11 @@ func chaos(t *testing.T, b backend, seed uint64) {
 	eng := engine.New(st)
 	defer eng.Close()
 	last := d.awaitFinal(eng, healed)
+	d.checkConnections()
 	d.shutDown()
+	if d.net != nil { // all processes are gone
+		assert.Eventually(t, func() bool { return len(d.net.backends(t)) == 0 }, 10*time.Second, 20*time.Millisecond, "connections are left")
+	}
 
 	if d.ev.journal, err = readJournals(dir); err != nil {
 		t.Fatal(err)
@@ -136,29 +158,56 @@ func chaos(t *testing.T, b backend, seed uint64) {
 		len(d.ev.asked), len(d.ev.acked), len(out.runs), steps, last.Round(time.Millisecond))
 	t.Logf("%d claims, %d takeovers, %d commits, %d of them repeated; %d side effects, %d of them again after a takeover, %d after the record",
 		sum.claims, sum.takeovers, sum.commits, sum.repeated, sum.effects, sum.again, sum.late)
+	if d.net != nil {
+		t.Logf("%v; %d connections of a process at most", d.net, d.most)
+		t.Logf("answers lost to %d commits, %d of them learned by sending again, to %d claims and %d creates; the longest that a run made no progress was %v",
+			sum.unknown, sum.known, sum.blind["claim"], sum.blind["create"], sum.quiet.Round(time.Millisecond))
+	}
 	if *killsFlag >= 50 { // few blows may all miss
 		assert.NotZero(t, sum.takeovers, "no run was taken over: the test shows nothing")
 	}
 }
 
-// plan draws the order of the blows: kills, stops, and a graceful restart for
-// every ten kills.
+// plan draws the order of the blows: kills, stops, a graceful restart for every
+// ten kills, and what befalls the network.
 func (d *driver) plan(kills, stops int) []func() {
-	blows := slices.Repeat([]func(){d.kill}, kills)
-	blows = append(blows, slices.Repeat([]func(){d.stop}, stops)...)
-	blows = append(blows, slices.Repeat([]func(){d.restart}, 1+kills/10)...)
+	var blows []func()
+	add := func(n int, blow func()) { blows = append(blows, slices.Repeat([]func(){blow}, n)...) }
+	add(kills, d.kill)
+	add(stops, d.stop)
+	if *runsFlag == 0 {
+		add(1+kills/10, d.restart)
+	}
+	if d.net != nil {
+		add(*restartsFlag, d.halt)
+		add(*termsFlag, d.terminate)
+		add(*cutsFlag, d.cut)
+		add(*hangsFlag, d.hang)
+	}
 	d.random.Shuffle(len(blows), func(i, j int) { blows[i], blows[j] = blows[j], blows[i] })
 	return blows
 }
 
 // storm deals the blows at random moments. That these are moments of time and no
 // states that could be waited for is the purpose: a process is to be hit wherever
-// it happens to be.
+// it happens to be. Where a number of runs is to be done, the moments are spread
+// over them, whatever time they take.
 func (d *driver) storm(blows []func()) {
+	marks := make([]int, len(blows)) // of runs started
+	for i := range marks {
+		marks[i] = d.random.IntN(max(1, *runsFlag*9/10))
+	}
+	slices.Sort(marks)
 	next := time.Now().Add(d.within(2 * *gapFlag))
-	for len(blows) > 0 || len(d.events) > 0 {
+	for {
 		d.lookAfter()
-		now := time.Now()
+		now, done := time.Now(), len(blows) == 0
+		due := !done && !next.After(now)
+		if *runsFlag > 0 {
+			started := d.progress(now)
+			due = !done && marks[0] <= started
+			done = done && !slices.ContainsFunc(d.slots, func(s *slot) bool { return s.role == "starter" && s.proc != nil })
+		}
 		slices.SortStableFunc(d.events, func(a, b event) int { return a.at.Compare(b.at) })
 		switch {
 		case len(d.events) > 0 && !d.events[0].at.After(now):
@@ -166,18 +215,38 @@ func (d *driver) storm(blows []func()) {
 			d.events = d.events[1:]
 			e.do()
 			continue
-		case len(blows) > 0 && !next.After(now):
+		case due:
 			blows[0]()
-			blows = blows[1:]
+			blows, marks = blows[1:], marks[1:]
 			next = now.Add(d.within(2 * *gapFlag))
+			if d.net != nil {
+				d.most = max(d.most, d.census())
+			}
 			continue
+		case done && len(d.events) == 0:
+			return
 		}
 		until := next
-		if len(blows) == 0 || len(d.events) > 0 && d.events[0].at.Before(next) {
+		if *runsFlag > 0 {
+			until = now.Add(2 * time.Millisecond)
+		}
+		if len(blows) == 0 && *runsFlag == 0 || len(d.events) > 0 && d.events[0].at.Before(until) {
 			until = d.events[0].at
 		}
 		time.Sleep(time.Until(until))
 	}
+}
+
+// progress says how many runs were started, and fails when it does not grow.
+func (d *driver) progress(now time.Time) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.ev.acked); n > d.started {
+		d.started, d.grown = n, now
+	} else if !d.grown.IsZero() && now.Sub(d.grown) > time.Minute {
+		d.t.Fatalf("no run was started for a minute, after %d", n)
+	}
+	return d.started
 }
 
 func (d *driver) within(limit time.Duration) time.Duration {
@@ -205,7 +274,7 @@ func (d *driver) pick(match func(s *slot) bool) *slot {
 // kill ends a process wherever it is, also a stopped one, one that shuts down or
 // one that has only just begun.
 func (d *driver) kill() {
-	s := d.pick(func(*slot) bool { return true })
+	s := d.pick(func(s *slot) bool { return *runsFlag == 0 || s.role == "worker" })
 	if s == nil {
 		d.after(d.lease/4, d.kill)
 		return
@@ -225,7 +294,7 @@ func (d *driver) emptied(s *slot) {
 	if s.stopped {
 		d.endPause(s)
 	}
-	s.proc, s.stopped, s.leaving = nil, false, false
+	s.proc, s.proxy, s.stopped, s.leaving = nil, nil, false, false
 }
 
 func (d *driver) endPause(s *slot) {
@@ -282,6 +351,10 @@ func (d *driver) lookAfter() {
 		if s.proc == nil || !s.proc.ended() {
 			continue
 		}
+		if s.role == "starter" && *runsFlag > 0 && s.proc.err == nil {
+			d.emptied(s) // it has started all that it should
+			continue
+		}
 		require.True(d.t, s.leaving, "%s process %d ended by itself: %v", s.role, s.proc.pid(), s.proc.err)
 		require.NoError(d.t, s.proc.err, "graceful end of worker process %d", s.proc.pid())
 		d.emptied(s)
@@ -293,8 +366,12 @@ func (d *driver) lookAfter() {
 func (d *driver) start(s *slot) {
 	s.started++
 	d.starts++
+	url := d.url
+	if d.net != nil {
+		s.proxy, url = d.net.proxy(d.t, fmt.Sprint("procs-", d.starts))
+	}
 	env := append([]string{
-		envURL + "=" + d.url, envDir + "=" + d.dir, envLease + "=" + d.lease.String(),
+		envURL + "=" + url, envRuns + "=" + fmt.Sprint(quota()), envDir + "=" + d.dir, envLease + "=" + d.lease.String(),
 		envSeed + fmt.Sprintf("=%d", d.seed), envFirst + fmt.Sprintf("=%d", d.starts*1_000_000),
 	}, s.env...)
 	s.proc = spawn(d.t, s.role, env, func(line string) {
@@ -306,8 +383,28 @@ func (d *driver) start(s *slot) {
 	})
 }
 
+// checkConnections: no process has more connections than it may have.
+func (d *driver) checkConnections() {
+	if d.net == nil {
+		return
+	}
+	assert.LessOrEqual(d.t, d.most, poolSize+1, "connections of a process at one moment, under way")
+	crowd := func() (most int) {
+		byName := map[string]int{}
+		for _, c := range d.net.backends(d.t) {
+			byName[c.name]++
+			most = max(most, byName[c.name])
+		}
+		return most
+	}
+	assert.Eventually(d.t, func() bool { return crowd() <= poolSize+1 }, 10*time.Second, 20*time.Millisecond, "connections of a process, as the server sees them")
+}
+
 // heal ends the starters and sees to it that every worker runs.
 func (d *driver) heal() {
+	if d.net != nil {
+		d.net.heal()
+	}
 	for _, s := range d.slots {
 		if s.role == "starter" && s.proc != nil {
 			s.proc.asked.Store(true)
@@ -331,6 +428,9 @@ func (d *driver) heal() {
 // the last one was: three leases at most, beside what the runs wait of themselves.
 func (d *driver) awaitFinal(eng *engine.Engine, healed time.Time) (last time.Duration) {
 	limit := 3*d.lease + ownWaits
+	if d.net != nil {
+		limit += 2 * d.lease // until a connection that hangs is given up
+	}
 	ctx, cancel := context.WithDeadline(d.t.Context(), healed.Add(limit))
 	defer cancel()
 	open := []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling}

@@ -219,17 +219,25 @@ func (out *outcome) checkNap(c *complaints, run *store.Run, want order) {
 type tally struct {
 	claims, takeovers, commits, repeated int
 	effects                              int
-	again                                int // effects that had been there before
-	late                                 int // of them: after the step's record, by a process that was stopped meanwhile
+	again                                int            // effects that had been there before
+	late                                 int            // of them: after the step's record, by a process that was stopped meanwhile
+	unknown, known                       int            // commits whose answer was lost, and those of them of which it was learned later
+	blind                                map[string]int // claims and creates whose answer was lost
+	quiet                                time.Duration  // the longest time between two signs of life of a run that a worker had
 }
 
 // checkJournal holds what the processes did against what is recorded.
 func checkJournal(ev *evidence, out *outcome) (tally, error) {
 	var c complaints
 	var sum tally
-	type byRun struct{ claims, extends, commits, effects []entry }
+	sum.blind = map[string]int{}
+	type byRun struct{ claims, extends, commits, effects, unknown []entry }
 	runs := map[store.ID]*byRun{}
 	for _, e := range ev.journal {
+		if e.Op == "blind" {
+			sum.blind[e.Step]++
+			continue
+		}
 		r := runs[e.Run]
 		if r == nil {
 			r = &byRun{}
@@ -244,6 +252,8 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 			r.commits = append(r.commits, e)
 		case "effect":
 			r.effects = append(r.effects, e)
+		case "unknown":
+			r.unknown = append(r.unknown, e)
 		}
 	}
 	for id, r := range runs {
@@ -255,6 +265,8 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 		sum.effects += len(r.effects)
 		checkLeases(&c, &sum, id, r.claims, r.extends)
 		checkCommits(&c, &sum, id, r.claims, r.commits)
+		sum.learned(r.unknown, r.commits)
+		sum.quiet = max(sum.quiet, quiet(r.claims, r.commits, r.effects))
 		out.checkEffects(&c, &sum, ev, id, r.claims, r.effects)
 	}
 	for id := range out.runs {
@@ -264,6 +276,39 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 	}
 	out.checkExternalIDs(&c, ev)
 	return sum, c.err()
+}
+
+// learned counts the commits of a run whose answer was lost, and of how many of
+// them the answer came when they were sent again.
+func (sum *tally) learned(unknown, commits []entry) {
+	type number struct{ epoch, seq int64 }
+	lost := map[number]bool{}
+	for _, e := range unknown {
+		lost[number{e.Epoch, e.Seq}] = true
+	}
+	sum.unknown += len(lost)
+	for _, e := range commits {
+		if n := (number{e.Epoch, e.Seq}); lost[n] {
+			delete(lost, n)
+			sum.known++
+		}
+	}
+}
+
+// quiet is the longest time between two signs of life of a run, from its first
+// claim on.
+func quiet(lists ...[]entry) (longest time.Duration) {
+	var at []int64
+	for _, list := range lists {
+		for _, e := range list {
+			at = append(at, max(e.From, e.To))
+		}
+	}
+	slices.Sort(at)
+	for i := 1; i < len(at); i++ {
+		longest = max(longest, time.Duration(at[i]-at[i-1])*time.Microsecond)
+	}
+	return longest
 }
 
 // checkExternalIDs: an external id has one active run (P8). The times of the rows

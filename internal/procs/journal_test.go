@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 // anything could come of it. Times are microseconds since 1970 by the wall clock
 // of the machine on which all processes run.
 type entry struct {
-	Op    string   `json:"op"` // effect, claim, extend, commit
+	Op    string   `json:"op"` // effect, claim, extend, commit; unknown: a commit whose answer was lost; blind: a claim or create
 	PID   int      `json:"pid"`
 	Run   store.ID `json:"run"`
 	Epoch int64    `json:"epoch"`
@@ -123,6 +124,9 @@ func (t *tap) Create(ctx context.Context, p store.CreateParams) ([]store.CreateR
 	from := time.Now()
 	results, err := t.Store.Create(ctx, p)
 	to := time.Now()
+	if errors.Is(err, store.ErrOutcomeUnknown) {
+		return results, t.unknown(err, entry{Op: "blind", Step: "create"})
+	}
 	var list []entry
 	for i, r := range results {
 		if r.Lease.Epoch > 0 {
@@ -136,6 +140,9 @@ func (t *tap) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, er
 	from := time.Now()
 	claimed, err := t.Store.Claim(ctx, p)
 	to := time.Now()
+	if errors.Is(err, store.ErrOutcomeUnknown) {
+		return claimed, t.unknown(err, entry{Op: "blind", Step: "claim"})
+	}
 	var list []entry
 	for _, r := range claimed.Runs {
 		list = append(list, entry{Op: "claim", Run: r.Run.ID, Epoch: r.Lease.Epoch, Recovered: r.Recovered, From: from.UnixMicro(), To: to.UnixMicro(), Lease: p.LeaseFor.Microseconds()})
@@ -161,6 +168,13 @@ func (t *tap) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitR
 	results, err := t.Store.Commit(ctx, p)
 	to := time.Now()
 	var list []entry
+	if errors.Is(err, store.ErrOutcomeUnknown) {
+		for i := range p.Commits {
+			c := &p.Commits[i]
+			list = append(list, entry{Op: "unknown", Run: c.Lease.Run, Epoch: c.Lease.Epoch, Seq: c.Seq, From: from.UnixMicro(), To: to.UnixMicro()})
+		}
+		return results, t.unknown(err, list...)
+	}
 	for i, r := range results {
 		if r.Err == nil {
 			c := &p.Commits[i]
@@ -169,6 +183,9 @@ func (t *tap) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitR
 	}
 	return results, t.done(err, list)
 }
+
+// unknown journals that an answer was lost.
+func (t *tap) unknown(err error, list ...entry) error { return errors.Join(err, t.done(nil, list)) }
 
 func (t *tap) done(err error, list []entry) error {
 	if err != nil || len(list) == 0 {

@@ -49,7 +49,7 @@ func judge(t *testing.T, b backend, url string, ev *evidence) verdict {
 
 // calm does a few orders in this process, without any disturbance.
 func calm(t *testing.T, dir string, orders []order) (url string, ev *evidence) {
-	url = allBackends[0].fresh(t, dir)
+	url, _ = allBackends[0].fresh(t, dir, 0)
 	st, err := backends.Open(t.Context(), url)
 	require.NoError(t, err)
 	defer st.Close()

@@ -5,9 +5,15 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
+
+func freshPostgres(t *testing.T, _ string, seed uint64) (string, *network) {
+	n := newNetwork(t, seed, *everyFlag)
+	return n.server.URL(), n
+}
 
 // inPostgres puts a rule's query into PostgreSQL's words.
 var inPostgres = strings.NewReplacer("leased<>0", "leased", "pausing<>0", "pausing", "min(id)", "min(id::text)")

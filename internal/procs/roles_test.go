@@ -12,11 +12,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
-	"sync"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/pawlhq/pawl/backends"
+	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
@@ -29,14 +30,16 @@ const (
 	envLease = "PAWL_PROCS_LEASE" // a duration
 	envSeed  = "PAWL_PROCS_SEED"  // of a starter's orders
 	envFirst = "PAWL_PROCS_FIRST" // number of a starter's first order
+	envRuns  = "PAWL_PROCS_RUNS"  // how many runs of three steps a starter starts; 0: all kinds, for ever
 	envAlso  = "PAWL_PROCS_ALSO"  // "worker": the starter works, too
 )
 
 // stepWork is the most that a step of the workload takes.
 const stepWork = 20 * time.Millisecond
 
-// lanes is how many runs a starter has open at the same time.
-const lanes = 25
+// lanes is how many runs a starter has open at the same time; manyLanes, where a
+// number of runs is to be done.
+const lanes, manyLanes = 25, 150
 
 // part is what every process of the workload has.
 type part struct {
@@ -57,7 +60,7 @@ func openPart(ctx context.Context) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := backends.Open(ctx, os.Getenv(envURL))
+	st, err := openPatiently(ctx, os.Getenv(envURL))
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +70,26 @@ func openPart(ctx context.Context) (*part, error) {
 		eng.Close()
 		_ = st.Close()
 	}}, nil
+}
+
+// openPatiently opens a store as soon as it can be had. What hangs there is given up
+// after two leases.
+func openPatiently(ctx context.Context, url string) (st store.Store, err error) {
+	lease, err := time.ParseDuration(os.Getenv(envLease))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if strings.HasPrefix(url, "postgres:") {
+			st, err = postgres.Open(ctx, url, postgres.WithTimeout(2*lease))
+		} else {
+			st, err = backends.Open(ctx, url)
+		}
+		if err == nil || ctx.Err() != nil || !store.Retryable(err) {
+			return st, err
+		}
+		time.Sleep(lease / 10) // nothing tells when the server is back
+	}
 }
 
 func (p *part) worker(opts ...worker.Option) (*worker.Worker, error) {
@@ -103,7 +126,8 @@ func workerRole(ctx context.Context) error {
 	return w.Run(ctx)
 }
 
-// starterRole starts runs until it is killed. It says what it is about to start
+// starterRole starts runs until it is killed or has started as many as it should. It
+// says what it is about to start
 // and what was acknowledged:
 //
 //	ask RUN TIME ORDER
@@ -122,31 +146,45 @@ func starterRole(ctx context.Context) error {
 	}
 	seed, err1 := strconv.ParseUint(os.Getenv(envSeed), 10, 64)
 	first, err2 := strconv.Atoi(os.Getenv(envFirst))
-	if err := errors.Join(err1, err2); err != nil {
+	runs, err3 := strconv.Atoi(os.Getenv(envRuns))
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	fmt.Println("ready")
-	orders := make(chan order)
+	orders, width := make(chan order), lanes
+	if runs > 0 {
+		width = manyLanes
+	}
 	go func() {
+		defer close(orders)
 		r := rand.New(rand.NewPCG(seed, uint64(first)))
-		for n := first; ; n++ {
-			orders <- draw(r, n)
+		for n := first; runs == 0 || n < first+runs; n++ {
+			if runs > 0 {
+				orders <- order{N: n, Kind: "three"}
+			} else {
+				orders <- draw(r, n)
+			}
 		}
 	}()
 	defs := p.load.workflows()
-	fail := make(chan error, lanes)
-	var wg sync.WaitGroup
-	for range lanes {
-		wg.Go(func() {
+	ended := make(chan error, width)
+	for range width {
+		go func() {
 			for o := range orders {
 				if err := startOne(ctx, p.eng, defs, o, os.Stdout); err != nil {
-					fail <- err
+					ended <- err
 					return
 				}
 			}
-		})
+			ended <- nil
+		}()
 	}
-	return <-fail
+	for range width {
+		if err := <-ended; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startOne starts a run and waits for its result, so that the load follows what

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"testing"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -39,6 +41,10 @@ var sqliteRules = []struct{ says, query string }{
 	{"a run's input is in no place or in two", `SELECT r.id FROM runs r LEFT JOIN large_inputs l ON l.run_id=r.id
 		WHERE (r.parts & 16 <> 0)<>(l.run_id IS NOT NULL) OR (r.input IS NULL)<>(l.run_id IS NOT NULL)`},
 	{"a run has steps that a claim would not bring", `SELECT id FROM runs WHERE parts & 1 = 0 AND id IN (SELECT run_id FROM steps)`},
+}
+
+func freshSQLite(_ *testing.T, dir string, _ uint64) (string, *network) {
+	return "sqlite:" + filepath.Join(dir, "pawl.db"), nil
 }
 
 // checkSQLite looks at the file's tables.

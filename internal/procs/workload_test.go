@@ -200,14 +200,21 @@ func (l *load) say(ctx context.Context, run store.ID) error {
 	return nil
 }
 
-// clock is a step that records the store's time.
+// clock is a step that records the store's time, once it can be had.
 func (l *load) clock(ctx workflow.Context, name string) error {
 	_, err := workflow.Step(ctx, name, func(ctx context.Context) (int64, error) {
-		now, err := l.store.Clock(ctx)
-		if err != nil {
+		if err := l.effect(ctx); err != nil {
 			return 0, err
 		}
-		return now.UnixMicro(), l.effect(ctx)
+		for {
+			now, err := l.store.Clock(ctx)
+			if err == nil {
+				return now.UnixMicro(), nil
+			}
+			if !store.Retryable(err) {
+				return 0, workflow.Permanent(err)
+			}
+		}
 	})
 	return err
 }
