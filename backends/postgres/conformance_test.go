@@ -47,6 +47,18 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, inSchema())
 }
 
+// A database may be configured for another isolation than writes need.
+func TestConformanceUnderSerializable(t *testing.T) {
+	t.Parallel()
+	conformance.Run(t, inSchemaAt(func(location string) string {
+		return with(t, location, func(u *url.URL) {
+			q := u.Query()
+			q.Set("default_transaction_isolation", "serializable")
+			u.RawQuery = q.Encode()
+		})
+	}))
+}
+
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	conformance.RunEngine(t, inSchema())

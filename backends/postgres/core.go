@@ -98,32 +98,40 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		return s.in.run(ctx, s, stmts)
 	}
 	b := &pgx.Batch{}
-	if read && len(stmts) > 1 {
-		b.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
+	begin, after := "", 0
+	switch {
+	case read && len(stmts) > 1:
+		begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
+	case !read && s.isolated:
+		begin = `BEGIN ISOLATION LEVEL READ COMMITTED`
+	}
+	if begin != "" {
+		b.Queue(begin)
 	}
 	b.Queue(plans)
 	before := b.Len()
 	for i := range stmts {
 		b.Queue(s.sql(stmts[i].sql), stmts[i].args...)
 	}
-	if read && len(stmts) > 1 {
+	if begin != "" {
 		b.Queue(`COMMIT`)
+		after = 1
 	}
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return &notSent{err}
 	}
 	defer conn.Release()
-	err = readAll(s.send(ctx, conn.Conn(), b), stmts, before, 0)
+	err = readAll(s.send(ctx, conn.Conn(), b), stmts, before, after)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == codeReadOnly {
 		// A session may be read-only for ever, such as one with a server that is the
 		// primary no more. The next one is perhaps with another.
 		_ = conn.Conn().Close(ctx)
 	}
-	if read && err != nil {
+	if begin != "" && err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
 		// A transaction begun in the pipeline outlives its error.
-		if conn.Conn().PgConn().TxStatus() != 'I' {
+		if _, failed := conn.Conn().PgConn().Exec(ctx, `ROLLBACK`).ReadAll(); failed != nil {
 			_ = conn.Conn().Close(ctx)
 		}
 	}

@@ -81,6 +81,10 @@ type base struct {
 	readOnly atomic.Int64
 	once     sync.Once
 
+	// isolated says that connections begin transactions above READ COMMITTED, by the
+	// database's or the role's configuration. A write would fail then where it
+	// is to wait.
+	isolated bool
 	// Behind a pooler:
 	unprepared bool // statements are sent unprepared
 	deaf       bool // LISTEN does not work
@@ -175,7 +179,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	}
 	first, cancel := context.WithTimeoutCause(ctx, c.timeout, errSlow)
 	defer cancel()
-	pooled, named, err := behindPooler(first, pool)
+	pooled, named, isolated, err := behindPooler(first, pool)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -188,7 +192,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 		}
 		return nil, openError(err, pool.Config().ConnConfig, c.schema)
 	}
-	s := &Store{base: &base{pool: pool, config: c}}
+	s := &Store{base: &base{pool: pool, config: c, isolated: isolated}}
 	if pooled {
 		s.adapt(named)
 	}

@@ -24,16 +24,18 @@ func WithPreparedStatements() Option { return func(c *config) { c.prepared = tru
 // process that answers is then not the one that was named when the connection was
 // made, because a pooler makes that name up, to know later who wants to cancel
 // what. Session mode looks the same. It is treated the same, which costs speed
-// alone. It also tells whether the pool's connections name prepared statements.
-func behindPooler(ctx context.Context, pool *pgxpool.Pool) (pooled, named bool, err error) {
+// alone. It also tells whether the pool's connections name prepared statements, and
+// whether their transactions are isolated more than Pawl's are to be.
+func behindPooler(ctx context.Context, pool *pgxpool.Pool) (pooled, named, isolated bool, err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return false, false, err
+		return false, false, false, err
 	}
 	defer conn.Release()
 	var pid uint32
-	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&pid)
-	return pid != conn.Conn().PgConn().PID(), conn.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement, err
+	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('default_transaction_isolation') NOT IN ('read committed', 'read uncommitted')`,
+		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &isolated)
+	return pid != conn.Conn().PgConn().PID(), conn.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement, isolated, err
 }
 
 // adapt makes a new store fit for a pooler before the server, and says once what
