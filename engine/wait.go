@@ -171,7 +171,10 @@ func (ws *waiters) loop(wake chan struct{}) {
 	var hints <-chan []store.Hint
 	if h, ok := ws.engine.store.(store.Hinter); ok {
 		if ch, err := h.Hints(ctx); err == nil {
-			hints, least, most = ch, hintedPollMin, hintedPollMax
+			hints = ch
+			if ws.engine.store.Features().Hints { // otherwise they may be this process's own alone
+				least, most = hintedPollMin, hintedPollMax
+			}
 		}
 	}
 	if ws.engine.poll > 0 {

@@ -119,9 +119,9 @@ type LeaseState struct {
 
 // CommitParams is the input of Commit: commits for different runs, each atomic
 // and independent of the others, in one durable write. Where one commit of the
-// list reaches the run of another, as a child's end reaches its parent and a
-// parent's end its children, they come in the order of the list. Case:
-// commit/batch-in-order.
+// list changes what another finds, as a child's end reaches its parent, a parent's
+// end its children, and a spawned run the one that is to have its external id, they
+// come in the order of the list. Case: commit/batch-in-order.
 type CommitParams struct {
 	Namespace string
 	Commits   []Commit // no two for the same run: ErrInvalid for the later one

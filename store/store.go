@@ -91,7 +91,8 @@ type Schedules interface {
 type Features struct {
 	// Name is the backend's name: "sqlite".
 	Name string
-	// Hints says that the backend implements [Hinter].
+	// Hints says that the backend implements [Hinter], for the writes of all
+	// processes. False leaves those of this process, or none.
 	Hints bool
 	// SharedClock says that all processes see one clock, the database's. False
 	// means the clock of each process's machine.

@@ -148,7 +148,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	results := make([]store.CommitResult, len(p.Commits))
 	seen := make(map[store.ID]struct{}, len(p.Commits))
 	var plain, list []*commit
-	ends := false // a run of the call
+	ends, frees := false, false // a run of the call; an external id that another may want
 	stamp, setnow := newStamp(), setNow(p.Now)
 	for i := range p.Commits {
 		m, res := &p.Commits[i], &results[i]
@@ -162,11 +162,15 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		}
 		b := &commit{Commit: m, namespace: p.Namespace, setnow: setnow, stamp: stamp + int64(i), place: i, res: res}
 		ends = ends || b.final()
+		frees = frees || slices.ContainsFunc(m.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
 		if b.plain() {
 			plain = append(plain, b)
 		} else {
 			list = append(list, b)
 		}
+	}
+	if ends && frees { // who comes first decides
+		list, plain = append(list, plain...), nil
 	}
 	final := newHints(p.Namespace)
 	defer func() { final.send(ctx, s) }()
@@ -248,8 +252,9 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 
 // generally sends the commits that are not plain, or were not to be had plainly.
 func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
-	if slices.ContainsFunc(list, (*commit).final) {
-		slices.SortFunc(list, byPlace) // what ends first is seen by its family; lockBatch has the order of locks
+	ordered := len(list) > 1 && slices.ContainsFunc(list, (*commit).reaches) || slices.ContainsFunc(list, (*commit).final)
+	if ordered {
+		slices.SortFunc(list, byPlace) // lockBatch has the order of the locks
 	} else {
 		slices.SortFunc(list, byRun)
 	}
@@ -281,7 +286,7 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 			return err
 		}
 	}
-	if len(finals) > 0 {
+	if ordered {
 		stmts[0] = stmt{sql: lockBatch, args: []any{uuids(finals), uuids(others)}, rows: resetRow(reset)}
 	}
 	if err := s.write(ctx, stmts...); err != nil {
@@ -349,6 +354,9 @@ func (b *commit) plain() bool {
 	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 &&
 		(t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
 }
+
+// reaches says whether the commit may change what another of the call finds.
+func (b *commit) reaches() bool { return b.final() || len(b.Spawn) > 0 }
 
 // final says whether the commit ends its run.
 func (b *commit) final() bool { return b.Transition != nil && b.Transition.Kind.Final() }

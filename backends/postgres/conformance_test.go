@@ -13,8 +13,6 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
-
 func open(t testing.TB, url, schema string) store.Store {
 	s, err := postgres.Open(t.Context(), url, postgres.WithSchema(schema))
 	require.NoError(t, err)

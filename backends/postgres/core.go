@@ -114,7 +114,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		return &notSent{err}
 	}
 	defer conn.Release()
-	err = readAll(conn.SendBatch(ctx, b), stmts, before, 0)
+	err = readAll(s.send(ctx, conn.Conn(), b), stmts, before, 0)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == codeReadOnly {
 		// A session may be read-only for ever, such as one with a server that is the
@@ -130,7 +130,33 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	return err
 }
 
-func answer(res pgx.BatchResults, st *stmt) error {
+// readAll reads the answers to a batch, of which the first and the last ones are of
+// no interest.
+func readAll(res answers, stmts []stmt, before, after int) (err error) {
+	defer func() {
+		if closed := res.Close(); err == nil {
+			err = closed
+		}
+	}()
+	for range before {
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
+	}
+	for i := range stmts {
+		if err := answer(res, &stmts[i]); err != nil {
+			return err
+		}
+	}
+	for range after {
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func answer(res answers, st *stmt) error {
 	if st.rows == nil {
 		tag, err := res.Exec()
 		if st.affected != nil {
@@ -224,7 +250,7 @@ func advice(code string) string {
 	case "53100":
 		return "the server's disk is full: "
 	case "26000", "42P05":
-		return "prepared statements do not last, perhaps a pooler in transaction mode; set default_query_exec_mode=exec in the URL: "
+		return "prepared statements do not last, perhaps because of a pooler that is not noticed, or that does not keep track of them; set default_query_exec_mode=exec in the URL: "
 	}
 	return ""
 }

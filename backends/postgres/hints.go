@@ -17,7 +17,8 @@ import (
 )
 
 // Hints implements store.Hinter. One connection of the process listens, from the
-// first call on.
+// first call on. Behind a pooler, without a URL for it, only what this process
+// does itself is heard.
 func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -206,8 +207,14 @@ func decode(self, text string) []store.Hint {
 	return out
 }
 
-// listen starts the listener and waits until it has listened once.
+// listenPatience bounds the wait for the listener. Afterwards polling does without it.
+const listenPatience = time.Second
+
+// listen starts the listener and waits until it has listened once, but not long.
 func (r *relay) listen(ctx context.Context) error {
+	if r.store.deaf {
+		return nil
+	}
 	r.mu.Lock()
 	if r.ready == nil && r.ctx.Err() == nil {
 		r.ready = make(chan struct{})
@@ -219,14 +226,16 @@ func (r *relay) listen(ctx context.Context) error {
 	if ready == nil {
 		return nil // closed
 	}
+	late := time.NewTimer(listenPatience)
+	defer late.Stop()
 	select {
 	case <-ready:
-		return nil
+	case <-late.C:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-r.ctx.Done():
-		return nil
 	}
+	return nil
 }
 
 // hear keeps one connection that listens. Whenever it had to be made anew,
@@ -247,26 +256,39 @@ func (r *relay) hear(ready chan struct{}) {
 		}
 		if !said {
 			said = true
-			r.store.config.logger.Warn("pawl: listening for notices of other processes ended; polling until it works again", "error", err)
+			r.store.config.logger.Warn("pawl: notices of other processes are not heard; polling until they are", "error", err)
+		}
+		longest := 5 * time.Second
+		if errors.Is(err, errDeaf) { // which time alone does not mend
+			longest = time.Minute
 		}
 		pause(r.ctx, wait/2+rand.N(wait))
-		wait = min(2*wait, 5*time.Second)
+		wait = min(2*wait, longest)
 	}
 }
 
-var errDeaf = errors.New("a notice sent to itself did not arrive: LISTEN does not work here, perhaps behind a pooler in transaction mode")
+var errDeaf = errors.New("a notice sent to itself did not arrive: the connection for LISTEN leads through a pooler in transaction mode, or to another database")
 
-func (r *relay) session(up func()) error {
+// connect makes the connection that listens, by the URL for it or as the pool
+// would.
+func (r *relay) connect(ctx context.Context) (*pgx.Conn, error) {
+	if own := r.store.config.listen; own != nil {
+		return pgx.ConnectConfig(ctx, own.Copy())
+	}
 	cfg := r.store.pool.Config()
 	cc := cfg.ConnConfig.Copy()
 	if cfg.BeforeConnect != nil {
-		if err := cfg.BeforeConnect(r.ctx, cc); err != nil {
-			return err
+		if err := cfg.BeforeConnect(ctx, cc); err != nil {
+			return nil, err
 		}
 	}
+	return pgx.ConnectConfig(ctx, cc)
+}
+
+func (r *relay) session(up func()) error {
 	dial, cancel := context.WithTimeout(r.ctx, 10*time.Second)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(dial, cc)
+	conn, err := r.connect(dial)
 	if err != nil {
 		return err
 	}
@@ -289,7 +311,10 @@ func (r *relay) session(up func()) error {
 		for {
 			n, err := conn.WaitForNotification(ctx)
 			if err != nil {
-				return errors.Join(errDeaf, err)
+				if ctx.Err() != nil && r.ctx.Err() == nil {
+					return errDeaf
+				}
+				return err
 			}
 			if n.Payload == mark {
 				return nil

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/migrations"
@@ -35,10 +33,16 @@ func parameters(location string, opts []Option) (string, []Option, error) {
 	default:
 		return "", nil, store.Invalid("database URL", fmt.Sprintf("parameter migrate=%s is not true or false", v))
 	}
+	if q.Has("listen") {
+		opts = append([]Option{WithListenURL(q.Get("listen"))}, opts...)
+	}
+	if q.Has("default_query_exec_mode") { // somebody knows
+		opts = append([]Option{WithPreparedStatements()}, opts...)
+	}
 	// The rest stays as it is written: pgx reads it by other rules than net/url.
 	rest := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(p string) bool {
 		name, _, _ := strings.Cut(p, "=")
-		return name == "schema" || name == "migrate"
+		return name == "schema" || name == "migrate" || name == "listen"
 	})
 	u.RawQuery = strings.Join(rest, "&")
 	return u.String(), opts, nil
@@ -61,15 +65,18 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 	cancel()
 	switch {
 	case err != nil:
-		return err
+		return &setupError{reading, err}
 	case version > newest:
 		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program knows versions up to %d; run a newer program",
 			c.schema, version, newest))
 	case version == newest:
 		return nil
+	case !c.migrate && version == 0:
+		return store.Invalid("database", fmt.Sprintf("schema %s has no tables of Pawl's; open the store once without WithoutMigration and migrate=false, "+
+			"or have the SQL of postgres.Schema applied; if the tables are elsewhere, name their schema", c.schema))
 	case !c.migrate:
-		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store without WithoutMigration, "+
-			"or have the SQL of postgres.Schema applied", c.schema, version, newest))
+		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store once without WithoutMigration "+
+			"and migrate=false", c.schema, version, newest))
 	}
 	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -86,13 +93,23 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 			return err
 		}
 		if version == 0 {
-			if err := exec(qualifyName(createSchema, c.schema)); err != nil {
-				return fmt.Errorf("create schema %s: %w", c.schema, err)
+			var there bool // IF NOT EXISTS alone asks for the right to create schemas even then
+			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname=$1::text)`, pgx.QueryExecModeExec, c.schema).Scan(&there)
+			if err != nil {
+				return err
+			}
+			if !there {
+				if err := exec(qualifyName(createSchema, c.schema)); err != nil {
+					return &setupError{creating, err}
+				}
+			}
+			if err := exec(qualifyName(createTable, c.schema)); err != nil {
+				return &setupError{migrating, err}
 			}
 		}
 		for _, up := range list[min(version, newest):] {
 			if err := exec(up); err != nil {
-				return fmt.Errorf("migration from schema version %d: %w", version, err)
+				return &setupError{migrating, err}
 			}
 			version++
 			if err := exec(qualify(fmt.Sprintf(`INSERT INTO pawl.migrations (version) VALUES (%d)`, version), c.schema)); err != nil {
@@ -103,8 +120,10 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 	})
 }
 
-const createSchema = `CREATE SCHEMA IF NOT EXISTS "pawl";
-CREATE TABLE IF NOT EXISTS pawl.migrations (version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`
+const (
+	createSchema = `CREATE SCHEMA IF NOT EXISTS "pawl"`
+	createTable  = `CREATE TABLE IF NOT EXISTS pawl.migrations (version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`
+)
 
 func qualifyName(text, schema string) string {
 	return qualify(strings.ReplaceAll(text, `"pawl"`, pgx.Identifier{schema}.Sanitize()), schema)
@@ -121,7 +140,7 @@ func Schema(name string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString("BEGIN;\n" + qualifyName(createSchema, name) + ";\n")
+	b.WriteString("BEGIN;\n" + qualifyName(createSchema, name) + ";\n" + qualifyName(createTable, name) + ";\n")
 	for i, up := range list {
 		fmt.Fprintf(&b, "%s\n%s;\n", up, qualify(fmt.Sprintf(`INSERT INTO pawl.migrations (version) VALUES (%d)`, i+1), name))
 	}
@@ -156,40 +175,11 @@ func schemaVersion(ctx context.Context, db interface {
 	var there bool
 	// Not to_regclass: what it remembers may be older than the lock.
 	err := db.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid=c.relnamespace
-		WHERE n.nspname=$1::text AND c.relname='migrations')`, schema).Scan(&there)
+		WHERE n.nspname=$1::text AND c.relname='migrations')`, pgx.QueryExecModeExec, schema).Scan(&there)
 	if err != nil || !there {
 		return 0, err
 	}
 	var version int
-	err = db.QueryRow(ctx, qualify(`SELECT coalesce(max(version), 0) FROM pawl.migrations`, schema)).Scan(&version)
+	err = db.QueryRow(ctx, qualify(`SELECT coalesce(max(version), 0) FROM pawl.migrations`, schema), pgx.QueryExecModeExec).Scan(&version)
 	return version, err
-}
-
-// openError says what is wrong with a database that cannot be opened.
-func openError(err error) error {
-	if errors.Is(err, store.ErrInvalid) {
-		return err // it says so itself
-	}
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return fmt.Errorf("postgres: open: %w: %w", err, store.ErrUnavailable)
-	}
-	hint := ""
-	switch pg.Code {
-	case "28P01", "28000":
-		hint = "the server does not accept this user with this password"
-	case "3D000":
-		hint = "the database does not exist; create it, or name another"
-	case "42501":
-		hint = "this role may not create the schema or its tables; grant it CREATE on the database, or have the SQL of postgres.Schema applied by one who may"
-	case codeReadOnly:
-		return fmt.Errorf("postgres: open: %s%w: %w", advice(pg.Code), err, store.ErrUnavailable)
-	}
-	if hint == "" {
-		if transient(pg.Code) {
-			return fmt.Errorf("postgres: open: %s%w: %w", advice(pg.Code), err, store.ErrUnavailable)
-		}
-		return fmt.Errorf("postgres: open: %s%w", advice(pg.Code), err)
-	}
-	return store.Invalid("database", fmt.Sprintf("%s (%s)", hint, pg.Message))
 }

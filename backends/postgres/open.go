@@ -24,6 +24,10 @@ type config struct {
 	logger  *slog.Logger
 	timeout time.Duration
 	migrate bool
+
+	prepared  bool
+	listenURL string
+	listen    *pgx.ConnConfig // of listenURL
 }
 
 func newConfig(opts []Option) config {
@@ -77,6 +81,10 @@ type base struct {
 	readOnly atomic.Int64
 	once     sync.Once
 
+	// Behind a pooler:
+	unprepared bool // statements are sent unprepared
+	deaf       bool // LISTEN does not work
+
 	sqlOnce sync.Once
 	sqlDB   *sql.DB // over the pool; nil until it is asked for
 }
@@ -92,9 +100,9 @@ var (
 //	postgres://user:password@host:5432/database?schema=pawl
 //
 // Besides the parameters of pgx and pgxpool (pool_max_conns,
-// default_query_exec_mode, sslmode, ...) it takes schema and migrate (true or
-// false). Errors that only a person can help match store.ErrInvalid and say what
-// to do.
+// default_query_exec_mode, sslmode, ...) it takes schema, migrate (true or false)
+// and listen (a URL, see WithListenURL). Errors that only a person can help match
+// store.ErrInvalid and say what to do.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	url, opts, err := parameters(url, opts)
 	if err != nil {
@@ -108,9 +116,16 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	if c := newConfig(opts); pc.ConnConfig.ConnectTimeout <= 0 || pc.ConnConfig.ConnectTimeout > c.timeout {
 		pc.ConnConfig.ConnectTimeout = c.timeout // also of what is said after the connection stands
 	}
+	var unprepared atomic.Bool
+	pc.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
+		if unprepared.Load() {
+			cc.DefaultQueryExecMode = pgx.QueryExecModeExec
+		}
+		return nil
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
-		return nil, openError(err)
+		return nil, openError(err, pc.ConnConfig, "")
 	}
 	s, err := New(ctx, pool, opts...)
 	if err != nil {
@@ -118,6 +133,10 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.own = true
+	if s.unprepared { // now it is known; connections from here on are told
+		unprepared.Store(true)
+		pool.Reset()
+	}
 	return s, nil
 }
 
@@ -134,6 +153,8 @@ func hangUp(conn *pgx.Conn) {
 // connections are used for single transactions and carry no state between them. How
 // long connecting may take, and how long a connection that hangs keeps its place
 // (pgxpool's BeforeClose), are the pool's to say; Open bounds both.
+// Behind a pooler the store's statements are not prepared, whatever mode the
+// pool's connections have for others.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	c := newConfig(opts)
 	if c.limits.Payload == 0 {
@@ -142,27 +163,38 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	if err := checkSchema(c.schema); err != nil {
 		return nil, err
 	}
-	if err := ping(ctx, pool, c.timeout); err != nil {
+	if c.listenURL != "" { // it may have all parameters of the other
+		plain, _, err := parameters(c.listenURL, nil)
+		if err != nil {
+			return nil, fmt.Errorf("postgres: for LISTEN: %w", err)
+		}
+		pc, err := pgxpool.ParseConfig(plain)
+		if err != nil {
+			return nil, store.Invalid("database URL for LISTEN", err.Error()) // pgx hides the password
+		}
+		c.listen = pc.ConnConfig
+	}
+	first, cancel := context.WithTimeoutCause(ctx, c.timeout, errSlow)
+	defer cancel()
+	pooled, named, err := behindPooler(first, pool)
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, openError(err)
+		return nil, openError(err, pool.Config().ConnConfig, c.schema)
 	}
 	if err := migrate(ctx, pool, &c); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, openError(err)
+		return nil, openError(err, pool.Config().ConnConfig, c.schema)
 	}
 	s := &Store{base: &base{pool: pool, config: c}}
+	if pooled {
+		s.adapt(named)
+	}
 	s.relay = newRelay(s)
 	return s, nil
-}
-
-func ping(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return pool.Ping(ctx)
 }
 
 func checkSchema(name string) error {
@@ -198,7 +230,11 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "postgres", Hints: true, SharedClock: true, Processes: true, Transactions: true}
+	f := store.Features{Name: "postgres", Hints: !s.deaf, SharedClock: true, Processes: true, Transactions: true}
+	if s.deaf {
+		f.Gaps = []store.Gap{{Ability: "hints of other processes", Reason: "a pooler does not pass notices on, and there is no URL for LISTEN"}}
+	}
+	return f
 }
 
 // Limits implements store.Store.

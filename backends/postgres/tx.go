@@ -60,34 +60,7 @@ func (t pgxTx) run(ctx context.Context, s *Store, stmts []stmt) error {
 		b.Queue(s.sql(stmts[i].sql), stmts[i].args...)
 	}
 	b.Queue(restorePlans)
-	res := t.tx.SendBatch(ctx, b)
-	return readAll(res, stmts, 2, 1)
-}
-
-// readAll reads the answers of a batch, of which the first and the last ones are
-// of no interest.
-func readAll(res pgx.BatchResults, stmts []stmt, before, after int) (err error) {
-	defer func() {
-		if closed := res.Close(); err == nil {
-			err = closed
-		}
-	}()
-	for range before {
-		if _, err := res.Exec(); err != nil {
-			return err
-		}
-	}
-	for i := range stmts {
-		if err := answer(res, &stmts[i]); err != nil {
-			return err
-		}
-	}
-	for range after {
-		if _, err := res.Exec(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return readAll(s.send(ctx, t.tx.Conn(), b), stmts, 2, 1)
 }
 
 type sqlTx struct{ tx *sql.Tx }

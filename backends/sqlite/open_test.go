@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends"
+	"github.com/pawlhq/pawl/backends/internal/txtest"
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/store"
 )
@@ -28,6 +29,7 @@ import (
 const helper = "PAWL_SQLITE_HELPER"
 
 func TestMain(m *testing.M) {
+	txtest.Child(orderAndStart)
 	task, path, ok := strings.Cut(os.Getenv(helper), " ")
 	if !ok {
 		os.Exit(m.Run())

@@ -34,6 +34,11 @@ func (s *Store) Join(tx store.Tx) (store.Store, error) {
 	if !ok {
 		return nil, store.Invalid("transaction", fmt.Sprintf("it is one of %s, and the store is on sqlite; make it with sqlite.InTx", tx.Backend()))
 	}
+	select {
+	case <-s.runner.done:
+		return nil, errClosed
+	default:
+	}
 	return &inside{sqlitecore.New(txRunner{j.tx}, s.clock, s.config.limits, func(...store.Hint) {}), s}, nil
 }
 

@@ -102,8 +102,8 @@ type Invocation struct {
 	dues      map[store.StepKey]time.Time // local due times of pending records
 	appended  int64                       // records ever appended
 	flushed   int64                       // of them: those that are durable
-	flushing  bool  // a commit is under way
-	held      bool  // a step in a transaction of its own is under way: others wait with their commits
+	flushing  bool                        // a commit is under way
+	held      bool                        // a step in a transaction of its own is under way: others wait with their commits
 	seq       int64
 	seen      int64          // the run's event count that the signals below include
 	signals   []store.Signal // unread

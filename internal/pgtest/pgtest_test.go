@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,7 @@ func query[T any](t *testing.T, conn interface {
 func TestSharedServer(t *testing.T) {
 	s := Shared(t)
 	require.Same(t, s, Shared(t))
+	t.Log(query[string](t, connect(t, s.URL()), "SELECT version()"))
 	require.Equal(t, s.Version(), query[int](t, connect(t, s.URL()), "SELECT current_setting('server_version_num')::int / 10000"))
 	if want, err := strconv.Atoi(os.Getenv(envPostgres)); err == nil && os.Getenv(envURL) == "" {
 		require.Equal(t, want, s.Version(), "not the version that %s asks for", envPostgres)
@@ -172,6 +174,26 @@ func TestServerThatCannotStartSaysWhy(t *testing.T) {
 	require.ErrorContains(t, err, `invalid value for parameter "max_connections"`)
 }
 
+func TestPasswordRole(t *testing.T) {
+	s := Start(t)
+	conn := connect(t, s.URL())
+	_, err := conn.Exec(t.Context(), "CREATE ROLE "+PasswordRole+"; CREATE ROLE ann LOGIN PASSWORD 'secret' IN ROLE "+PasswordRole+"; CREATE ROLE bob LOGIN")
+	require.NoError(t, err)
+	as := func(user *url.Userinfo) error {
+		u, err := url.Parse(s.URL())
+		require.NoError(t, err)
+		u.User = user
+		conn, err := pgx.Connect(t.Context(), u.String())
+		if err == nil {
+			err = conn.Close(t.Context())
+		}
+		return err
+	}
+	require.NoError(t, as(url.UserPassword("ann", "secret")))
+	require.Error(t, as(url.UserPassword("ann", "wrong")))
+	require.NoError(t, as(url.User("bob")))
+}
+
 // The signal that kills the parent leaves it no chance to stop anything.
 func TestServerDiesWithItsProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -204,6 +226,11 @@ func TestServerDiesWithItsProcess(t *testing.T) {
 func TestBouncerPoolsTransactions(t *testing.T) {
 	s := Shared(t)
 	url := Bouncer(t, s)
+	bin, err := pgbouncer()
+	require.NoError(t, err)
+	version, err := command(bin.path, bin.libs, "--version").Output()
+	require.NoError(t, err)
+	t.Log(strings.Join(strings.Fields(string(version)), " "))
 	require.NotEqual(t, s.URL(), url)
 	one, two := connect(t, url), connect(t, url)
 	const self = "SELECT pg_backend_pid()"

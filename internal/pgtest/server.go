@@ -174,11 +174,26 @@ func (s *Server) init() error {
 		cmd.SysProcAttr = sysProcAttr(s.who, 0)
 		out, err := cmd.CombinedOutput()
 		if err == nil {
-			return nil
+			return s.guard()
 		}
 		failed = fmt.Errorf("pgtest: %s: %w\n%s", cmd, err, out)
 	}
 	return failed
+}
+
+// PasswordRole is a role that a test may make on a server of Start. Its members
+// have to give their passwords; all others are let in without.
+const PasswordRole = "pawl_password"
+
+// guard puts the rule for PasswordRole before those that let everybody in.
+func (s *Server) guard() error {
+	file := filepath.Join(s.dataDir(), "pg_hba.conf")
+	rules, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	rule := "host all +" + PasswordRole + " 127.0.0.1/32 scram-sha-256\n"
+	return os.WriteFile(file, append([]byte(rule), rules...), 0o600) // it stays its owner's
 }
 
 // start starts the server, which is stopped, and waits until it can be used. The

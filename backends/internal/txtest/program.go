@@ -1,0 +1,170 @@
+package txtest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// A Program has a table of orders in the database that holds the store.
+type Program struct {
+	Store Outer
+	// Begin begins a transaction of the program's.
+	Begin func(ctx context.Context) (Tx, error)
+	// Exec runs a statement in the transaction begun last.
+	Exec func(ctx context.Context, query string, args ...any) error
+	// Count counts the orders, outside of any transaction.
+	Count func(ctx context.Context) (int, error)
+}
+
+var paid = workflow.NewSignal[string]("paid")
+
+// ship waits for its payment and tells by whom it was made.
+var ship = workflow.New("ship", func(ctx workflow.Context, order int) (string, error) {
+	by, err := paid.Receive(ctx)
+	return fmt.Sprintf("order %d, paid by %s", order, by), err
+})
+
+// Test puts starts, signals and state writes into the program's transactions.
+func Test(t *testing.T, p Program) {
+	ctx := t.Context()
+	eng := engine.New(p.Store)
+	defer eng.Close()
+	w := worker.New(eng)
+	require.NoError(t, w.Register(ship))
+	stop := work(t, w)
+	defer stop()
+
+	// order writes an order and starts its run.
+	order := func(n int) (Tx, workflow.Handle[string]) {
+		tx, err := p.Begin(ctx)
+		require.NoError(t, err)
+		require.NoError(t, p.Exec(ctx, "INSERT INTO orders VALUES (1)"))
+		h, err := ship.Start(ctx, eng.InTx(tx.Tx), n, engine.ID(fmt.Sprint("order-", n)))
+		require.NoError(t, err)
+		return tx, h
+	}
+	count := func() int {
+		n, err := p.Count(ctx)
+		require.NoError(t, err)
+		return n
+	}
+
+	tx, h := order(1)
+	require.NoError(t, tx.Rollback())
+	require.Zero(t, count(), "orders after a rollback")
+	_, err := eng.Get(ctx, h.ID())
+	require.ErrorIs(t, err, store.ErrNotFound, "the run of an order that was rolled back")
+
+	tx, h = order(2)
+	run, err := eng.InTx(tx.Tx).Get(ctx, h.ID())
+	require.NoError(t, err, "the transaction sees its own run")
+	require.Equal(t, store.Pending, run.Status)
+	again, err := ship.Start(ctx, eng.InTx(tx.Tx), 2, engine.ID("order-2"))
+	require.NoError(t, err)
+	require.True(t, again.Existing(), "a second start in the transaction finds the first")
+	require.Equal(t, h.ID(), again.ID())
+	require.NoError(t, tx.Commit())
+	require.Equal(t, 1, count(), "orders after a commit")
+
+	// A signal and a state write that are rolled back have not been.
+	tx, err = p.Begin(ctx)
+	require.NoError(t, err)
+	require.NoError(t, paid.Send(ctx, eng.InTx(tx.Tx), h.ID(), "nobody"))
+	_, err = eng.InTx(tx.Tx).SetState(ctx, h.ID(), store.StateWrite{Key: "payment", Value: []byte("0")})
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback())
+	entries, err := eng.GetState(ctx, h.ID())
+	require.NoError(t, err)
+	require.Empty(t, entries)
+
+	tx, err = p.Begin(ctx)
+	require.NoError(t, err)
+	_, err = eng.InTx(tx.Tx).SetState(ctx, h.ID(), store.StateWrite{Key: "payment", Value: []byte("7")})
+	require.NoError(t, err)
+	require.NoError(t, paid.Send(ctx, eng.InTx(tx.Tx), h.ID(), "Ann"))
+	require.NoError(t, tx.Commit())
+	out, err := h.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "order 2, paid by Ann", out)
+	entries, err = eng.GetState(ctx, h.ID(), "payment")
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, "7", string(entries[0].Value))
+
+	_, err = ship.Start(ctx, eng.InTx(foreign{}), 3)
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "InTx")
+	require.ErrorContains(t, err, "elsewhere")
+	_, err = ship.Start(ctx, eng.InTx(nil), 3)
+	require.ErrorIs(t, err, store.ErrInvalid)
+}
+
+// work runs a worker until stop is called.
+func work(t *testing.T, w *worker.Worker) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	return func() {
+		cancel()
+		require.NoError(t, <-done)
+	}
+}
+
+// foreign is a transaction of no backend that is.
+type foreign struct{}
+
+func (foreign) Backend() string { return "elsewhere" }
+
+// childEnv tells a test binary that it is the process which is to be killed, and
+// where its database is.
+const childEnv = "PAWL_TXTEST_CHILD"
+
+const reached = "reached"
+
+// Child runs body if this process is one that [Killed] has started, and then waits
+// to be killed. A package's TestMain calls it first.
+func Child(body func(ctx context.Context, database string) error) {
+	database, ok := os.LookupEnv(childEnv)
+	if !ok {
+		return
+	}
+	if err := body(context.Background(), database); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(reached)
+	select {}
+}
+
+// Killed starts a process of this test binary that does what its Child says, and
+// kills it when it has done so.
+func Killed(t *testing.T, database string) {
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), childEnv+"="+database)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	var said []string
+	for lines := bufio.NewScanner(out); lines.Scan() && (len(said) == 0 || said[len(said)-1] != reached); {
+		said = append(said, lines.Text())
+		if lines.Text() == reached {
+			break
+		}
+	}
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	require.Contains(t, said, reached, "the process said: %s", strings.Join(said, "\n"))
+}
