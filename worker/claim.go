@@ -108,6 +108,12 @@ func (w *Worker) claim(ctx context.Context, demands []store.Demand, n int) (stor
 // not hang the worker.
 func (w *Worker) callTimeout() time.Duration { return max(w.leaseFor, 5*time.Second) }
 
+// renewTimeout is shorter: there is to be time for another try before the leases
+// have run out.
+func (w *Worker) renewTimeout() time.Duration {
+	return max(w.leaseFor/3, min(w.leaseFor, 2*time.Second))
+}
+
 func (w *Worker) demands() []store.Demand {
 	names, queues := w.served()
 	list := make([]store.Demand, len(queues))

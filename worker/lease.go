@@ -108,7 +108,7 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		for i, inv := range part {
 			leases[i] = inv.Lease()
 		}
-		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
+		callCtx, cancel := context.WithTimeout(ctx, w.renewTimeout())
 		states, err := w.store.Extend(callCtx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
 		cancel()
 		if err != nil {

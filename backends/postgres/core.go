@@ -129,6 +129,9 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		// primary no more. The next one is perhaps with another.
 		_ = conn.Conn().Close(ctx)
 	}
+	if err != nil && context.Cause(ctx) == errSlow && s.own {
+		s.pool.Reset() // what hangs for one hangs for the idle ones too
+	}
 	if begin != "" && err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
 		// A transaction begun in the pipeline outlives its error.
 		if _, failed := conn.Conn().PgConn().Exec(ctx, `ROLLBACK`).ReadAll(); failed != nil {

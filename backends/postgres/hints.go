@@ -51,6 +51,8 @@ const (
 	maxPending = 4000 // hints; more shrink to one "look again"
 	// gap is how long one notice waits for the next: under load there is no hurry.
 	gap = 2 * time.Millisecond
+	// silence is how long nothing is heard before it is asked whether it would be.
+	silence = 20 * time.Second
 )
 
 func newRelay(s *Store) *relay {
@@ -327,7 +329,7 @@ func (r *relay) session(up func()) error {
 	}
 	up()
 	for {
-		ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+		ctx, cancel := context.WithTimeout(r.ctx, silence)
 		n, err := conn.WaitForNotification(ctx)
 		silent := ctx.Err() != nil
 		cancel()
