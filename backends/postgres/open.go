@@ -47,15 +47,16 @@ func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 
 // Store is a store in one schema of a database.
 type Store struct {
-	pool   *pgxpool.Pool
-	own    bool // the pool is this store's
-	config config
-	texts  sync.Map // SQL as written to SQL with the schema's name
-	lanes  sync.Map // lanes that are in the table
-	hub    store.Hub
-	relay  *relay
-	closed atomic.Bool
-	once   sync.Once
+	pool    *pgxpool.Pool
+	own     bool // the pool is this store's
+	config  config
+	texts   sync.Map // SQL as written to SQL with the schema's name
+	lanes   sync.Map // lanes that are in the table
+	windows sync.Map // *window of the demands of a claim
+	hub     store.Hub
+	relay   *relay
+	closed  atomic.Bool
+	once    sync.Once
 }
 
 var (

@@ -175,6 +175,25 @@ func watch(t testing.TB, url, mode string) *watched {
 	return w
 }
 
+// planned returns the plans of what is done meanwhile.
+func (w *watched) planned(do func()) []plan {
+	w.mu.Lock()
+	w.plans = nil
+	w.mu.Unlock()
+	do()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.plans
+}
+
+// pages is how many pages were touched.
+func pages(plans []plan) (n int) {
+	for i := range plans {
+		n += plans[i].Plan.Hit + plans[i].Plan.Read
+	}
+	return n
+}
+
 // cost is what may be touched: rows of the big tables that are looked at, and pages.
 type cost struct{ rows, pages int }
 
@@ -183,14 +202,8 @@ type cost struct{ rows, pages int }
 // read from end to end, and the cost is within its bound.
 func (w *watched) looks(t testing.TB, what string, bound cost, indexes string, do func(context.Context) error) {
 	t.Helper()
-	w.mu.Lock()
-	w.plans = nil
-	w.mu.Unlock()
-	require.NoError(t, do(t.Context()), what)
-	w.mu.Lock()
-	plans := w.plans
-	w.mu.Unlock()
-	used, saw := map[string]bool{}, cost{}
+	plans := w.planned(func() { require.NoError(t, do(t.Context()), what) })
+	used, saw := map[string]bool{}, cost{pages: pages(plans)}
 	var visit func(p *plan, n *node)
 	visit = func(p *plan, n *node) {
 		for i := range n.Plans {
@@ -211,7 +224,6 @@ func (w *watched) looks(t testing.TB, what string, bound cost, indexes string, d
 	}
 	for i := range plans {
 		visit(&plans[i], &plans[i].Plan)
-		saw.pages += plans[i].Plan.Hit + plans[i].Plan.Read
 	}
 	assert.Equal(t, indexes, strings.Join(slices.Sorted(maps.Keys(used)), " "), "%s: the indexes used", what)
 	if saw.rows > bound.rows || saw.pages > bound.pages {
