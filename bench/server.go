@@ -90,6 +90,24 @@ func (s *server) schema() (name string, drop func()) {
 	}
 }
 
+// database makes a further database in the server; drop removes it.
+func (s *server) database(ctx context.Context) (*server, func(), error) {
+	name := fmt.Sprintf("bench%d_%d", os.Getpid(), s.made.Add(1))
+	if err := s.exec(ctx, `CREATE DATABASE `+name); err != nil {
+		return nil, nil, err
+	}
+	u, err := url.Parse(s.url)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.Path = "/" + name
+	return &server{url: u.String()}, func() {
+		if err := s.exec(context.Background(), `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+	}, nil
+}
+
 // open opens a store in a schema.
 func (s *server) open(ctx context.Context, schema string, conns int) (*postgres.Store, error) {
 	return postgres.Open(ctx, s.at("pool_max_conns", fmt.Sprint(conns)), postgres.WithSchema(schema), postgres.WithLogger(quiet))

@@ -43,7 +43,8 @@ const (
 
 var (
 	// What is at the heads of the lanes is put in order first, and then locked: to
-	// lock the heads of all lanes would lock far too much.
+	// lock the heads of all lanes would lock far too much. The coalesce leaves the
+	// primary key as the only index for that.
 	claimDue = lanesOf(`, $11::text[]`, since) + `, head AS MATERIALIZED (
 			SELECT c.id, c.visible_at, lane.priority, lane.n, row_number() OVER (PARTITION BY lane.d ORDER BY lane.priority DESC, c.visible_at, c.id) AS place
 			FROM lane CROSS JOIN LATERAL (
@@ -51,8 +52,8 @@ var (
 				ORDER BY x.visible_at, x.id LIMIT $7::bigint) c),
 		wanted AS MATERIALIZED (SELECT id, visible_at, priority FROM head WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT $7::bigint),
 		due AS MATERIALIZED (SELECT c.id, c.visible_at, wanted.priority FROM wanted CROSS JOIN LATERAL (
-			SELECT x.id, x.visible_at FROM pawl.runs x WHERE x.id=wanted.id AND x.visible_at IS NOT NULL AND x.status<>4
-			AND x.visible_at<=` + now + ` AND x.priority=wanted.priority FOR NO KEY UPDATE SKIP LOCKED) c)`
+			SELECT x.id, x.visible_at FROM pawl.runs x WHERE x.id=wanted.id AND x.status<>4
+			AND coalesce(x.visible_at, 9223372036854775807)<=` + now + ` AND x.priority=wanted.priority FOR NO KEY UPDATE SKIP LOCKED) c)`
 	takeDue = `
 	UPDATE pawl.runs r SET status=CASE r.status WHEN 5 THEN 5 ELSE 2 END, epoch=r.epoch+1, seq=0, stamp=$10::bigint, crashes=r.crashes+r.leased::int,
 		worker=$8::text, leased=true, due_at=r.visible_at, visible_at=` + now + `+$9::bigint, started_at=coalesce(r.started_at, ` + now + `)
