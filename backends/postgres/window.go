@@ -20,7 +20,7 @@ type window struct {
 	mu     sync.Mutex
 	floors []map[int16]int64 // for each queue and workflow of the demands, by priority
 	again  [len(depths)]time.Time
-	long   [len(depths)]time.Duration // estimated, of the last look of that depth
+	long   [len(depths)]time.Duration // of the last look of that depth; 0: it was short
 }
 
 // depths are how far before the known beginning a look begins, and how far beyond
@@ -28,10 +28,8 @@ type window struct {
 var depths = [...]time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, 100 * time.Second, 0}
 
 const (
-	// shortLook is the number of index entries that any look may pass.
-	shortLook = 5000
-	entryTime = time.Microsecond // estimated
-	lookShare = 30
+	shortLook = 5000 // index entries that any look may pass
+	lookShare = 30   // of the time, a part for long looks of one depth
 )
 
 // look is what one claim looks at.
@@ -87,8 +85,8 @@ func (w *window) look(now time.Time) look {
 }
 
 // seen takes down what a look found: the first run that is left in each lane, and
-// how many index entries it passed.
-func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64) {
+// how many index entries it passed, in what time.
+func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64, took time.Duration) {
 	floors := make([]map[int16]int64, len(w.floors))
 	for _, n := range lanes {
 		if floors[n.pair] == nil {
@@ -100,21 +98,20 @@ func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64) {
 		}
 		floors[n.pair][n.priority] = first
 	}
-	var long time.Duration
-	if passed > shortLook {
-		long = time.Duration(passed) * entryTime
+	if passed <= shortLook {
+		took = 0 // whatever else took so long
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.floors = floors
-	w.took(l, long)
+	w.took(l, took)
 }
 
-// failed takes down a look that did not come to an end.
-func (w *window) failed(l look, long time.Duration) {
+// failed takes down a look that did not come to an end, perhaps for its length.
+func (w *window) failed(l look, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.took(l, long)
+	w.took(l, min(took, 2*time.Second))
 }
 
 func (w *window) took(l look, long time.Duration) {
