@@ -25,10 +25,10 @@ type window struct {
 
 // depths are how far before the known beginning a look begins, and how far beyond
 // the present it looks for what is next; 0: without end.
-var depths = [...]time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, 100 * time.Second, 0}
+var depths = [...]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 20 * time.Second, 0}
 
 const (
-	shortLook = 5000 // index entries that any look may pass
+	shortLook = 1000 // index entries that any look may pass in vain
 	lookShare = 30   // of the time, a part for long looks of one depth
 )
 
@@ -85,7 +85,7 @@ func (w *window) look(now time.Time) look {
 }
 
 // seen takes down what a look found: the first run that is left in each lane, and
-// how many index entries it passed, in what time.
+// how many index entries it passed in vain, in what time.
 func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64, took time.Duration) {
 	floors := make([]map[int16]int64, len(w.floors))
 	for _, n := range lanes {
