@@ -151,6 +151,15 @@ func (l *limit) work(ctx context.Context, runs string, steps []string) error {
 	return nil
 }
 
+func (l *limit) starts(ctx context.Context, n int) error {
+	for range n / limitBatch {
+		if err := l.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // runs starts and completes n runs, batch by batch.
 func (l *limit) runs(ctx context.Context, n int, steps []string) error {
 	for range n / limitBatch {

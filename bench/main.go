@@ -1,9 +1,10 @@
-// Bench measures Pawl on SQLite beside a hand-written loop over equivalent
-// statements, on the same disk in the same run.
+// Bench measures Pawl beside a hand-written loop over equivalent statements, on
+// the same disk in the same run; on PostgreSQL also beside River, and a number of
+// other things that its backend promises.
 //
-//	go run . [-runs 20000] [-reps 5] [-json] [-dir DIR]
+//	go run . [-db postgres] [-runs 20000] [-reps 5] [-json] [-dir DIR] [-only PART]
 //
-// Every figure is a median over the repetitions, in which limit and Pawl take
+// Every figure is a median over the repetitions, in which the competitors take
 // turns; behind it stand the lowest and the highest.
 package main
 
@@ -21,15 +22,28 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/store"
 )
 
 func main() {
+	if isWorker() {
+		return
+	}
 	var b bench
 	flag.IntVar(&b.runs, "runs", 20_000, "runs of a phase")
 	flag.IntVar(&b.reps, "reps", 5, "repetitions")
 	flag.StringVar(&b.dir, "dir", "", "where the databases are made (default: a temporary directory)")
 	flag.StringVar(&b.only, "only", "", "only phases whose name contains this")
-	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the hand-written loop, to profile Pawl alone")
+	flag.StringVar(&b.db, "db", "sqlite", "sqlite or postgres")
+	flag.StringVar(&b.url, "postgres", "", "URL of a PostgreSQL server (default: one is started)")
+	flag.IntVar(&b.churned, "churn", 1_000_000, "runs of the churn under an open snapshot")
+	flag.IntVar(&b.crowd, "crowd", 1_000_000, "finished runs, and sleeping ones, among which runs are claimed")
+	flag.DurationVar(&b.idleFor, "idle", 30*time.Second, "how long an idle worker is watched")
+	flag.IntVar(&b.handles, "handles", 10_000, "handles that wait at the same time")
+	flag.IntVar(&b.samples, "samples", 300, "samples of latencies")
+	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the others, to profile Pawl alone")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
@@ -63,6 +77,13 @@ func main() {
 type bench struct {
 	runs, reps int
 	dir, only  string
+	db, url    string
+	version    string // of the PostgreSQL server
+	churned    int    // runs of the churn
+	crowd      int    // finished, and sleeping, runs in the large tables
+	idleFor    time.Duration
+	handles    int
+	samples    int // of latencies
 	noLimit    bool
 	rows       []*row
 }
@@ -72,6 +93,7 @@ type row struct {
 	Name  string
 	Unit  string
 	Limit []float64 `json:",omitempty"`
+	River []float64 `json:",omitempty"`
 	Pawl  []float64
 }
 
@@ -86,106 +108,152 @@ func (b *bench) row(name, unit string) *row {
 	return r
 }
 
+// add adds a figure of Pawl's.
+func (b *bench) add(name, unit string, values ...float64) {
+	r := b.row(name, unit)
+	r.Pawl = append(r.Pawl, values...)
+}
+
+// site is where the competitors work: a kind of database.
+type site struct {
+	place func() (name string, leave func(), err error)
+	limit func(ctx context.Context, place string) (handwritten, error)
+	store func(ctx context.Context, place string) (store.Store, error)
+	river func(ctx context.Context, place string, n int, work bool) (*peer, error) // nil: there is none
+}
+
+// handwritten is the hand-written loop.
+type handwritten interface {
+	starts(ctx context.Context, n int) error
+	runs(ctx context.Context, n int, steps []string) error
+	close()
+}
+
 func (b *bench) all(ctx context.Context) error {
-	steps := []string{"one", "two", "three"}
-	phases := []struct {
-		name  string
-		limit func(*limit) error
-		pawl  func(*subject) error
-	}{
-		{"starts, 16 callers", func(l *limit) error { return l.starts(ctx, b.runs) }, func(s *subject) error { return s.starts(ctx, noop, b.runs, 16, false) }},
-		{"starts, in bulk", func(l *limit) error { return l.starts(ctx, b.runs) }, func(s *subject) error { return s.bulk(ctx, noop, b.runs, false) }},
-		{"no-op runs, 64 callers and worker at once", func(l *limit) error { return l.runs(ctx, b.runs, nil) }, func(s *subject) error {
-			if err := s.work(ctx, 200, noop); err != nil {
-				return err
-			}
-			return s.starts(ctx, noop, b.runs, 64, true)
-		}},
-		{"no-op runs, in bulk and worker at once", func(l *limit) error { return l.runs(ctx, b.runs, nil) }, func(s *subject) error {
-			if err := s.work(ctx, 200, noop); err != nil {
-				return err
-			}
-			return s.bulk(ctx, noop, b.runs, true)
-		}},
-		{"3-step runs, 64 callers and worker at once", func(l *limit) error { return l.runs(ctx, b.runs, steps) }, func(s *subject) error {
-			if err := s.work(ctx, 200, threeStep); err != nil {
-				return err
-			}
-			return s.starts(ctx, threeStep, b.runs, 64, true)
-		}},
-		{"3-step runs, in bulk and worker at once", func(l *limit) error { return l.runs(ctx, b.runs, steps) }, func(s *subject) error {
-			if err := s.work(ctx, 200, threeStep); err != nil {
-				return err
-			}
-			return s.bulk(ctx, threeStep, b.runs, true)
-		}},
+	if b.db == "postgres" {
+		return b.postgres(ctx)
+	}
+	at := site{
+		place: func() (string, func(), error) {
+			dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
+			return dir, func() { _ = os.RemoveAll(dir) }, err
+		},
+		limit: func(ctx context.Context, dir string) (handwritten, error) { return openLimit(ctx, dir) },
+		store: func(ctx context.Context, dir string) (store.Store, error) {
+			return sqlite.Open(ctx, filepath.Join(dir, "pawl.db"))
+		},
 	}
 	for rep := range b.reps {
 		fmt.Fprintf(os.Stderr, "repetition %d of %d\n", rep+1, b.reps)
-		for _, p := range phases {
-			if !strings.Contains(p.name, b.only) {
-				continue
-			}
-			r := b.row(p.name, "/s")
-			if !b.noLimit {
-				rate, err := b.measure(func(dir string) (time.Duration, error) {
-					l, err := openLimit(ctx, dir)
-					if err != nil {
-						return 0, err
-					}
-					defer l.close()
-					from := time.Now()
-					err = p.limit(l)
-					return time.Since(from), err
-				})
-				if err != nil {
-					return fmt.Errorf("%s, limit: %w", p.name, err)
-				}
-				r.Limit = append(r.Limit, rate)
-			}
-			rate, err := b.measure(func(dir string) (time.Duration, error) {
-				s, err := openSubject(ctx, dir)
-				if err != nil {
-					return 0, err
-				}
-				defer s.close()
-				from := time.Now()
-				err = p.pawl(s)
-				return time.Since(from), err
-			})
-			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
-			}
-			r.Pawl = append(r.Pawl, rate)
+		if err := b.throughput(ctx, &at); err != nil {
+			return err
 		}
 		if !strings.Contains("idle latency", b.only) {
 			continue
 		}
-		if _, err := b.measure(func(dir string) (time.Duration, error) { return 0, b.idle(ctx, dir) }); err != nil {
+		if _, err := b.measure(&at, func(place string) (time.Duration, error) { return 0, b.idle(ctx, &at, place) }); err != nil {
 			return fmt.Errorf("idle latency: %w", err)
 		}
 	}
 	return nil
 }
 
-func (l *limit) starts(ctx context.Context, n int) error {
-	for range n / limitBatch {
-		if err := l.start(ctx); err != nil {
-			return err
+// phase is a load that all competitors carry.
+type phase struct {
+	name    string
+	steps   []string // of a run
+	callers int      // that start one run each; 0: by few calls
+	work    bool     // a worker does them at the same time
+}
+
+// throughput is one repetition.
+func (b *bench) throughput(ctx context.Context, at *site) error {
+	steps := []string{"one", "two", "three"}
+	for _, p := range []phase{
+		{"starts, 16 callers", nil, 16, false},
+		{"starts, in bulk", nil, 0, false},
+		{"no-op runs, 64 callers and worker at once", nil, 64, true},
+		{"no-op runs, in bulk and worker at once", nil, 0, true},
+		{"3-step runs, 64 callers and worker at once", steps, 64, true},
+		{"3-step runs, in bulk and worker at once", steps, 0, true},
+	} {
+		if !strings.Contains(p.name, b.only) && b.only != "throughput" {
+			continue
+		}
+		r := b.row(p.name, "/s")
+		for _, c := range []struct {
+			name string
+			to   *[]float64
+			do   func(place string) (time.Duration, error)
+		}{
+			{"limit", &r.Limit, func(place string) (time.Duration, error) {
+				l, err := at.limit(ctx, place)
+				if err != nil {
+					return 0, err
+				}
+				defer l.close()
+				from := time.Now()
+				if p.work {
+					err = l.runs(ctx, b.runs, p.steps)
+				} else {
+					err = l.starts(ctx, b.runs)
+				}
+				return time.Since(from), err
+			}},
+			{"River", &r.River, func(place string) (time.Duration, error) {
+				c, err := at.river(ctx, place, b.runs, p.work)
+				if err != nil {
+					return 0, err
+				}
+				defer c.close()
+				from := time.Now()
+				err = c.starts(ctx, b.runs, p.callers, max(0, len(p.steps)-1))
+				return time.Since(from), err
+			}},
+			{"Pawl", &r.Pawl, func(place string) (time.Duration, error) {
+				s, err := at.open(ctx, place)
+				if err != nil {
+					return 0, err
+				}
+				defer s.close()
+				w := noop
+				if len(p.steps) > 0 {
+					w = threeStep
+				}
+				from := time.Now()
+				if p.work {
+					err = s.work(ctx, 200, w)
+				}
+				if err == nil && p.callers > 0 {
+					err = s.starts(ctx, w, b.runs, p.callers, p.work)
+				} else if err == nil {
+					err = s.bulk(ctx, w, b.runs, p.work)
+				}
+				return time.Since(from), err
+			}},
+		} {
+			if c.name != "Pawl" && b.noLimit || c.name == "River" && at.river == nil {
+				continue
+			}
+			rate, err := b.measure(at, c.do)
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", p.name, c.name, err)
+			}
+			*c.to = append(*c.to, rate)
 		}
 	}
 	return nil
 }
 
-// measure gives a rate of runs, on a directory of its own.
-func (b *bench) measure(do func(dir string) (time.Duration, error)) (float64, error) {
-	dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
+// measure gives a rate of runs, at a place of its own.
+func (b *bench) measure(at *site, do func(place string) (time.Duration, error)) (float64, error) {
+	place, leave, err := at.place()
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer leave()
 	runtime.GC()
-	took, err := do(filepath.Clean(dir))
+	took, err := do(place)
 	if err != nil || took == 0 {
 		return 0, err
 	}
@@ -193,39 +261,45 @@ func (b *bench) measure(do func(dir string) (time.Duration, error)) (float64, er
 }
 
 // idle samples latencies with nothing else going on.
-func (b *bench) idle(ctx context.Context, dir string) error {
-	s, err := openSubject(ctx, dir)
+func (b *bench) idle(ctx context.Context, at *site, place string) error {
+	s, err := at.open(ctx, place)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	toHandler, toResult, err := s.latency(ctx, 300)
+	toHandler, toResult, err := s.latency(ctx, b.samples)
 	if err != nil {
 		return err
 	}
-	for _, l := range []struct {
-		name    string
-		samples []time.Duration
-	}{{"idle: start called to handler's first line", toHandler}, {"idle: start called to result seen", toResult}} {
-		slices.Sort(l.samples)
-		for _, p := range []int{50, 99} {
-			r := b.row(fmt.Sprintf("%s, p%d", l.name, p), "ms")
-			r.Pawl = append(r.Pawl, float64(l.samples[len(l.samples)*p/100].Microseconds())/1000)
-		}
-	}
+	b.latencies("idle: start called to handler's first line", toHandler)
+	b.latencies("idle: start called to result seen", toResult)
 	return nil
 }
 
+// latencies adds the p50 and p99 of samples.
+func (b *bench) latencies(name string, samples []time.Duration) {
+	slices.Sort(samples)
+	for _, p := range []int{50, 99} {
+		b.add(fmt.Sprintf("%s, p%d", name, p), "ms", float64(samples[len(samples)*p/100].Microseconds())/1000)
+	}
+}
+
 func (b *bench) print() {
-	fmt.Printf("SQLite, synchronous FULL, %d cores, %s; %d runs a phase, median of %d (lowest to highest)\n\n", runtime.GOMAXPROCS(0), runtime.Version(), b.runs, b.reps)
+	what := "SQLite, synchronous FULL"
+	if b.db == "postgres" {
+		what = "PostgreSQL " + b.version + ", fsync on"
+	}
+	fmt.Printf("%s, %d cores, %s; %d runs a phase, median of %d (lowest to highest)\n\n", what, runtime.GOMAXPROCS(0), runtime.Version(), b.runs, b.reps)
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "\tPawl\thand-written\tratio")
+	fmt.Fprintln(w, "\tPawl\thand-written\tratio\tRiver\tratio")
 	for _, r := range b.rows {
-		fmt.Fprintf(w, "%s\t%s\t", r.Name, spread(r.Pawl, r.Unit))
-		if len(r.Limit) > 0 {
-			fmt.Fprintf(w, "%s\t%.2f", spread(r.Limit, r.Unit), median(r.Pawl)/median(r.Limit))
-		} else {
-			fmt.Fprint(w, "\t")
+		fmt.Fprintf(w, "%s\t%s", r.Name, spread(r.Pawl, r.Unit))
+		for _, other := range [][]float64{r.Limit, r.River} {
+			if len(other) > 0 {
+				fmt.Fprintf(w, "\t%s\t%.2f", spread(other, r.Unit), median(r.Pawl)/median(other))
+			} else {
+				fmt.Fprint(w, "\t\t")
+			}
 		}
 		fmt.Fprintln(w)
 	}
@@ -239,8 +313,11 @@ func median(v []float64) float64 {
 
 func spread(v []float64, unit string) string {
 	s := slices.Sorted(slices.Values(v))
+	if len(s) == 1 {
+		return fmt.Sprintf("%.4g %s", s[0], unit)
+	}
 	f := "%.0f%s (%.0f to %.0f)"
-	if unit == "ms" {
+	if unit != "/s" {
 		f = "%.2f %s (%.2f to %.2f)"
 	}
 	return fmt.Sprintf(f, median(v), unit, s[0], s[len(s)-1])

@@ -1,16 +1,31 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"testing"
+	"time"
+)
 
-// Every phase runs, at a size that measures nothing.
-func TestPhases(t *testing.T) {
-	b := bench{runs: 200, reps: 1, dir: t.TempDir()}
-	if err := b.all(t.Context()); err != nil {
-		t.Fatal(err)
+func TestMain(m *testing.M) {
+	if isWorker() {
+		return
 	}
-	for _, r := range b.rows {
-		if len(r.Pawl) != 1 || r.Pawl[0] <= 0 {
-			t.Errorf("%s: %v", r.Name, r.Pawl)
-		}
+	os.Exit(m.Run())
+}
+
+// Everything runs, at a size that measures nothing.
+func TestEverything(t *testing.T) {
+	for _, db := range []string{"sqlite", "postgres"} {
+		t.Run(db, func(t *testing.T) {
+			b := bench{db: db, runs: 200, reps: 1, dir: t.TempDir(), churned: 2000, crowd: 1000, idleFor: time.Second, handles: 100, samples: 10}
+			if err := b.all(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range b.rows {
+				if len(r.Pawl) == 0 || r.Pawl[0] < 0 {
+					t.Errorf("%s: %v", r.Name, r.Pawl)
+				}
+			}
+		})
 	}
 }

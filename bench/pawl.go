@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -29,22 +28,25 @@ var threeStep = workflow.New("three-step", func(ctx workflow.Context, in int) (i
 	return in, nil
 })
 
-// subject is Pawl on a fresh SQLite file.
+// subject is Pawl on a fresh database.
 type subject struct {
-	st   *sqlite.Store
+	st   store.Store
 	eng  *engine.Engine
 	stop func()
 }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-func openSubject(ctx context.Context, dir string) (*subject, error) {
-	st, err := sqlite.Open(ctx, filepath.Join(dir, "pawl.db"))
+func (at *site) open(ctx context.Context, place string) (*subject, error) {
+	st, err := at.store(ctx, place)
 	if err != nil {
 		return nil, err
 	}
-	eng := engine.New(st, engine.Logger(quiet), engine.TriggerCheck(engine.TriggerAny))
-	return &subject{st: st, eng: eng, stop: func() {}}, nil
+	return newSubject(st), nil
+}
+
+func newSubject(st store.Store) *subject {
+	return &subject{st: st, eng: engine.New(st, engine.Logger(quiet), engine.TriggerCheck(engine.TriggerAny)), stop: func() {}}
 }
 
 // work starts a worker.

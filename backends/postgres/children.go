@@ -5,9 +5,13 @@ import "github.com/pawlhq/pawl/store"
 // What follows counts and closes families. Whoever ends or cancels a run first
 // locks it with its parent: so a group is counted and awaited by one at a time.
 const (
+	// OFFSET keeps the planner from reading all children there are, which is cheap
+	// only where they are few.
+	childrenOf = `UNION SELECT c.id FROM tree CROSS JOIN LATERAL (SELECT x.id FROM pawl.runs x WHERE x.parent=tree.id
+			AND x.parent IS NOT NULL AND x.on_close=0 AND x.status<6 AND x.status<>5 OFFSET 0) c`
+
 	family = `WITH RECURSIVE own(id) AS (SELECT unnest($1::text[]::uuid[])), tree(id) AS (SELECT id FROM own
-		UNION SELECT c.id FROM tree CROSS JOIN pawl.runs c WHERE c.parent = ANY(ARRAY[tree.id])
-			AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5)
+		` + childrenOf + `)
 		`
 	familyIDs = `SELECT id FROM tree
 		UNION SELECT o.parent FROM own CROSS JOIN pawl.runs o WHERE o.id = ANY(ARRAY[own.id]) AND o.parent IS NOT NULL`
@@ -40,8 +44,7 @@ const (
 	// final; a run that is canceling has canceled its own before. Each counts in
 	// its parent's group.
 	treeBelow = `
-		UNION SELECT c.id FROM tree CROSS JOIN pawl.runs c WHERE c.parent = ANY(ARRAY[tree.id])
-			AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5),
+		` + childrenOf + `),
 		done AS (UPDATE pawl.runs r SET status=CASE WHEN r.leased THEN 5 ELSE 8 END,
 			finished_at=CASE WHEN r.leased THEN NULL ELSE ` + now + ` END, visible_at=CASE WHEN r.leased THEN r.visible_at END,
 			pausing=false, events=r.events+r.leased::int, `

@@ -6,49 +6,65 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlhq/pawl/store"
 )
 
-// claimLanes are the lanes that a claim may take from: a queue, a workflow in it
-// and a priority in use there. Parameters: $1 now, $2 namespace, $3 to $6 the
-// demands' numbers, queues, workflows and bounds.
-const claimLanes = `WITH lane AS MATERIALIZED (
-		SELECT w.d, w.n, l.queue, l.workflow, l.priority
-		FROM unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[]) w(d, queue, workflow, n)
+// lanesOf are the lanes that a claim may take from: a queue, a workflow in it and a
+// priority in use there. Parameters: $1 now, $2 namespace, $3 to $6 the demands'
+// numbers, queues, workflows and bounds, and floors, where looks begin (see window).
+func lanesOf(floors string) string {
+	return `WITH lane AS MATERIALIZED (
+		SELECT w.d, w.n, w.pair, l.queue, l.workflow, l.priority,
+			coalesce((w.floors::jsonb->>l.priority::text)::bigint, (-9223372036854775808)::bigint) AS since
+		FROM unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], ` + floors + `::text[]) WITH ORDINALITY w(d, queue, workflow, n, floors, pair)
 		CROSS JOIN LATERAL (SELECT x.queue, x.workflow, x.priority FROM pawl.lanes x
 			WHERE x.namespace=$2::text AND x.queue=w.queue AND x.workflow=w.workflow OFFSET 0) l
 		WHERE NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace=$2::text AND p.queue=w.queue AND p.workflow='')
 		AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace=$2::text AND p.queue='' AND p.workflow=w.workflow))`
+}
 
-const (
-	inLane = `x.namespace=$2::text AND x.queue=lane.queue AND x.workflow=lane.workflow AND x.priority=lane.priority
+const inLane = `x.namespace=$2::text AND x.queue=lane.queue AND x.workflow=lane.workflow AND x.priority=lane.priority
 		AND x.visible_at IS NOT NULL AND x.status<>4`
 
+var (
 	// What is at the heads of the lanes is put in order first, and then locked: to
-	// lock the heads of all lanes would lock far too much.
-	claimDue = claimLanes + `, head AS MATERIALIZED (
+	// lock the heads of all lanes would lock far too much. The coalesce leaves the
+	// primary key as the only index for that.
+	claimDue = lanesOf(`$11`) + `, head AS MATERIALIZED (
 			SELECT c.id, c.visible_at, lane.priority, lane.n, row_number() OVER (PARTITION BY lane.d ORDER BY lane.priority DESC, c.visible_at, c.id) AS place
 			FROM lane CROSS JOIN LATERAL (
-				SELECT x.id, x.visible_at FROM pawl.runs x WHERE ` + inLane + ` AND x.visible_at<=` + now + `
+				SELECT x.id, x.visible_at FROM pawl.runs x WHERE ` + inLane + ` AND x.visible_at>=lane.since AND x.visible_at<=` + now + `
 				ORDER BY x.visible_at, x.id LIMIT $7::bigint) c),
 		wanted AS MATERIALIZED (SELECT id, visible_at, priority FROM head WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT $7::bigint),
 		due AS MATERIALIZED (SELECT c.id, c.visible_at, wanted.priority FROM wanted CROSS JOIN LATERAL (
-			SELECT x.id, x.visible_at FROM pawl.runs x WHERE x.id=wanted.id AND x.visible_at IS NOT NULL AND x.status<>4
-			AND x.visible_at<=` + now + ` AND x.priority=wanted.priority FOR NO KEY UPDATE SKIP LOCKED) c)`
+			SELECT x.id, x.visible_at FROM pawl.runs x WHERE x.id=wanted.id AND x.status<>4
+			AND coalesce(x.visible_at, 9223372036854775807)<=` + now + ` AND x.priority=wanted.priority FOR NO KEY UPDATE SKIP LOCKED) c)`
 	takeDue = `
 	UPDATE pawl.runs r SET status=CASE r.status WHEN 5 THEN 5 ELSE 2 END, epoch=r.epoch+1, seq=0, stamp=$10::bigint, crashes=r.crashes+r.leased::int,
 		worker=$8::text, leased=true, due_at=r.visible_at, visible_at=` + now + `+$9::bigint, started_at=coalesce(r.started_at, ` + now + `)
 	FROM due WHERE r.id=ANY(ARRAY[due.id]) AND r.visible_at<=` + now + ` RETURNING `
-)
 
-var (
-	takeRuns = claimDue + takeDue + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at`
+	// The ids of the runs that have a past are left to the statements that follow: as
+	// a setting of the transaction, since nothing of Go runs in between.
+	takeRuns = claimDue + `, taken AS (` + takeDue + `r.*), left_behind AS (SELECT set_config('pawl_tx.claimed', coalesce(
+			string_agg(id::text, ',' ORDER BY priority DESC, due_at, id) FILTER (WHERE parts & 15 <> 0), ''), true) FROM taken)
+		SELECT ` + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at FROM taken r CROSS JOIN left_behind`
 
-	// claimNext is the earliest time in the lanes, but for what bears stamp $7.
-	claimNext = claimLanes + ` SELECT ` + now + `, min(c.visible_at) FROM (SELECT 1) one LEFT JOIN (lane CROSS JOIN LATERAL (
+	// claimNext gives the earliest time in each lane, but for what bears stamp $7,
+	// from $8 to so far beyond the present ($9), beside the number of index entries
+	// passed until then. It has a row even where there is no lane.
+	claimNext = lanesOf(`$8`) + ` SELECT ` + now + `, ` + passedEntries + `, lane.pair, lane.priority, c.visible_at
+		FROM (SELECT 1) one LEFT JOIN lane ON true LEFT JOIN LATERAL (
 		SELECT x.visible_at FROM pawl.runs x WHERE ` + inLane + ` AND x.stamp<>$7::bigint
-		ORDER BY x.visible_at, x.id LIMIT 1) c) ON true`
+		AND x.visible_at>=lane.since AND x.visible_at<=coalesce(` + now + `+$9::bigint, 9223372036854775807)
+		ORDER BY x.visible_at, x.id LIMIT 1) c ON true`
 )
+
+// passedEntries are those of the index of what is claimable ($10) that this session's
+// scans have met. Those that are known to be dead for all do not count.
+const passedEntries = `pg_stat_get_xact_tuples_returned($10::text::regclass)`
 
 // patience bounds the last pause of a claim that found everything locked.
 const patience = 32 * time.Millisecond
@@ -86,27 +102,58 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	base := []any{at, p.Namespace, numbers, queues, workflows, bounds}
 	var runs []*taken
 	byID := map[store.ID]*taken{}
-	next := stmt{sql: claimNext, args: append(base[:6:6], stamp), rows: one(scanTime(&out.Now), scanTime(&out.NextDue))}
+	view, win := everywhere(len(queues)), s.window(p.Namespace, queues, workflows)
+	if p.Now.IsZero() {
+		view = win.look(time.Now())
+	}
+	index := pgx.Identifier{s.config.schema, "runs_claim"}.Sanitize()
+	var before, passed int64
+	var lanes []laneNext
+	begin := stmt{sql: `SELECT pg_stat_get_xact_tuples_returned($1::text::regclass)`, args: []any{index}, rows: func(scan func(...any) error) error {
+		runs, lanes, out = nil, nil, store.Claimed{} // sent again
+		clear(byID)
+		return scan(&before)
+	}}
+	next := stmt{sql: claimNext, args: append(base[:6:6], stamp, view.floors, view.within, index), rows: func(scan func(...any) error) error {
+		var pair *int64
+		var priority *int16
+		var n laneNext
+		err := scan(scanTime(&out.Now), &passed, &pair, &priority, scanTime(&n.due))
+		if pair != nil {
+			n.pair, n.priority = *pair-1, *priority
+			lanes = append(lanes, n)
+		}
+		return err
+	}}
+	looked := func(err error, long time.Duration) {
+		out.NextDue = view.earliest(out.Now, lanes)
+		switch {
+		case !p.Now.IsZero():
+		case err != nil:
+			win.failed(view, long)
+		default:
+			win.seen(view, out.Now, lanes, passed-before-3*int64(len(runs)), long)
+		}
+	}
 	if wanted == 0 || len(numbers) == 0 {
-		err := s.read(ctx, next)
+		from := time.Now()
+		err := s.read(ctx, begin, next)
+		looked(err, time.Since(from))
 		return out, err
 	}
-	mine := append(base[:6:6], span(p.LeaseFor), stamp)
 	take := func() error {
-		return s.write(ctx, slices.Concat([]stmt{{sql: `SELECT 1`, rows: func(scan func(...any) error) error {
-			var n int64
-			runs, out = nil, store.Claimed{} // sent again
-			clear(byID)
-			return scan(&n)
-		}}, {
-			sql: takeRuns, args: append(base[:6:6], int64(wanted), p.Worker, span(p.LeaseFor), stamp),
+		from := time.Now()
+		err := s.write(ctx, slices.Concat([]stmt{begin, {
+			sql: takeRuns, args: append(base[:6:6], int64(wanted), p.Worker, span(p.LeaseFor), stamp, view.floors),
 			rows: func(scan func(...any) error) error {
 				t := &taken{}
 				err := scanRun(scan, &t.Run, scanTime(&t.due))
 				runs, byID[t.Run.ID] = append(runs, t), t
 				return err
 			},
-		}, next}, replay(mine, int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes)), byID))...)
+		}, next}, replay(int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes)), byID))...)
+		looked(err, time.Since(from))
+		return err
 	}
 	err := take()
 	// What was due and was skipped is locked by a write that is about to end: a signal,
@@ -132,61 +179,59 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	return out, nil
 }
 
-// claimed are the runs that the transaction has taken, found by the index. Its
-// parameters are those of claimLanes, $7 the length of the lease and $8 the stamp.
-const claimed = claimLanes + `, mine AS MATERIALIZED (SELECT c.id, c.place FROM lane CROSS JOIN LATERAL (
-	SELECT x.id, row_number() OVER (ORDER BY x.priority DESC, x.due_at, x.id) AS place FROM pawl.runs x
-	WHERE ` + inLane + ` AND x.visible_at=` + now + `+$7::bigint AND x.stamp=$8::bigint OFFSET 0) c)`
+// claimed are those of the runs which the transaction has taken that have a past, in
+// the order of the claim.
+const claimed = `unnest(string_to_array(nullif(current_setting('pawl_tx.claimed', true), ''), ',')::uuid[]) WITH ORDINALITY m(id, place)`
 
-const (
+var (
 	// Which steps fit is decided on their lengths, so that what does not is never
-	// read; $9 is the bound.
-	claimedSteps = claimed + `, sized AS MATERIALIZED (
+	// read; $1 is the bound.
+	claimedSteps = `WITH sized AS MATERIALIZED (
 			SELECT s.run_id, s.branch, s.name, s.occurrence,
-				sum(coalesce(octet_length(s.output), 0)) OVER (ORDER BY m.place, m.id, s.position ROWS UNBOUNDED PRECEDING) AS total
-			FROM mine m JOIN pawl.steps s ON s.run_id=ANY(ARRAY[m.id]))
+				sum(coalesce(octet_length(s.output), 0)) OVER (ORDER BY m.place, s.position ROWS UNBOUNDED PRECEDING) AS total
+			FROM ` + claimed + ` JOIN pawl.steps s ON s.run_id=ANY(ARRAY[m.id]))
 		SELECT s.run_id, ` + stepColumns + ` FROM sized z CROSS JOIN LATERAL (SELECT * FROM pawl.steps x
 			WHERE x.run_id=z.run_id AND x.branch=z.branch AND x.name=z.name AND x.occurrence=z.occurrence OFFSET 0) s
-		WHERE z.total<=$9::bigint ORDER BY s.run_id, s.position`
-	ofMine        = `.run_id=ANY(ARRAY(SELECT id FROM mine))`
-	claimedCounts = claimed + ` SELECT s.run_id, count(*) FROM pawl.steps s WHERE s` + ofMine + ` GROUP BY s.run_id`
-	claimedState  = claimed + ` SELECT s.run_id, s.key, s.value, s.version, s.updated_at FROM pawl.state s WHERE s` + ofMine + ` ORDER BY s.run_id, s.key`
-	claimedGroups = claimed + ` SELECT g.run_id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM pawl.groups g
-		WHERE g` + ofMine + ` ORDER BY g.run_id, g.name`
-	claimedSignals = claimed + ` SELECT s.run_id, s.id, s.name, s.payload, s.sent_at FROM pawl.signals s
-		WHERE s` + ofMine + ` AND NOT s.consumed ORDER BY s.run_id, s.pos`
+		WHERE z.total<=$1::bigint ORDER BY s.run_id, s.position`
+	ofClaimed     = `.run_id=ANY(ARRAY(SELECT m.id FROM ` + claimed + `))`
+	claimedCounts = `SELECT s.run_id, count(*) FROM pawl.steps s WHERE s` + ofClaimed + ` GROUP BY s.run_id`
+	claimedState  = `SELECT s.run_id, s.key, s.value, s.version, s.updated_at FROM pawl.state s WHERE s` + ofClaimed + ` ORDER BY s.run_id, s.key`
+	claimedGroups = `SELECT g.run_id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM pawl.groups g
+		WHERE g` + ofClaimed + ` ORDER BY g.run_id, g.name`
+	claimedSignals = `SELECT s.run_id, s.id, s.name, s.payload, s.sent_at FROM pawl.signals s
+		WHERE s` + ofClaimed + ` AND NOT s.consumed ORDER BY s.run_id, s.pos`
 )
 
 // replay reads what claimed runs bring along.
-func replay(mine []any, bytes int64, byID map[store.ID]*taken) []stmt {
+func replay(bytes int64, byID map[store.ID]*taken) []stmt {
 	return []stmt{
-		{sql: claimedSteps, args: append(mine[:8:8], bytes), rows: func(scan func(...any) error) error {
+		{sql: claimedSteps, args: []any{bytes}, rows: func(scan func(...any) error) error {
 			var id store.ID
 			var step store.Step
 			err := scanStep(scan, &step, scanID(&id))
 			byID[id].Steps = append(byID[id].Steps, step)
 			return err
 		}},
-		{sql: claimedCounts, args: mine, rows: func(scan func(...any) error) error {
+		{sql: claimedCounts, rows: func(scan func(...any) error) error {
 			var id store.ID
 			var n int64
 			err := scan(scanID(&id), &n)
 			byID[id].count = n
 			return err
 		}},
-		{sql: claimedState, args: mine, rows: func(scan func(...any) error) error {
+		{sql: claimedState, rows: func(scan func(...any) error) error {
 			var id store.ID
 			e, err := scanEntry(scan, scanID(&id))
 			byID[id].Inbox.State = append(byID[id].Inbox.State, e)
 			return err
 		}},
-		{sql: claimedGroups, args: mine, rows: func(scan func(...any) error) error {
+		{sql: claimedGroups, rows: func(scan func(...any) error) error {
 			var id store.ID
 			g, err := scanGroup(scan, scanID(&id))
 			byID[id].Inbox.Groups = append(byID[id].Inbox.Groups, g)
 			return err
 		}},
-		{sql: claimedSignals, args: mine, rows: func(scan func(...any) error) error {
+		{sql: claimedSignals, rows: func(scan func(...any) error) error {
 			var id store.ID
 			sig, err := scanSignal(scan, scanID(&id))
 			if in := &byID[id].Inbox; len(in.Signals) < store.MaxPage {

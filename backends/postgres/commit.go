@@ -81,7 +81,7 @@ const (
 
 	putSteps = stepTable + ` WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$17::text::uuid AND stamp=$18::bigint)` + stepConflict
 	consume  = `UPDATE pawl.signals SET consumed=true, payload=NULL
-		WHERE run_id=$1::text::uuid AND id = ANY($3::text[]::uuid[]) AND NOT consumed AND` + applied12
+		WHERE run_id=$1::text::uuid AND id = ANY($3::text[]::uuid[]) AND` + applied12
 
 	// Only children that are made here count.
 	spawnRuns = `WITH made AS (INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, external_id, suffix, created_at,

@@ -68,14 +68,15 @@ type Store struct {
 
 // base is what a store shares with those that act inside transactions.
 type base struct {
-	pool   *pgxpool.Pool
-	own    bool // the pool is this store's
-	config config
-	texts  sync.Map // SQL as written to SQL with the schema's name
-	lanes  sync.Map // lanes that are in the table
-	hub    store.Hub
-	relay  *relay
-	closed atomic.Bool
+	pool    *pgxpool.Pool
+	own     bool // the pool is this store's
+	config  config
+	texts   sync.Map // SQL as written to SQL with the schema's name
+	lanes   sync.Map // lanes that are in the table
+	windows sync.Map // *window of the demands of a claim
+	hub     store.Hub
+	relay   *relay
+	closed  atomic.Bool
 	// readOnly is when a write was last refused because the database is read-only,
 	// in Unix nanoseconds; 0: it is writable.
 	readOnly atomic.Int64
@@ -91,6 +92,7 @@ type base struct {
 
 	sqlOnce sync.Once
 	sqlDB   *sql.DB // over the pool; nil until it is asked for
+
 }
 
 var (

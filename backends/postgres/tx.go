@@ -42,12 +42,12 @@ type inner interface {
 // Planner settings are put back after Pawl's statements: the transaction is the
 // program's. What keeps them in between has the form of an extension's setting.
 const (
-	keepPlans = `SELECT set_config('pawl.seqscan', current_setting('enable_seqscan'), true),
-		set_config('pawl.bitmapscan', current_setting('enable_bitmapscan'), true),
-		set_config('pawl.plan_cache', current_setting('plan_cache_mode'), true), set_config('pawl.jit', current_setting('jit'), true)`
-	restorePlans = `SELECT set_config('enable_seqscan', current_setting('pawl.seqscan'), true),
-		set_config('enable_bitmapscan', current_setting('pawl.bitmapscan'), true),
-		set_config('plan_cache_mode', current_setting('pawl.plan_cache'), true), set_config('jit', current_setting('pawl.jit'), true)`
+	keepPlans = `SELECT set_config('pawl_tx.seqscan', current_setting('enable_seqscan'), true),
+		set_config('pawl_tx.bitmapscan', current_setting('enable_bitmapscan'), true),
+		set_config('pawl_tx.plan_cache', current_setting('plan_cache_mode'), true), set_config('pawl_tx.jit', current_setting('jit'), true)`
+	restorePlans = `SELECT set_config('enable_seqscan', current_setting('pawl_tx.seqscan'), true),
+		set_config('enable_bitmapscan', current_setting('pawl_tx.bitmapscan'), true),
+		set_config('plan_cache_mode', current_setting('pawl_tx.plan_cache'), true), set_config('jit', current_setting('pawl_tx.jit'), true)`
 )
 
 type pgxTx struct{ tx pgx.Tx }

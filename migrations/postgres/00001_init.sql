@@ -54,7 +54,7 @@ CREATE INDEX runs_claim ON pawl.runs (namespace, queue, workflow, priority, visi
     WHERE visible_at IS NOT NULL AND status <> 4;
 CREATE UNIQUE INDEX runs_external ON pawl.runs (namespace, external_id, suffix)
     WHERE external_id IS NOT NULL AND status < 6;
-CREATE INDEX runs_external_past ON pawl.runs (namespace, external_id, suffix)
+CREATE INDEX runs_external_past ON pawl.runs (namespace, external_id, suffix, created_at, id)
     WHERE external_id IS NOT NULL AND status >= 6;
 CREATE INDEX runs_parent ON pawl.runs (parent, grp, ordinal) WHERE parent IS NOT NULL;
 CREATE INDEX runs_finished ON pawl.runs (namespace, finished_at) WHERE finished_at IS NOT NULL;

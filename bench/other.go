@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/backends/postgres"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// far is done by another process, and gives the time of its first line.
+var far = workflow.New("far", func(workflow.Context, int) (int64, error) { return time.Now().UnixNano(), nil })
+
+// envWorker makes this program such a process: the URL of the server and a schema.
+const envWorker = "PAWL_BENCH_WORKER"
+
+// isWorker says that this process was to be one, and has been it.
+func isWorker() bool {
+	where, ok := os.LookupEnv(envWorker)
+	if !ok {
+		return false
+	}
+	if err := beWorker(where); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: worker:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func beWorker(where string) error {
+	url, schema, _ := strings.Cut(where, " ")
+	st, err := postgres.Open(context.Background(), url, postgres.WithSchema(schema), postgres.WithLogger(quiet))
+	if err != nil {
+		return err
+	}
+	s := newSubject(st)
+	defer s.close()
+	if err := s.work(context.Background(), 200, far); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin) // until the other process ends it, or ends
+	return err
+}
+
+// startWorker starts this program as a worker.
+func startWorker(srv *server, schema string) (stop func(), err error) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envWorker+"="+srv.url+" "+schema)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return func() { _ = in.Close(); _ = cmd.Wait() }, nil
+}
+
+// between samples how long a start takes to reach an idle worker in another
+// process, and its result to come back.
+func (b *bench) between(ctx context.Context, srv *server) error {
+	schema, drop := srv.schema()
+	defer drop()
+	st, err := srv.open(ctx, schema, 4)
+	if err != nil {
+		return err
+	}
+	s := newSubject(st)
+	defer s.close()
+	stop, err := startWorker(srv, schema)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	var there, back []time.Duration
+	for i := range b.samples + 10 {
+		if err := rest(ctx, 20*time.Millisecond); err != nil { // idle again
+			return err
+		}
+		from := time.Now()
+		h, err := far.Start(ctx, s.eng, i)
+		if err != nil {
+			return err
+		}
+		at, err := h.Result(ctx)
+		if err != nil {
+			return err
+		}
+		if i >= 10 {
+			back = append(back, time.Since(from))
+			there = append(there, time.Unix(0, at).Sub(from))
+		}
+	}
+	b.latencies("start called to handler's first line in another process", there)
+	b.latencies("start called to result seen, from another process", back)
+	return nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// postgres measures Pawl on PostgreSQL.
+func (b *bench) postgres(ctx context.Context) error {
+	srv, err := startServer(b.url)
+	if err != nil {
+		return err
+	}
+	defer srv.stop()
+	conn, err := pgx.Connect(ctx, srv.url)
+	if err != nil {
+		return err
+	}
+	b.version = conn.PgConn().ParameterStatus("server_version")
+	if err := conn.Close(ctx); err != nil {
+		return err
+	}
+	at := site{
+		place: func() (string, func(), error) {
+			schema, drop := srv.schema()
+			return schema, drop, nil
+		},
+		limit: srv.openLimit,
+		store: func(ctx context.Context, schema string) (store.Store, error) { return srv.open(ctx, schema, 8) },
+		river: srv.openPeer,
+	}
+	parts := []struct {
+		name string
+		do   func(context.Context, *server) error
+	}{
+		{"throughput", func(ctx context.Context, _ *server) error {
+			for range b.reps {
+				if err := b.throughput(ctx, &at); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"latency", b.between},
+		{"claim", b.claims},
+		{"idle", b.idleCost},
+		{"handles", b.waiting},
+		{"layout", b.layouts},
+		{"churn", b.churn},
+	}
+	// What names no part names phases of the throughput.
+	named := slices.ContainsFunc(parts, func(p struct {
+		name string
+		do   func(context.Context, *server) error
+	}) bool {
+		return p.name == b.only
+	})
+	for i, p := range parts {
+		if named && p.name != b.only || !named && b.only != "" && i > 0 {
+			continue
+		}
+		fmt.Fprintln(os.Stderr, p.name)
+		if err := p.do(ctx, srv); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// splitSQL makes statements of a text, to be run one at a time.
+func splitSQL(text string) []string { return strings.Split(text, ";\n") }
