@@ -35,6 +35,7 @@ type Engine struct {
 	poll      time.Duration // 0: as waiting sees fit
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
+	lookups *batch.Group[string, lookup]
 	waiters waiters
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
@@ -93,6 +94,7 @@ func New(st store.Store, opts ...Option) *Engine {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.starts = batch.New(startBatch, 1, e.create)
+	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
 	e.waiters.engine = e
 	return e
 }

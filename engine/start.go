@@ -58,7 +58,7 @@ type Started struct {
 // [RunID] or [ID]). A start whose context ends may or may not have been made.
 func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Started, error) {
 	run := store.NewRun{Workflow: workflow, Input: input}
-	fresh, err := e.prepare(ctx, &run, opts)
+	fresh, err := e.prepare(ctx, &run, "", opts)
 	if err != nil {
 		return Started{}, err
 	}
@@ -108,9 +108,16 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 	const chunk = 1000
 	started := make([]Started, len(items))
 	runs := make([]store.NewRun, len(items))
+	queue := ""
+	if len(items) > 0 {
+		var err error
+		if queue, err = e.queueOf(ctx, workflow); err != nil {
+			return started, err
+		}
+	}
 	for i, item := range items {
 		runs[i] = store.NewRun{Workflow: workflow, Input: item.Input}
-		if _, err := e.prepare(ctx, &runs[i], item.Options); err != nil {
+		if _, err := e.prepare(ctx, &runs[i], queue, item.Options); err != nil {
 			return started, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
@@ -134,8 +141,9 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 	return started, nil
 }
 
-// prepare fills in and checks a run that is to be made; fresh: it was given its ID.
-func (e *Engine) prepare(ctx context.Context, run *store.NewRun, opts []StartOption) (fresh bool, err error) {
+// prepare fills in and checks a run that is to be made; known: its workflow's queue,
+// if that was asked for already; fresh: it was given its ID.
+func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, opts []StartOption) (fresh bool, err error) {
 	if e.fault != nil {
 		return false, startError(run.Workflow, e.fault)
 	}
@@ -145,12 +153,13 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, opts []StartOpt
 	if fresh = run.ID.IsZero(); fresh {
 		run.ID = store.NewID()
 	}
-	queue, err := e.queueOf(ctx, run.Workflow)
-	if err != nil {
-		return fresh, err
+	if known == "" {
+		if known, err = e.queueOf(ctx, run.Workflow); err != nil {
+			return fresh, err
+		}
 	}
 	if run.Queue == "" {
-		run.Queue = queue
+		run.Queue = known
 	}
 	if err := run.Validate(e.store.Limits()); err != nil {
 		return fresh, startError(run.Workflow, err)
@@ -177,10 +186,16 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 		return "", err
 	}
 	var found []store.Workflow
-	err := e.retry(ctx, func(ctx context.Context) (err error) {
-		found, err = e.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: e.namespace, Names: []string{workflow}})
-		return err
-	})
+	var err error
+	if e.root != nil {
+		found, err = e.listWorkflow(ctx, workflow)
+	} else {
+		// Starts of a workflow that nobody has registered yet ask each time, together.
+		var l lookup
+		if l, _, err = e.lookups.Do(ctx, workflow); err == nil {
+			found, err = l.found, l.err
+		}
+	}
 	switch {
 	case err != nil:
 		return "", startError(workflow, err)
@@ -192,6 +207,38 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	}
 	return "", fmt.Errorf("start of workflow %q in namespace %q: %w: no worker has ever registered it; check the name, register it with worker.Register and run that worker once, or let starts wait for one with engine.TriggerCheck(engine.TriggerAny)",
 		workflow, e.namespace, ErrUnknownWorkflow)
+}
+
+func (e *Engine) listWorkflow(ctx context.Context, names ...string) (found []store.Workflow, err error) {
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		found, err = e.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: e.namespace, Names: names})
+		return err
+	})
+	return found, err
+}
+
+// lookup is what is known of a workflow: it, or nothing.
+type lookup struct {
+	found []store.Workflow
+	err   error
+}
+
+// lookUp asks for the workflows of concurrent starts.
+func (e *Engine) lookUp(names []string) []lookup {
+	out := make([]lookup, len(names))
+	all := slices.Compact(slices.Sorted(slices.Values(names)))
+	found, err := e.listWorkflow(context.Background(), all...)
+	for i, name := range names {
+		if out[i].err = err; err != nil {
+			continue
+		}
+		for j := range found {
+			if found[j].Name == name {
+				out[i].found = found[j : j+1]
+			}
+		}
+	}
+	return out
 }
 
 // create makes the runs of concurrent starts.

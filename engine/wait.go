@@ -136,6 +136,18 @@ func (e *Engine) Settle(o Outcome) {
 	ws.serve(o, nil)
 }
 
+// Recheck tells the engine that a worker of this process has given up a run of
+// whose end it does not tell: the store is asked again.
+func (e *Engine) Recheck(id store.ID) {
+	ws := &e.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if _, ok := ws.byID[id]; ok {
+		ws.hinted = append(ws.hinted, id)
+		ws.notify()
+	}
+}
+
 func (ws *waiters) notify() {
 	select {
 	case ws.wake <- struct{}{}:
@@ -229,7 +241,8 @@ func (ws *waiters) take(batch []store.Hint) {
 		case store.HintRescan:
 			ws.rescan = true
 		case store.HintFinal:
-			if _, ok := ws.byID[h.Run]; ok {
+			// Of those that this process executes, its worker tells as soon.
+			if _, ok := ws.byID[h.Run]; ok && !ws.engine.local.holds(h.Run) {
 				ws.hinted = append(ws.hinted, h.Run)
 			}
 		}

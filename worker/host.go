@@ -186,7 +186,8 @@ func (h host) Ended(_ *exec.Invocation, parked bool) {
 // Closed implements [exec.Host].
 func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	w, id := h.w, inv.Lease().Run
-	if end.Err == nil && end.Status.Final() && end.Status != store.Canceled { // of a canceled run the store has the reason
+	told := end.Err == nil && end.Status.Final() && end.Status != store.Canceled // of a canceled run the store has the reason
+	if told {
 		w.eng.Settle(engine.Outcome{Run: id, Workflow: inv.Run().Workflow, Status: end.Status, Output: end.Transition.Output, Failure: end.Transition.Failure})
 	}
 	w.mu.Lock()
@@ -194,6 +195,9 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 		delete(w.held, id)
 	}
 	w.mu.Unlock()
+	if !told {
+		w.eng.Recheck(id)
+	}
 	w.leases.Done()
 	switch {
 	case end.Err != nil:

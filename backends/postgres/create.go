@@ -3,9 +3,13 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -92,7 +96,8 @@ const (
 	createFrom    = ` FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
 		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[]`
 	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp`
-	createEnd   = ` ON CONFLICT DO NOTHING RETURNING id, queue, leased, worker, created_at`
+	createEnd   = ` ON CONFLICT DO NOTHING` + createGives
+	createGives = ` RETURNING id, queue, leased, worker, created_at`
 
 	createRuns = createInto + `) ` + createValues + createPending + createMore + `1` + createFrom + `) ` + createNames + `)` + createEnd
 	// createEager also takes the leases that are asked for, unless the lane is
@@ -202,7 +207,7 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 	externals, suffixes, groups, workers := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	afters, ats, timeouts, leases := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	inputs, metas, ordinals, closes := make([][]byte, n), make([][]byte, n), make([]int64, n), make([]int64, n)
-	eager := false
+	eager, named := false, false
 	for k, i := range which {
 		r := &p.Runs[i]
 		ids[k], workflows[k], queues[k], priorities[k] = r.ID.String(), r.Workflow, r.Queue, int64(r.Priority)
@@ -215,7 +220,7 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 			timeouts[k] = span(r.Timeout)
 		}
 		inputs[k], metas[k], ordinals[k], closes[k] = r.Input, r.Meta, r.Ordinal, int64(r.OnClose)
-		eager = eager || r.Worker != ""
+		eager, named = eager || r.Worker != "", named || r.ExternalID != ""
 	}
 	query := createRuns
 	args := []any{
@@ -225,16 +230,28 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 	if eager {
 		query, args = createEager, append(args, workers, leases)
 	}
-	// The server sends the rows of an INSERT when it is complete, so those of a
-	// lost deadlock are never seen.
+	// The server sends the rows of an INSERT when it is complete, so those of one
+	// that failed are never seen.
 	made := make(map[store.ID]madeRun, n)
-	err := s.write(ctx, stmt{sql: query, args: args, rows: func(scan func(...any) error) error {
+	insert := stmt{sql: query, args: args, rows: func(scan func(...any) error) error {
 		var id store.ID
 		var m madeRun
 		err := scan(scanID(&id), &m.queue, &m.leased, scanText(&m.worker), scanTime(&m.at))
 		made[id] = m
 		return err
-	}})
+	}}
+	if named || s.in != nil {
+		return made, s.write(ctx, insert)
+	}
+	// To be ready for a conflict costs as much again as the insert. Where only ids
+	// can be in the way there is none, unless a call is repeated.
+	bold := insert
+	bold.sql = strings.TrimSuffix(query, createEnd) + createGives
+	err := s.write(ctx, bold)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "23505" {
+		err = s.write(ctx, insert)
+	}
 	return made, err
 }
 
