@@ -137,8 +137,8 @@ func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 			return openError(c.path, err)
 		}
 	}
-	clock := func(context.Context) (time.Time, error) { return time.Now(), nil }
-	s.Core = sqlitecore.New(s.runner, clock, c.limits, s.hub.Publish)
+	clock := func(context.Context) (time.Time, time.Time, error) { now := time.Now(); return now, now, nil }
+	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{Clock: clock, Limits: c.limits, Publish: s.hub.Publish})
 	s.poller.store = s
 	return nil
 }

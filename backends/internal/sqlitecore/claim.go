@@ -65,15 +65,17 @@ var claimRuns = claimLevels + `,
 	WHERE id IN (SELECT id FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)
 	RETURNING ` + runColumns("input", "meta", "NULL") + `, parts, due_at`
 
-// claimNext is the earliest time in the lanes, but for what bears stamp ?3.
+// claimNext is the time, ?4, and the earliest one in the lanes, but for what bears
+// stamp ?3.
 const claimNext = claimLevels + `
-	SELECT min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+	SELECT ?4, min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
 		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?3 ORDER BY x.visible_at LIMIT 1))
 	FROM level WHERE priority IS NOT NULL`
 
-// claimPeek is claimNext over everything: it reads the index alone.
+// claimPeek is claimNext over everything, with the time as ?3: it reads the index
+// alone.
 const claimPeek = claimLevels + `
-	SELECT min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+	SELECT ?3, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
 		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4))
 	FROM level WHERE priority IS NOT NULL`
 
@@ -106,22 +108,26 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	if err := p.Validate(); err != nil {
 		return out, err
 	}
-	now, err := c.now(ctx, p.Now)
+	m, err := c.moment(ctx, p.Now)
 	if err != nil {
 		return out, err
 	}
-	out.Now = micro(now)
+	out.Now = micro(m.now)
 	list := lanes(&p)
 	if len(list) == 0 {
 		return out, nil
 	}
 	levels := []any{jsonText(list), p.Namespace}
+	peek, take, next := c.peek, c.take, c.next
+	if m.set {
+		peek, take, next = claimPeek, claimRuns, claimNext
+	}
 	// An idle poll reads and never takes the write lock.
 	if !c.busy.Load() || p.Wanted() == 0 {
-		if err := c.read(ctx, Stmt{SQL: claimPeek, Args: levels, Rows: one(scanTime{&out.NextDue})}); err != nil {
+		if err := c.read(ctx, Stmt{SQL: peek, Args: append(levels[:2:2], m.now), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}); err != nil {
 			return out, err
 		}
-		if out.NextDue.IsZero() || out.NextDue.UnixMicro() > now || p.Wanted() == 0 {
+		if out.NextDue.IsZero() || out.NextDue.After(out.Now) || p.Wanted() == 0 {
 			return out, nil
 		}
 	}
@@ -135,7 +141,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		runs  []*taken
 		byID  = map[store.ID]*taken{}
 		parts int64
-		until = now + span(p.LeaseFor)
+		until = m.after(p.LeaseFor)
 		stamp = newStamp()
 		mine  = append(levels[:2:2], stamp, until)
 		bytes = int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
@@ -146,13 +152,13 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return parts&part == 0 }}
 	}
 	err = c.runner.Write(ctx, []Stmt{
-		{SQL: claimRuns, Args: append(levels[:2:2], now, int64(p.Wanted()), stamp, p.Worker, until), Rows: func(scan func(...any) error) error {
+		{SQL: take, Args: append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until), Rows: func(scan func(...any) error) error {
 			t := &taken{}
 			err := scanRun(scan, &t.Run, &t.parts, scanTime{&t.due})
 			runs, byID[t.Run.ID], parts = append(runs, t), t, parts|t.parts
 			return err
 		}},
-		{SQL: claimNext, Args: append(levels[:2:2], stamp), Rows: one(scanTime{&out.NextDue})},
+		{SQL: next, Args: append(levels[:2:2], stamp, m.now), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
 		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
 			var id store.ID
 			var data []byte
