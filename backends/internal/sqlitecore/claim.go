@@ -118,13 +118,13 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		return out, nil
 	}
 	levels := []any{jsonText(list), p.Namespace}
-	peek, take, next := c.peek, c.take, c.next
-	if m.set {
-		peek, take, next = claimPeek, claimRuns, claimNext
+	peek, take, next, clock := c.peek, c.take, c.next, []any(nil)
+	if m.set || c.config.ServerNow == "" {
+		peek, take, next, clock = claimPeek, claimRuns, claimNext, []any{m.now}
 	}
 	// An idle poll reads and never takes the write lock.
 	if !c.busy.Load() || p.Wanted() == 0 {
-		if err := c.read(ctx, Stmt{SQL: peek, Args: append(levels[:2:2], m.now), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}); err != nil {
+		if err := c.read(ctx, Stmt{SQL: peek, Args: append(levels[:2:2], clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}); err != nil {
 			return out, err
 		}
 		if out.NextDue.IsZero() || out.NextDue.After(out.Now) || p.Wanted() == 0 {
@@ -158,7 +158,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 			runs, byID[t.Run.ID], parts = append(runs, t), t, parts|t.parts
 			return err
 		}},
-		{SQL: next, Args: append(levels[:2:2], stamp, m.now), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
+		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
 		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
 			var id store.ID
 			var data []byte

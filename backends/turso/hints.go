@@ -1,0 +1,214 @@
+package turso
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Hints implements store.Hinter. What this store writes is told precisely and at
+// once; what others write is seen by a poll, as "look again".
+func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.poller.join(ctx); err != nil {
+		return nil, err
+	}
+	return s.hub.Subscribe(ctx)
+}
+
+// publish tells this process, and the poller that something goes on.
+func (s *Store) publish(hints ...store.Hint) {
+	for i := range hints {
+		if hints[i].Kind == store.HintQueue || hints[i].Kind == store.HintRescan {
+			s.Expect()
+		}
+	}
+	s.hub.Publish(hints...)
+	s.poller.hurry()
+}
+
+// poller asks for the database's count of changes while anybody listens: one
+// statement, which reads no row. Its pauses grow while nothing happens.
+type poller struct {
+	store *Store
+	wake  chan struct{} // holds one token when something has happened here
+
+	mu        sync.Mutex
+	listeners int
+	quit      context.CancelFunc // ends the goroutine
+	running   sync.WaitGroup
+}
+
+// pollSoon is the pause after something has happened; it doubles up to the
+// ceiling.
+const pollSoon = 20 * time.Millisecond
+
+// join counts a listener until ctx is done, and starts the goroutine for the
+// first. What is written after join returns is seen.
+func (p *poller) join(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listeners == 0 {
+		if err := p.store.look(ctx); err != nil {
+			return err
+		}
+		p.store.runner.changes.seen()
+		polling, quit := context.WithCancel(context.Background())
+		p.quit = quit
+		p.running.Go(func() { p.poll(polling) })
+	}
+	p.listeners++
+	context.AfterFunc(ctx, p.leave)
+	return nil
+}
+
+func (p *poller) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listeners--; p.listeners == 0 {
+		p.quit()
+	}
+}
+
+// close ends the poll.
+func (p *poller) close() {
+	p.mu.Lock()
+	if p.quit != nil {
+		p.quit()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+func (p *poller) hurry() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *poller) poll(ctx context.Context) {
+	s, delay := p.store, pollSoon
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+			if delay > pollSoon {
+				delay = pollSoon
+				timer.Reset(delay/2 + rand.N(delay))
+			}
+			continue
+		case <-timer.C:
+		}
+		delay = min(2*delay, s.config.maxSleep)
+		if err := s.look(ctx); err == nil && s.runner.changes.foreign() {
+			delay = pollSoon
+			s.Expect()
+			s.hub.Publish(store.Hint{Kind: store.HintRescan})
+		}
+		timer.Reset(delay/2 + rand.N(delay))
+	}
+}
+
+// look asks for the count of changes, and for the time beside it.
+func (s *Store) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.timeout)
+	defer cancel()
+	sent := time.Now()
+	p := newPipeline(nil)
+	p.batch(func() { p.step("", `SELECT `+serverNow, true) })
+	a, err := s.client.send(ctx, p)
+	if err != nil {
+		return failure(err, false)
+	}
+	steps, why := a.Results[0].steps(1)
+	if steps[0] == nil || len(steps[0].Rows) != 1 || len(steps[0].Rows[0]) != 1 {
+		if why == nil {
+			why = &serverError{Message: "the time was not told"}
+		}
+		return classify(why)
+	}
+	if now, ok := steps[0].Rows[0][0].any.(int64); ok {
+		s.runner.clock.heard(now, sent, time.Now())
+	}
+	s.runner.changes.saw(a.Results[0].Response.Result.Index)
+	return nil
+}
+
+// changes tells the changes of others from this store's own, by the count of the
+// database's changes before and behind each write of its own.
+type changes struct {
+	mu    sync.Mutex
+	known index           // up to here nothing of others is untold
+	now   index           // as last seen
+	mine  map[index]index // own writes, from count to count
+}
+
+// own takes down a write of this store.
+func (c *changes) own(before, behind *index) {
+	if before == nil || behind == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *behind <= c.known || *behind == *before {
+		return
+	}
+	if c.mine == nil || len(c.mine) > 4096 { // nobody has looked for long
+		c.mine = map[index]index{}
+	}
+	c.mine[*before] = *behind
+}
+
+// saw takes down the count of changes.
+func (c *changes) saw(now *index) {
+	if now == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *now < c.now { // another database, or one that was put back
+		c.known = 0
+	}
+	c.now = *now
+}
+
+// seen says that all that has happened is known.
+func (c *changes) seen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = c.now
+	clear(c.mine)
+}
+
+// foreign tells whether others have written since it was asked last.
+func (c *changes) foreign() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.known < c.now {
+		behind, mine := c.mine[c.known]
+		if !mine {
+			break
+		}
+		delete(c.mine, c.known)
+		c.known = behind
+	}
+	if c.known >= c.now { // or own writes that this look has not seen yet
+		return false
+	}
+	c.known = c.now
+	for before := range c.mine {
+		if before < c.known {
+			delete(c.mine, before)
+		}
+	}
+	return true
+}
