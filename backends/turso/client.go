@@ -75,12 +75,12 @@ func (c *client) send(ctx context.Context, p *pipeline) (*answer, error) {
 	c.trips.Add(1)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, transportError(err)
+		return nil, transportError(ctx, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return nil, &unsureError{err}
+		return nil, transportError(ctx, err)
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode != http.StatusOK {

@@ -1,6 +1,7 @@
 package turso
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,18 +88,23 @@ func (e *statusError) Error() string {
 }
 
 // transportError tells requests that never left from those that may have arrived.
-func transportError(err error) error {
+// Its errors match none of context's, for the context is not the caller's.
+func transportError(ctx context.Context, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // without the URL
 	}
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return err
-	}
 	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	switch dialing := errors.As(err, &op) && op.Op == "dial"; {
+	case errors.As(err, &dns):
 		return err
+	case dialing && ctx.Err() != nil:
+		return errors.New("no connection in time")
+	case dialing:
+		return err
+	case ctx.Err() != nil:
+		return &unsureError{errors.New("no answer in time")}
 	}
 	return &unsureError{err}
 }

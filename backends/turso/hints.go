@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -118,34 +119,69 @@ func (p *poller) poll(ctx context.Context) {
 	}
 }
 
-// look asks for the count of changes, and for the time beside it.
+// look asks the nearest server for the count of changes, and for the time beside
+// it.
 func (s *Store) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.timeout)
+	now, _, err := s.runner.version(ctx, false)
+	if err == nil {
+		s.runner.changes.saw(now)
+	}
+	return err
+}
+
+// version is the count of changes as the primary knows it; 0 until a write of
+// this store has shown that the server does count.
+func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
+	v, now, err := s.runner.version(ctx, true)
+	if err != nil || v == nil || !s.runner.changes.counts.Load() {
+		return 0, now, err
+	}
+	return uint64(*v), now, nil
+}
+
+// version asks for the count of changes and for the server's time. It reads no row.
+func (r *runner) version(ctx context.Context, primary bool) (*index, time.Time, error) {
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		return nil, time.Time{}, errClosed
+	}
+	bounded, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	sent := time.Now()
 	p := newPipeline(nil)
-	p.batch(func() { p.step("", `SELECT `+serverNow, true) })
-	a, err := s.client.send(ctx, p)
+	p.batch(func() {
+		p.step("", `SELECT `+serverNow, true)
+		if primary {
+			p.step(never, forwarded, false)
+		}
+	})
+	a, err := r.client.send(bounded, p)
 	if err != nil {
-		return failure(err, false)
+		if ctx.Err() != nil {
+			return nil, time.Time{}, ctx.Err()
+		}
+		return nil, time.Time{}, failure(err, false)
 	}
+	came := time.Now()
 	steps, why := a.Results[0].steps(1)
 	if steps[0] == nil || len(steps[0].Rows) != 1 || len(steps[0].Rows[0]) != 1 {
 		if why == nil {
 			why = &serverError{Message: "the time was not told"}
 		}
-		return classify(why)
+		return nil, time.Time{}, classify(why)
 	}
-	if now, ok := steps[0].Rows[0][0].any.(int64); ok {
-		s.runner.clock.heard(now, sent, time.Now())
-	}
-	s.runner.changes.saw(a.Results[0].Response.Result.Index)
-	return nil
+	now, _ := steps[0].Rows[0][0].any.(int64)
+	r.clock.heard(now, sent, came)
+	return a.Results[0].Response.Result.Index, time.UnixMicro(now).UTC(), nil
 }
 
 // changes tells the changes of others from this store's own, by the count of the
 // database's changes before and behind each write of its own.
 type changes struct {
+	counts atomic.Bool // the count has grown with a write
+
 	mu    sync.Mutex
 	known index           // up to here nothing of others is untold
 	now   index           // as last seen
@@ -159,9 +195,10 @@ func (c *changes) own(before, behind *index) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if *behind <= c.known || *behind == *before {
+	if *behind <= c.known || *behind <= *before {
 		return
 	}
+	c.counts.Store(true)
 	if c.mine == nil || len(c.mine) > 4096 { // nobody has looked for long
 		c.mine = map[index]index{}
 	}

@@ -72,6 +72,10 @@ func ok(step int) string { return `{"type":"ok","step":` + strconv.Itoa(step) + 
 
 func notOK(step int) string { return `{"type":"not","cond":` + ok(step) + `}` }
 
+func failed(step int) string { return `{"type":"error","step":` + strconv.Itoa(step) + `}` }
+
+func either(a, b string) string { return `{"type":"or","conds":[` + a + `,` + b + `]}` }
+
 func both(a, b string) string { return `{"type":"and","conds":[` + a + `,` + b + `]}` }
 
 // step adds a step to the open batch; no condition: it is run.
@@ -102,8 +106,23 @@ func (p *pipeline) step(condition, sql string, rows bool, args ...any) {
 	p.buf = append(strconv.AppendBool(append(p.buf, `,"want_rows":`...), rows), "}}"...)
 }
 
-func (p *pipeline) stmt(condition string, s *sqlitecore.Stmt) {
-	p.step(condition, s.SQL, s.Rows != nil, s.Args...)
+// list adds a list of statements, the first under the condition given, each other
+// one if that before it has succeeded. It returns the condition that the list has:
+// its last statement was run, or a gate has said that what follows is unneeded.
+func (p *pipeline) list(condition string, stmts []sqlitecore.Stmt) (done string) {
+	gate := ""
+	for i := range stmts {
+		s := &stmts[i]
+		p.step(condition, s.SQL, s.Rows != nil, s.Args...)
+		condition = ok(p.steps - 1)
+		if s.Gate {
+			gate = failed(p.steps - 1)
+		}
+	}
+	if gate != "" {
+		return either(condition, gate)
+	}
+	return condition
 }
 
 // close ends the body.

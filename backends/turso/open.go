@@ -39,8 +39,12 @@ type Option func(*config)
 // URL's authToken.
 func WithToken(token string) Option { return func(c *config) { c.token = token } }
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default.
-// The server takes values of up to 5 MB.
+// maxPayload is the largest limit of payloads: the server takes values of up to
+// 5 MB, and a failure's details are stored as text that is a third longer.
+const maxPayload = 3 << 20
+
+// WithLimits sets the sizes that are enforced; zero fields keep their default. The
+// payload limit is 3 MB at most, because the server takes values of up to 5 MB.
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithLogger sets the logger. The default is [slog.Default].
@@ -100,12 +104,15 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	if c.timeout <= 0 || c.maxSleep <= 0 {
 		return nil, store.Invalid("option", "timeout and the longest sleep are above zero")
 	}
+	if c.limits.Payload > maxPayload {
+		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: libSQL's server takes values of up to 5 MB, encoded", c.limits.Payload, maxPayload))
+	}
 	s := &Store{config: c}
 	s.client = &client{http: &http.Client{Transport: newTransport(&c), CheckRedirect: noRedirect}, url: c.url.JoinPath("v3/pipeline").String(), token: c.token}
 	s.runner = newRunner(s.client, c.timeout)
 	s.poller.store, s.poller.wake = s, make(chan struct{}, 1)
 	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{
-		Clock: s.runner.bounds, ServerNow: serverNow, Limits: c.limits, Publish: s.publish,
+		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Limits: c.limits, Publish: s.publish,
 	})
 	if err := migrate(ctx, s.runner, &c); err != nil {
 		_ = s.Close()

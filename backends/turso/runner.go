@@ -215,7 +215,8 @@ func (j *job) size() int {
 // What a write begins with, in a batch of its own, so that the answer tells the
 // count of changes before the write.
 const (
-	stepBegin = iota
+	stepClean = iota
+	stepBegin
 	stepTime
 	stepGuard // fails unless the server's time is as expected
 	stepGiveUp
@@ -274,18 +275,15 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 
 func (p *pipeline) writeBatches(j *job, early int64) {
 	p.batch(func() {
+		p.step(inTransaction, "ROLLBACK", false) // what a call before has left behind
 		p.step("", "BEGIN IMMEDIATE", false)
 		p.step(ok(stepBegin), `SELECT `+serverNow, true)
 		p.step(ok(stepTime), guard, false, early, j.notAfter)
 		p.step(both(ok(stepBegin), notOK(stepGuard)), "ROLLBACK", false)
 	})
 	p.batch(func() {
-		condition := inTransaction
-		for i := range j.stmts {
-			p.stmt(condition, &j.stmts[i])
-			condition = ok(i)
-		}
-		p.step(condition, "COMMIT", false)
+		done := p.list(inTransaction, j.stmts)
+		p.step(done, "COMMIT", false)
 		p.step(inTransaction, "ROLLBACK", false)
 	})
 }
@@ -293,22 +291,30 @@ func (p *pipeline) writeBatches(j *job, early int64) {
 func (p *pipeline) readBatch(j *job) {
 	p.batch(func() {
 		if len(j.stmts) == 1 { // a snapshot of its own
-			p.stmt("", &j.stmts[0])
+			p.list("", j.stmts)
 			p.step(never, forwarded, false)
 			return
 		}
 		p.step("", "BEGIN", false)
-		for i := range j.stmts {
-			p.stmt(ok(i), &j.stmts[i])
-		}
-		p.step(ok(len(j.stmts)), "COMMIT", false)
+		done := p.list(ok(0), j.stmts)
+		p.step(done, "COMMIT", false)
 		p.step(inTransaction, "ROLLBACK", false)
 		p.step(never, forwarded, false)
 	})
 }
 
-// steps returns the results of a batch's first n steps and the first error. One
-// without a result or an error was not run.
+// complete tells whether all statements that were needed have been run.
+func (j *job) complete() bool {
+	for i, s := range j.steps {
+		if s == nil {
+			return j.stmts[i].Gate // and so are those behind it
+		}
+	}
+	return true
+}
+
+// steps returns the results of a batch's first n steps, nil for those that were
+// not run or have failed, and the last error.
 func (b *result) steps(n int) ([]*stepResult, *serverError) {
 	if b.Type == "error" {
 		return make([]*stepResult, n), b.Error
@@ -317,12 +323,13 @@ func (b *result) steps(n int) ([]*stepResult, *serverError) {
 	for len(got.Steps) < n {
 		got.Steps = append(got.Steps, nil)
 	}
+	var last *serverError
 	for _, e := range got.Errors {
 		if e != nil {
-			return got.Steps, e
+			last = e
 		}
 	}
-	return got.Steps, nil
+	return got.Steps, last
 }
 
 // readWrite takes down what became of a write.
@@ -349,9 +356,9 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 	}
 	n := len(j.stmts)
 	steps, why := body.steps(n + 1)
+	j.steps = steps[:n]
 	switch {
 	case steps[n] != nil: // COMMIT
-		j.steps = steps[:n]
 		r.changes.own(begin.Response.Result.Index, body.Response.Result.Index)
 	case body.Type == "error":
 		// The stream is closed behind it, and with it the transaction; but how far it
@@ -362,7 +369,7 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 		}
 	case why == nil:
 		j.err = fmt.Errorf("turso: the server has ended the transaction: %w: %w", errBusy, store.ErrUnavailable)
-	case n > 0 && steps[n-1] != nil: // COMMIT has failed
+	case j.complete(): // COMMIT has failed
 		if j.err = busy(classify(why), why); !errors.Is(j.err, errBusy) {
 			j.err = failure(&unsureError{why}, true)
 		}
@@ -378,16 +385,14 @@ func (j *job) readRead(res result) {
 	}
 	steps, why := res.steps(first + len(j.stmts))
 	j.steps = steps[first : first+len(j.stmts)]
-	for _, s := range j.steps {
-		if s == nil {
-			if why == nil {
-				why = &serverError{Message: "a statement was not run"}
-			}
-			if j.err = busy(classify(why), why); !store.Retryable(j.err) && res.Type == "error" {
-				j.err = fmt.Errorf("turso: %w: %w", why, store.ErrUnavailable)
-			}
-			return
-		}
+	if j.complete() {
+		return
+	}
+	if why == nil {
+		why = &serverError{Message: "a statement was not run"}
+	}
+	if j.err = busy(classify(why), why); !store.Retryable(j.err) && res.Type == "error" {
+		j.err = fmt.Errorf("turso: %w: %w", why, store.ErrUnavailable)
 	}
 }
 
@@ -408,6 +413,9 @@ func busy(err error, why *serverError) error {
 func (j *job) handOver() error {
 	for i, s := range j.steps {
 		stmt := &j.stmts[i]
+		if s == nil { // a gate, and what is behind it
+			break
+		}
 		if stmt.Affected != nil {
 			*stmt.Affected = s.Affected
 		}

@@ -3,6 +3,7 @@ package sqlitecore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -87,7 +88,11 @@ const claimed = claimLevels + `,
 		AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND r.status<>4 AND r.stamp=?3)
 	`
 
+// claimedAgain is what the claim itself has returned. Its answer was lost.
+var claimedAgain = claimed + `SELECT ` + runColumns("input", "meta", "NULL") + `, parts, due_at FROM runs WHERE id IN (SELECT id FROM mine)`
+
 const (
+	claimedParts  = claimed + `SELECT CASE WHEN EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE json('none') END`
 	claimedInputs = claimed + `SELECT mine.id, l.data FROM mine CROSS JOIN large_inputs l ON l.run_id=mine.id`
 	// Which steps fit is decided on their lengths, so that what does not is never read.
 	claimedSteps = claimed + `, sized AS MATERIALIZED (
@@ -124,7 +129,8 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	// An idle poll reads and never takes the write lock.
 	if !c.busy.Load() || p.Wanted() == 0 {
-		if err := c.read(ctx, Stmt{SQL: peek, Args: append(levels[:2:2], clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}); err != nil {
+		look := Stmt{SQL: peek, Args: append(levels[:2:2], clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}
+		if err := c.look(ctx, look, m, &out); err != nil {
 			return out, err
 		}
 		if out.NextDue.IsZero() || out.NextDue.After(out.Now) || p.Wanted() == 0 {
@@ -151,7 +157,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	with := func(part int64, sql string, args []any, rows func(scan func(...any) error) error) Stmt {
 		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return parts&part == 0 }}
 	}
-	err = c.runner.Write(ctx, []Stmt{
+	stmts := []Stmt{
 		{SQL: take, Args: append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until), Rows: func(scan func(...any) error) error {
 			t := &taken{}
 			err := scanRun(scan, &t.Run, &t.parts, scanTime{&t.due})
@@ -159,6 +165,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 			return err
 		}},
 		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
+		{SQL: claimedParts, Args: mine, Gate: true},
 		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
 			var id store.ID
 			var data []byte
@@ -200,7 +207,18 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 			}
 			return err
 		}),
-	})
+	}
+	if err = c.runner.Write(ctx, stmts); errors.Is(err, store.ErrOutcomeUnknown) && ctx.Err() == nil {
+		// The claim cannot be sent again: it would take more. What it has taken is
+		// asked for, so that it need not wait for the end of its lease.
+		stmts[0].SQL, stmts[0].Args = claimedAgain, mine
+		runs, parts = nil, 0
+		clear(byID)
+		clear(count)
+		if c.read(ctx, stmts...) == nil && len(runs) > 0 {
+			err = nil
+		}
+	}
 	if err != nil {
 		return store.Claimed{}, err
 	}
@@ -217,6 +235,41 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		out.Runs[i] = t.ClaimedRun
 	}
 	return out, nil
+}
+
+// idle is what a look has found: for as long as the database's version is the
+// same, another would find it, too.
+type idle struct {
+	lanes, namespace string
+	version          uint64
+	next             time.Time
+	at               time.Time // the database's, of the look
+}
+
+// trust is how long a look is held to be good by the version alone.
+const trust = 30 * time.Second
+
+// look finds out when the next run of the lanes is due.
+func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed) error {
+	if c.config.Version == nil {
+		return c.read(ctx, peek)
+	}
+	version, now, err := c.config.Version(ctx)
+	if err != nil {
+		return err
+	}
+	lanes, namespace := peek.Args[0].(string), peek.Args[1].(string)
+	if known := c.idle.Load(); known != nil && version != 0 && known.version == version && known.lanes == lanes && known.namespace == namespace && now.Sub(known.at) < trust {
+		if out.NextDue = known.next; !m.set {
+			out.Now = now
+		}
+		return nil
+	}
+	if err := c.read(ctx, peek); err != nil {
+		return err
+	}
+	c.idle.Store(&idle{lanes, namespace, version, out.NextDue, now})
+	return nil
 }
 
 // one reads a single row.

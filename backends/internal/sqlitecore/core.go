@@ -30,6 +30,10 @@ type Stmt struct {
 	// Unneeded tells a runner that has run the statements before this one that it
 	// may be left out. It saves time only: the statement is harmless then.
 	Unneeded func() bool
+	// Gate says that this statement does nothing but fail if all those behind it
+	// are unneeded, which is no error of the list. It is for runners that send the
+	// list as a whole; others leave it out.
+	Gate bool
 }
 
 // Runner runs lists of statements. An error of a write that may have been
@@ -52,7 +56,11 @@ type Config struct {
 	// ServerNow is an SQL expression for the server's time in microseconds; empty:
 	// the clock is exact. What is due is decided by it.
 	ServerNow string
-	Limits    store.Limits
+	// Version returns a number that grows with each change of the database, and the
+	// server's time; 0: it is not known. Nil: to look for work costs no more than to
+	// look for changes.
+	Version func(context.Context) (version uint64, now time.Time, err error)
+	Limits  store.Limits
 	// Publish gets hints after the write that caused them.
 	Publish func(...store.Hint)
 }
@@ -61,7 +69,8 @@ type Config struct {
 type Core struct {
 	runner Runner
 	config Config
-	busy   atomic.Bool // there may be work, so the next claim goes without a look first
+	busy   atomic.Bool          // there may be work, so the next claim goes without a look first
+	idle   atomic.Pointer[idle] // what the last look has found
 
 	peek, take, next string // claimPeek, claimRuns and claimNext by the server's time
 }
