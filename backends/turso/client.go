@@ -47,6 +47,7 @@ func newTransport(c *config) *http.Transport {
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial,
 		ForceAttemptHTTP2:   true,
+		DisableCompression:  true, // most answers are small, and the server takes long over the others
 		TLSHandshakeTimeout: 5 * time.Second,
 		MaxIdleConns:        writers + readers + 1,
 		MaxIdleConnsPerHost: writers + readers + 1,

@@ -129,6 +129,9 @@ var advice = map[string]string{
 	"RESPONSE_TOO_LARGE":  "the answer is larger than the server allows",
 }
 
+// maxRow is what the server takes in a row, unless it was built otherwise.
+const maxRow = 5_000_000
+
 // errTooMuch: the answer to one call is over what the server sends at once. Whoever
 // asked for many things may ask for fewer.
 var errTooMuch = errors.New("turso: the answer is larger than the server allows")
@@ -138,11 +141,14 @@ var errTooMuch = errors.New("turso: the answer is larger than the server allows"
 // passed on as they are.
 func classify(e *serverError) error {
 	code := e.Code
-	if code == "" || code == "SQLITE_UNKNOWN" {
+	if code == "" || code == "SQLITE_UNKNOWN" || code == "ARGS_INVALID" {
 		code = guess(e.Message)
 	}
 	if i := strings.Index(code, "SQLITE_IOERR"); i == 0 {
 		code = "SQLITE_IOERR"
+	}
+	if code == "SQLITE_TOOBIG" {
+		return &store.TooLargeError{Field: "a row", Size: maxRow + 1, Limit: maxRow}
 	}
 	hint, known := advice[code]
 	if !known {
@@ -158,6 +164,7 @@ func classify(e *serverError) error {
 func guess(text string) string {
 	low := strings.ToLower(text)
 	for _, g := range [...]struct{ has, code string }{
+		{"too big", "SQLITE_TOOBIG"},
 		{"database is locked", "SQLITE_BUSY"},
 		{"transaction timed-out", "TRANSACTION_TIMEOUT"},
 		{"transaction timed out", "TRANSACTION_TIMEOUT"},

@@ -39,12 +39,11 @@ type Option func(*config)
 // URL's authToken.
 func WithToken(token string) Option { return func(c *config) { c.token = token } }
 
-// maxPayload is the largest limit of payloads: the server takes values of up to
-// 5 MB, and a failure's details are stored as text that is a third longer.
-const maxPayload = 3 << 20
+// maxPayload is the largest limit of payloads: the server takes rows of up to 5 MB.
+const maxPayload = 4 << 20
 
 // WithLimits sets the sizes that are enforced; zero fields keep their default. The
-// payload limit is 3 MB at most, because the server takes values of up to 5 MB.
+// payload limit is 4 MB at most, because the server takes rows of up to 5 MB.
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithLogger sets the logger. The default is [slog.Default].
@@ -105,7 +104,7 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 		return nil, store.Invalid("option", "timeout and the longest sleep are above zero")
 	}
 	if c.limits.Payload > maxPayload {
-		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: libSQL's server takes values of up to 5 MB, encoded", c.limits.Payload, maxPayload))
+		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: the server takes rows of up to 5 MB", c.limits.Payload, maxPayload))
 	}
 	s := &Store{config: c}
 	s.client = &client{http: &http.Client{Transport: newTransport(&c), CheckRedirect: noRedirect}, url: c.url.JoinPath("v3/pipeline").String(), token: c.token}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -361,10 +362,10 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 	case steps[n] != nil: // COMMIT
 		r.changes.own(begin.Response.Result.Index, body.Response.Result.Index)
 	case body.Type == "error":
-		// The stream is closed behind it, and with it the transaction; but how far it
-		// came it does not say.
+		// It does not say how far the batch came. COMMIT, the last step, adds nothing
+		// to an answer; and what the server cannot parse it does not begin.
 		j.err = failure(&unsureError{why}, true)
-		if c := classify(why); errors.Is(c, errTooMuch) {
+		if c := classify(why); errors.Is(c, errTooMuch) || refused(why) {
 			j.err = c
 		}
 	case why == nil:
@@ -391,10 +392,13 @@ func (j *job) readRead(res result) {
 	if why == nil {
 		why = &serverError{Message: "a statement was not run"}
 	}
-	if j.err = busy(classify(why), why); !store.Retryable(j.err) && res.Type == "error" {
+	if j.err = busy(classify(why), why); !store.Retryable(j.err) && res.Type == "error" && !refused(why) {
 		j.err = fmt.Errorf("turso: %w: %w", why, store.ErrUnavailable)
 	}
 }
+
+// refused tells whether a batch was not begun, because it could not be parsed.
+func refused(why *serverError) bool { return strings.HasPrefix(why.Code, "SQL_") }
 
 // busy marks an error that a pause may cure.
 func busy(err error, why *serverError) error {

@@ -118,6 +118,14 @@ func (s *Server) Token(until time.Time) string {
 func (s *Server) Namespace(t testing.TB) string {
 	t.Helper()
 	name := uniqueName()
+	s.NamespaceNamed(t, name)
+	return URL(name)
+}
+
+// NamespaceNamed is Namespace with a name that the test chooses. The server takes
+// the first label of a request's host for it.
+func (s *Server) NamespaceNamed(t testing.TB, name string) {
+	t.Helper()
 	if err := s.call("POST", "/v1/namespaces/"+name+"/create", []byte("{}")); err != nil {
 		t.Fatal("sqldtest: making a namespace:", err)
 	}
@@ -128,7 +136,6 @@ func (s *Server) Namespace(t testing.TB) string {
 			}
 		}
 	})
-	return URL(name)
 }
 
 // Stop stops the server and returns when it has ended. It does nothing if the
