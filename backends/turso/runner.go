@@ -368,6 +368,8 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 		if c := classify(why); errors.Is(c, errTooMuch) || refused(why) {
 			j.err = c
 		}
+	case len(body.Response.Result.Errors) == 0: // not even skipped
+		j.err = fmt.Errorf("turso: the server has not begun the call; a replica passes on no more than 4 MB at once: %w", store.ErrUnavailable)
 	case why == nil:
 		j.err = fmt.Errorf("turso: the server has ended the transaction: %w: %w", errBusy, store.ErrUnavailable)
 	case j.complete(): // COMMIT has failed
