@@ -110,7 +110,11 @@ func (p *poller) poll(ctx context.Context) {
 		case <-timer.C:
 		}
 		delay = min(2*delay, s.config.maxSleep)
-		if err := s.look(ctx); err == nil && s.runner.changes.foreign() {
+		var err error
+		if !s.runner.changes.told() {
+			err = s.look(ctx)
+		}
+		if err == nil && s.runner.changes.foreign() {
 			delay = pollSoon
 			s.Expect()
 			s.hub.Publish(store.Hint{Kind: store.HintRescan})
@@ -182,10 +186,21 @@ func (r *runner) version(ctx context.Context, primary bool) (*index, time.Time, 
 type changes struct {
 	counts atomic.Bool // the count has grown with a write
 
-	mu    sync.Mutex
-	known index           // up to here nothing of others is untold
-	now   index           // as last seen
-	mine  map[index]index // own writes, from count to count
+	mu     sync.Mutex
+	known  index           // up to here nothing of others is untold
+	now    index           // as last seen
+	looked index           // as last asked for
+	fresh  bool            // now comes from a write, so that nobody need ask
+	mine   map[index]index // own writes, from count to count
+	flying int             // own writes whose answer is not here yet
+	gap    bool            // a change may be one of theirs
+}
+
+// begin counts writes that are under way; below zero, that have ended.
+func (c *changes) begin(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flying += n
 }
 
 // own takes down a write of this store.
@@ -203,6 +218,7 @@ func (c *changes) own(before, behind *index) {
 		c.mine = map[index]index{}
 	}
 	c.mine[*before] = *behind
+	c.now, c.fresh = max(c.now, *behind), true
 }
 
 // saw takes down the count of changes.
@@ -212,10 +228,10 @@ func (c *changes) saw(now *index) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if *now < c.now { // another database, or one that was put back
-		c.known = 0
+	if *now < c.looked { // another database, or one that was put back
+		c.known, c.now = 0, *now
 	}
-	c.now = *now
+	c.looked, c.now = *now, max(c.now, *now)
 }
 
 // seen says that all that has happened is known.
@@ -224,6 +240,15 @@ func (c *changes) seen() {
 	defer c.mu.Unlock()
 	c.known = c.now
 	clear(c.mine)
+}
+
+// told tells whether a write has told the count since it was asked last.
+func (c *changes) told() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := c.fresh
+	c.fresh = false
+	return fresh
 }
 
 // foreign tells whether others have written since it was asked last.
@@ -238,10 +263,15 @@ func (c *changes) foreign() bool {
 		delete(c.mine, c.known)
 		c.known = behind
 	}
-	if c.known >= c.now { // or own writes that this look has not seen yet
+	if c.known >= c.now { // or own writes that the look has not seen yet
+		c.gap = false
 		return false
 	}
-	c.known = c.now
+	if c.flying > 0 && !c.gap {
+		c.gap = true // the next time will tell
+		return false
+	}
+	c.known, c.gap = c.now, false
 	for before := range c.mine {
 		if before < c.known {
 			delete(c.mine, before)

@@ -256,6 +256,10 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 		j.notAfter = early + max(life, 0).Microseconds()
 		p.writeBatches(j, early)
 	}
+	if jobs[0].write {
+		r.changes.begin(len(jobs))
+		defer r.changes.begin(-len(jobs))
+	}
 	a, err := r.client.send(ctx, p)
 	if err != nil {
 		fail(err)
