@@ -40,6 +40,7 @@ type poller struct {
 	wake  chan struct{} // holds one token when something has happened here
 
 	mu        sync.Mutex
+	closed    bool
 	listeners int
 	quit      context.CancelFunc // ends the goroutine
 	running   sync.WaitGroup
@@ -54,11 +55,13 @@ const pollSoon = 20 * time.Millisecond
 func (p *poller) join(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listeners == 0 {
-		if err := p.store.look(ctx); err != nil {
-			return err
+	if p.listeners == 0 && !p.closed {
+		// A server that does not answer now has changed when it does.
+		if err := p.store.look(ctx); err == nil {
+			p.store.runner.changes.seen()
+		} else if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		p.store.runner.changes.seen()
 		polling, quit := context.WithCancel(context.Background())
 		p.quit = quit
 		p.running.Go(func() { p.poll(polling) })
@@ -71,7 +74,7 @@ func (p *poller) join(ctx context.Context) error {
 func (p *poller) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listeners--; p.listeners == 0 {
+	if p.listeners--; p.listeners == 0 && p.quit != nil {
 		p.quit()
 	}
 }
@@ -79,7 +82,7 @@ func (p *poller) leave() {
 // close ends the poll.
 func (p *poller) close() {
 	p.mu.Lock()
-	if p.quit != nil {
+	if p.closed = true; p.quit != nil {
 		p.quit()
 	}
 	p.mu.Unlock()
@@ -94,7 +97,7 @@ func (p *poller) hurry() {
 }
 
 func (p *poller) poll(ctx context.Context) {
-	s, delay := p.store, pollSoon
+	s, delay, deaf := p.store, pollSoon, false
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	for {
@@ -114,9 +117,13 @@ func (p *poller) poll(ctx context.Context) {
 		if !s.runner.changes.told() {
 			err = s.look(ctx)
 		}
+		if err != nil && !deaf && ctx.Err() == nil {
+			s.config.logger.Warn("pawl: what other processes write cannot be seen now; trying again", "database", s.config.host(), "error", err)
+		}
+		deaf = err != nil
 		if err == nil && s.runner.changes.foreign() {
 			delay = pollSoon
-			s.Expect()
+			s.Changed()
 			s.hub.Publish(store.Hint{Kind: store.HintRescan})
 		}
 		timer.Reset(delay/2 + rand.N(delay))
@@ -127,6 +134,11 @@ func (p *poller) poll(ctx context.Context) {
 // it.
 func (s *Store) look(ctx context.Context) error {
 	now, _, err := s.runner.version(ctx, false)
+	if err == nil && now == nil {
+		s.uncounted.Do(func() {
+			s.config.logger.Info("pawl: this server does not count changes; what other processes write is found by workers' polls", "database", s.config.host())
+		})
+	}
 	if err == nil {
 		s.runner.changes.saw(now)
 	}
@@ -141,6 +153,14 @@ func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
 		return 0, now, err
 	}
 	return uint64(*v), now, nil
+}
+
+// seen is the count of changes as last seen.
+func (s *Store) seen() uint64 {
+	c := s.runner.changes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return uint64(c.now)
 }
 
 // version asks for the count of changes and for the server's time. It reads no row.

@@ -76,6 +76,8 @@ type Store struct {
 	poller poller
 	config config
 	closed sync.Once
+
+	uncounted sync.Once // said that the server does not count changes
 }
 
 var (
@@ -111,7 +113,7 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	s.runner = newRunner(s.client, c.timeout)
 	s.poller.store, s.poller.wake = s, make(chan struct{}, 1)
 	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{
-		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Limits: c.limits, Publish: s.publish,
+		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Seen: s.seen, Limits: c.limits, Publish: s.publish,
 	})
 	if err := migrate(ctx, s.runner, &c); err != nil {
 		_ = s.Close()

@@ -103,7 +103,7 @@ func (r *runner) patiently(ctx context.Context, stmts []sqlitecore.Stmt, write b
 			return err
 		}
 		if !pause(ctx, wait/2+rand.N(wait)) {
-			return errors.Join(ctx.Err(), err)
+			return ctx.Err()
 		}
 	}
 }

@@ -243,7 +243,7 @@ type idle struct {
 	lanes, namespace string
 	version          uint64
 	next             time.Time
-	at               time.Time // the database's, of the look
+	at               time.Time // of the look
 }
 
 // trust is how long a look is held to be good by the version alone.
@@ -254,21 +254,27 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 	if c.config.Version == nil {
 		return c.read(ctx, peek)
 	}
-	version, now, err := c.config.Version(ctx)
-	if err != nil {
-		return err
-	}
 	lanes, namespace := peek.Args[0].(string), peek.Args[1].(string)
-	if known := c.idle.Load(); known != nil && version != 0 && known.version == version && known.lanes == lanes && known.namespace == namespace && now.Sub(known.at) < trust {
-		if out.NextDue = known.next; !m.set {
-			out.Now = now
+	version, known := c.config.Seen(), c.idle.Load()
+	if !c.stale.Swap(false) && known != nil && known.lanes == lanes && known.namespace == namespace && time.Since(known.at) < trust {
+		v, now, err := c.config.Version(ctx)
+		if err != nil {
+			return err
 		}
-		return nil
+		if v != 0 && v == known.version {
+			if out.NextDue = known.next; !m.set {
+				out.Now = now
+			}
+			return nil
+		}
+		version = v
 	}
+	// The version is from before the look, so that no change falls between them.
+	at := time.Now()
 	if err := c.read(ctx, peek); err != nil {
 		return err
 	}
-	c.idle.Store(&idle{lanes, namespace, version, out.NextDue, now})
+	c.idle.Store(&idle{lanes, namespace, version, out.NextDue, at})
 	return nil
 }
 

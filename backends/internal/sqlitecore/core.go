@@ -60,7 +60,9 @@ type Config struct {
 	// server's time; 0: it is not known. Nil: to look for work costs no more than to
 	// look for changes.
 	Version func(context.Context) (version uint64, now time.Time, err error)
-	Limits  store.Limits
+	// Seen returns the last version that is known without asking.
+	Seen   func() uint64
+	Limits store.Limits
 	// Publish gets hints after the write that caused them.
 	Publish func(...store.Hint)
 }
@@ -71,6 +73,7 @@ type Core struct {
 	config Config
 	busy   atomic.Bool          // there may be work, so the next claim goes without a look first
 	idle   atomic.Pointer[idle] // what the last look has found
+	stale  atomic.Bool          // the database has changed since
 
 	peek, take, next string // claimPeek, claimRuns and claimNext by the server's time
 }
@@ -104,6 +107,10 @@ func (c *Core) Limits() store.Limits { return c.config.Limits }
 // Expect says that there may be work: the next claim asks for it without a look
 // first.
 func (c *Core) Expect() { c.busy.Store(true) }
+
+// Changed says that others have changed the database: the next claim looks at
+// once.
+func (c *Core) Changed() { c.stale.Store(true) }
 
 func (c *Core) publish(hints ...store.Hint) { c.config.Publish(hints...) }
 
