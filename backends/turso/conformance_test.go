@@ -52,4 +52,5 @@ func TestEngine(t *testing.T) {
 
 func TestRandom(t *testing.T) { conformance.RunRandom(t, inNamespace()) }
 
-func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, inNamespace()) }
+// One half of the clients is on a replica.
+func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, onReplica(t)) }

@@ -175,7 +175,7 @@ func TestLimits(t *testing.T) {
 // The server sends no more than 10 MB at once.
 func TestLargeAnswers(t *testing.T) {
 	t.Parallel()
-	const n, size = 8, 2 << 20
+	const n, size = 6, 2 << 20
 	s := open(t, sqldtest.Shared(t), sqldtest.Namespace(t))
 	var ids []store.ID
 	for range n {

@@ -39,8 +39,6 @@ func TestReplica(t *testing.T) {
 	conformance.Run(t, h)
 }
 
-func TestReplicaLinearizable(t *testing.T) { conformance.RunLinearizable(t, onReplica(t)) }
-
 // TestReplicaIsNotAsked reads on the replica at once what was written on the
 // primary.
 func TestReplicaIsNotAsked(t *testing.T) {
