@@ -26,7 +26,8 @@ type clock struct {
 	server int64 // microseconds; 0: never heard
 	sent   time.Time
 	came   time.Time
-	last   int64 // the latest time given as the earliest possible, which never goes back
+	latest time.Time // when an answer came last, more exact or not
+	last   int64     // the latest time given as the earliest possible, which never goes back
 }
 
 // at returns the bounds at a moment of this process. The caller holds mu.
@@ -40,6 +41,7 @@ func (c *clock) at(t time.Time) (early, late int64) {
 func (c *clock) heard(server int64, sent, came time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.latest = came
 	if c.server != 0 {
 		least, _ := c.at(sent)
 		early, late := c.at(came)
@@ -64,7 +66,7 @@ func (c *clock) forget() {
 func (c *clock) now(t time.Time) (early, late int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.server == 0 || t.Sub(c.came) > stale {
+	if c.server == 0 || t.Sub(c.latest) > stale {
 		return 0, 0, false
 	}
 	early, late = c.at(t)

@@ -130,8 +130,7 @@ func (p *poller) poll(ctx context.Context) {
 	}
 }
 
-// look asks the nearest server for the count of changes, and for the time beside
-// it.
+// look asks the nearest server for the count of changes.
 func (s *Store) look(ctx context.Context) error {
 	now, _, err := s.runner.version(ctx, false)
 	if err == nil && now == nil {
@@ -197,7 +196,9 @@ func (r *runner) version(ctx context.Context, primary bool) (*index, time.Time, 
 		return nil, time.Time{}, classify(why)
 	}
 	now, _ := steps[0].Rows[0][0].any.(int64)
-	r.clock.heard(now, sent, came)
+	if primary { // a replica's clock is another
+		r.clock.heard(now, sent, came)
+	}
 	return a.Results[0].Response.Result.Index, time.UnixMicro(now).UTC(), nil
 }
 
