@@ -74,6 +74,8 @@ func newRunner(c *client, timeout time.Duration) *runner {
 
 var errClosed = fmt.Errorf("turso: the store is closed: %w", store.ErrUnavailable)
 
+var errLate = fmt.Errorf("turso: the server came to the write too late, or its clock was set: %w", store.ErrUnavailable)
+
 // errBusy marks what was not applied because others came first.
 var errBusy = errors.New("busy")
 
@@ -288,7 +290,8 @@ func (p *pipeline) writeBatches(j *job, early int64) {
 	})
 	p.batch(func() {
 		done := p.list(inTransaction, j.stmts)
-		p.step(done, "COMMIT", false)
+		p.step(done, guard, false, early, j.notAfter) // again, for the statements may have taken long
+		p.step(ok(p.steps-1), "COMMIT", false)
 		p.step(inTransaction, "ROLLBACK", false)
 	})
 }
@@ -356,14 +359,14 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 		j.err = busy(classify(why), why)
 		return
 	case opened[stepGuard] == nil:
-		j.err = fmt.Errorf("turso: the server came to the write too late, or its clock was set: %w", store.ErrUnavailable)
+		j.err = errLate
 		return
 	}
 	n := len(j.stmts)
-	steps, why := body.steps(n + 1)
+	steps, why := body.steps(n + 2)
 	j.steps = steps[:n]
 	switch {
-	case steps[n] != nil: // COMMIT
+	case steps[n+1] != nil: // COMMIT
 		r.changes.own(begin.Response.Result.Index, body.Response.Result.Index)
 	case body.Type == "error":
 		// It does not say how far the batch came. COMMIT, the last step, adds nothing
@@ -376,7 +379,9 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 		j.err = fmt.Errorf("turso: the server has not begun the call; a replica passes on no more than 4 MB at once: %w", store.ErrUnavailable)
 	case why == nil:
 		j.err = fmt.Errorf("turso: the server has ended the transaction: %w: %w", errBusy, store.ErrUnavailable)
-	case j.complete(): // COMMIT has failed
+	case j.complete() && steps[n] == nil:
+		j.err = errLate
+	case steps[n] != nil: // COMMIT has failed
 		if j.err = busy(classify(why), why); !errors.Is(j.err, errBusy) {
 			j.err = failure(&unsureError{why}, true)
 		}
