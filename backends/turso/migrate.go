@@ -77,7 +77,7 @@ func split(sql string) []string {
 }
 
 const (
-	// The table is goose's own, so that its tools know these databases.
+	// The table is goose's own, so that goose knows these databases.
 	versionTable = `CREATE TABLE IF NOT EXISTS goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,

@@ -113,14 +113,14 @@ func TestErrors(t *testing.T) {
 
 func matches(err, target error) bool { return errors.Is(err, target) }
 
-// session is a stream that stays open between its requests.
-type session struct {
+// stream is one that stays open between its requests.
+type stream struct {
 	t     *testing.T
 	s     *Store
 	baton *string
 }
 
-func (c *session) exec(sql string) *serverError {
+func (c *stream) exec(sql string) *serverError {
 	c.t.Helper()
 	body, err := json.Marshal(map[string]any{"baton": c.baton, "requests": []any{map[string]any{"type": "execute", "stmt": map[string]any{"sql": sql}}}})
 	require.NoError(c.t, err)
@@ -143,7 +143,7 @@ func (c *session) exec(sql string) *serverError {
 func TestStolenLock(t *testing.T) {
 	t.Parallel()
 	s := openNew(t)
-	holder := &session{t: t, s: s}
+	holder := &stream{t: t, s: s}
 	require.Nil(t, holder.exec("BEGIN IMMEDIATE"))
 	_, err := s.Create(t.Context(), createParams(1))
 	require.NoError(t, err)
