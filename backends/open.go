@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/backends/turso"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -25,6 +26,17 @@ var schemes = map[string]func(context.Context, string) (store.Store, error){
 		}
 		return s, nil
 	},
+	"libsql": openTurso,
+	"https":  openTurso,
+	"http":   openTurso,
+}
+
+func openTurso(ctx context.Context, url string) (store.Store, error) {
+	s, err := turso.Open(ctx, url)
+	if err != nil {
+		return nil, err // not a *turso.Store that is nil
+	}
+	return s, nil
 }
 
 func openPostgres(ctx context.Context, url string) (store.Store, error) {
@@ -39,6 +51,7 @@ func openPostgres(ctx context.Context, url string) (store.Store, error) {
 //
 //	postgres://user:password@host:5432/database    see package postgres
 //	sqlite:pawl.db                                 see package sqlite
+//	libsql://name-org.turso.io?authToken=...       see package turso; also http and https
 //
 // An unknown scheme is an error that matches store.ErrInvalid.
 func Open(ctx context.Context, url string) (store.Store, error) {
@@ -48,6 +61,9 @@ func Open(ctx context.Context, url string) (store.Store, error) {
 		return nil, store.Invalid("database URL", fmt.Sprintf("it has no scheme; known are: %s", known))
 	}
 	open := schemes[scheme]
+	if scheme == "ws" || scheme == "wss" {
+		open = openTurso // which says why not
+	}
 	if open == nil {
 		return nil, store.Invalid("database URL", fmt.Sprintf("scheme %q is unknown; known are: %s", scheme, known))
 	}

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/exec"
@@ -210,7 +212,7 @@ func (w *Worker) hintLoop(ctx context.Context) {
 			switch hint.Kind {
 			case store.HintRescan:
 				signal(w.wake)
-				signal(w.renew)
+				w.glance(ctx)
 			case store.HintQueue:
 				if hint.Namespace == w.namespace && mine[hint.Queue] {
 					signal(w.wake)
@@ -222,6 +224,36 @@ func (w *Worker) hintLoop(ctx context.Context) {
 				if held {
 					signal(w.renew) // a cancel may be what it tells of
 				}
+			}
+		}
+	}
+}
+
+// glance looks at the runs that are held for news, which may be meant for them. To
+// renew their leases would tell, too, but is a write: where any write of another
+// process is a reason to look again, two processes would never come to rest.
+func (w *Worker) glance(ctx context.Context) {
+	byID := map[store.ID]*exec.Invocation{}
+	for _, inv := range w.holding() {
+		byID[inv.Lease().Run] = inv
+	}
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(byID)), store.MaxPage) {
+		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
+		runs, err := w.store.Get(callCtx, store.GetParams{Namespace: w.namespace, IDs: ids, NoInput: true})
+		cancel()
+		if err != nil {
+			signal(w.renew) // which tries until it has heard
+			return
+		}
+		for i := range runs {
+			run, inv := &runs[i], byID[runs[i].ID]
+			switch inv.News(run.Events); {
+			case run.Epoch != inv.Lease().Epoch:
+				signal(w.renew) // which finds out that the lease is lost
+			case run.Status == store.Canceling:
+				inv.Cancel()
+			case run.Pausing:
+				inv.Drain()
 			}
 		}
 	}

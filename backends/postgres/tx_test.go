@@ -13,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawlhq/pawl/backends/internal/txtest"
 	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/conformance"
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/txtest"
 	"github.com/pawlhq/pawl/store"
 )
 

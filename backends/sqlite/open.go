@@ -138,12 +138,16 @@ func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 			return openError(c.path, err)
 		}
 	}
-	s.Core = sqlitecore.New(s.runner, s.clock, c.limits, s.hub.Publish)
+	s.Core = sqlitecore.New(s.runner, s.coreConfig(s.hub.Publish))
 	s.poller.store = s
 	return nil
 }
 
-func (s *Store) clock(context.Context) (time.Time, error) { return time.Now(), nil }
+// coreConfig is that of a core whose hints go to publish.
+func (s *Store) coreConfig(publish func(...store.Hint)) sqlitecore.Config {
+	clock := func(context.Context) (time.Time, time.Time, error) { now := time.Now(); return now, now, nil }
+	return sqlitecore.Config{Clock: clock, Limits: s.config.limits, Publish: publish}
+}
 
 // parse reads a path or a URL.
 func (c *config) parse(location string) error {

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends"
-	"github.com/pawlhq/pawl/backends/internal/txtest"
 	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/internal/txtest"
 	"github.com/pawlhq/pawl/store"
 )
 

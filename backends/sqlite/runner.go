@@ -372,7 +372,7 @@ func (c *conn) run(ctx context.Context, stmts []sqlitecore.Stmt) error {
 		if err := check(); err != nil {
 			return err
 		}
-		if s.Unneeded != nil && s.Unneeded() {
+		if s.Gate || s.Unneeded != nil && s.Unneeded() {
 			continue
 		}
 		stmt, err := c.prepare(s.SQL)

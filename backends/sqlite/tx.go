@@ -39,7 +39,7 @@ func (s *Store) Join(tx store.Tx) (store.Store, error) {
 		return nil, errClosed
 	default:
 	}
-	return &inside{sqlitecore.New(txRunner(j), s.clock, s.config.limits, func(...store.Hint) {}), s}, nil
+	return &inside{sqlitecore.New(txRunner(j), s.coreConfig(func(...store.Hint) {})), s}, nil
 }
 
 // inside is the store in a transaction. Its writes are seen as those of another
@@ -83,7 +83,7 @@ func (r txRunner) exec(ctx context.Context, text string) error {
 
 func (r txRunner) run(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	for i := range stmts {
-		if s := &stmts[i]; s.Unneeded == nil || !s.Unneeded() {
+		if s := &stmts[i]; !s.Gate && (s.Unneeded == nil || !s.Unneeded()) {
 			if err := r.one(ctx, s); err != nil {
 				return err
 			}
@@ -180,7 +180,7 @@ func (t *transaction) Commit(ctx context.Context, namespace string, c store.Comm
 	}
 	defer t.endLocked()
 	var hints []store.Hint
-	core := sqlitecore.New(txRunner{t.tx}, t.store.clock, t.store.config.limits, func(h ...store.Hint) { hints = append(hints, h...) })
+	core := sqlitecore.New(txRunner{t.tx}, t.store.coreConfig(func(h ...store.Hint) { hints = append(hints, h...) }))
 	list, err := core.Commit(ctx, store.CommitParams{Namespace: namespace, Commits: []store.Commit{c}})
 	switch {
 	case errors.Is(err, sql.ErrTxDone):

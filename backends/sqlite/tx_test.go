@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawlhq/pawl/backends/internal/txtest"
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/conformance"
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/txtest"
 	"github.com/pawlhq/pawl/store"
 )
 

@@ -78,8 +78,8 @@ var rules = []rule{
 		of: patterns{"./backends/turso/..."}, never: patterns{"modernc.org/sqlite/...", "github.com/jackc/pgx/...", "./backends/sqlite/...", "./backends/postgres/..."}, reach: true},
 
 	// Where code for tests may be.
-	{says: "only conformance, workflowtest and pgtest import testing code",
-		of: patterns{"./..."}, except: patterns{"./conformance/...", "./workflowtest/...", "./internal/pgtest/..."}, never: testCode},
+	{says: "only conformance, workflowtest, txtest and the harnesses of servers import testing code",
+		of: patterns{"./..."}, except: patterns{"./conformance/...", "./workflowtest/...", "./internal/pgtest/...", "./internal/sqldtest/...", "./internal/txtest/..."}, never: testCode},
 	{says: "users' programs carry no test code",
 		of: patterns{"./store/...", "./backends/...", "./migrations/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./examples/...", "./cmd/..."}, except: patterns{"./workflowtest/..."},
 		never: testCode, reach: true},
@@ -364,7 +364,7 @@ func TestCheckFindsBreaches(t *testing.T) {
 			want:    []string{"the SQLite backend carries", "the Turso backend carries"}},
 		{name: "testing in the engine",
 			imports: map[string][]string{"./engine": {"testing"}},
-			want:    []string{"only conformance, workflowtest and pgtest", "users' programs carry no test code"}},
+			want:    []string{"only conformance, workflowtest and the harnesses", "users' programs carry no test code"}},
 		{name: "a package below testing in an internal package that a worker uses",
 			imports: map[string][]string{"./worker": {"./internal/x"}, "./internal/x": {"testing/synctest"}},
 			want:    []string{"/internal/x imports testing/synctest", "/worker carries testing/synctest"}},

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/internal/testserver"
 )
 
 // bouncerConfig pools transactions. As far as it can, it gives consecutive
@@ -65,19 +67,19 @@ func Bouncer(t testing.TB, s *Server) string {
 		giveUp(t, err)
 	}
 	b := &bouncer{path: bin.path, libs: bin.libs}
-	if b.who, err = unprivileged(); err != nil {
+	if b.who, err = testserver.Unprivileged(); err != nil {
 		t.Fatal(err)
 	}
-	if b.dir, err = makeDir(b.who, "pawl_pgbouncer_"); err != nil {
+	if b.dir, err = testserver.MakeDir(b.who, "pawl_pgbouncer_"); err != nil {
 		t.Fatal("pgtest:", err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of PgBouncer's log:\n%s", tail(b.logFile(), 0))
+			t.Logf("the end of PgBouncer's log:\n%s", testserver.Tail(b.logFile(), 0))
 		}
 		var err error
 		if b.proc != nil {
-			err = b.proc.stop(syscall.SIGTERM) // does not wait for clients
+			err = b.proc.Stop(syscall.SIGTERM) // does not wait for clients
 		}
 		if err := errors.Join(err, os.RemoveAll(b.dir)); err != nil {
 			t.Error(err)
@@ -85,7 +87,7 @@ func Bouncer(t testing.TB, s *Server) string {
 	})
 	url, err := b.start(s)
 	if err != nil {
-		t.Fatalf("pgtest: PgBouncer: %v; its log ends:\n%s", err, tail(b.logFile(), 0))
+		t.Fatalf("pgtest: PgBouncer: %v; its log ends:\n%s", err, testserver.Tail(b.logFile(), 0))
 	}
 	return url
 }
@@ -93,9 +95,9 @@ func Bouncer(t testing.TB, s *Server) string {
 type bouncer struct {
 	path string
 	libs []string
-	who  *account
+	who  *testserver.Account
 	dir  string
-	proc *process
+	proc *testserver.Process
 }
 
 func (b *bouncer) logFile() string { return filepath.Join(b.dir, "log") }
@@ -111,9 +113,9 @@ func (b *bouncer) start(s *Server) (string, error) {
 		target += " password=" + quote(server.Password)
 	}
 	own := filepath.Base(b.dir) // a name of the database that no stranger on the port knows
-	deadline := time.Now().Add(startTimeout)
+	deadline := time.Now().Add(testserver.StartTimeout)
 	for {
-		port, err := freePort()
+		port, err := testserver.FreePort()
 		if err != nil {
 			return "", err
 		}
@@ -123,19 +125,19 @@ func (b *bouncer) start(s *Server) (string, error) {
 			return "", err
 		}
 		if b.who != nil {
-			if err := os.Chown(config, b.who.uid, b.who.gid); err != nil {
+			if err := os.Chown(config, b.who.UID, b.who.GID); err != nil {
 				return "", err
 			}
 		}
 		cmd := command(b.path, b.libs, config)
 		cmd.Dir = b.dir
-		begin := size(b.logFile())
-		p, err := spawn(cmd, b.who, syscall.SIGTERM, b.logFile())
+		begin := testserver.Size(b.logFile())
+		p, err := testserver.Spawn(cmd, b.who, syscall.SIGTERM, b.logFile())
 		if err != nil {
 			return "", err
 		}
 		u := url.URL{Scheme: "postgres", User: url.User(server.User), Host: fmt.Sprintf("127.0.0.1:%d", port), RawQuery: "sslmode=disable"}
-		err = p.awaitReady(deadline, func() error {
+		err = p.AwaitReady(deadline, func() error {
 			u.Path = "/" + own
 			ctx, cancel := context.WithDeadline(context.Background(), deadline)
 			defer cancel()
@@ -150,8 +152,8 @@ func (b *bouncer) start(s *Server) (string, error) {
 			u.Path = "/" + server.Database
 			return u.String(), nil
 		}
-		p.kill()
-		if !strings.Contains(tail(b.logFile(), begin), "Address already in use") || time.Now().After(deadline) {
+		p.Kill()
+		if !strings.Contains(testserver.Tail(b.logFile(), begin), "Address already in use") || time.Now().After(deadline) {
 			return "", err
 		}
 	}

@@ -41,6 +41,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/internal/testserver"
 )
 
 const (
@@ -158,15 +160,12 @@ type missingError struct {
 func (e *missingError) Error() string { return fmt.Sprintf("pgtest: %s: %v", e.what, e.err) }
 func (e *missingError) Unwrap() error { return e.err }
 
-// errUntrusted: what was fetched is not what it should be. That is never passed over.
-var errUntrusted = errors.New("the package is not to be trusted")
-
 // giveUp skips the test if all that is wrong is that something cannot be had
 // here and need not be; otherwise it fails the test.
 func giveUp(t testing.TB, err error) {
 	t.Helper()
 	var missing *missingError
-	if errors.As(err, &missing) && !missing.asked && !errors.Is(err, errUntrusted) && os.Getenv(envRequire) != "1" {
+	if errors.As(err, &missing) && !missing.asked && !errors.Is(err, testserver.ErrUntrusted) && os.Getenv(envRequire) != "1" {
 		t.Skip(err)
 	}
 	t.Fatal(err)

@@ -20,6 +20,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/internal/testserver"
 )
 
 // envParent tells this binary to start a server, to say so, and to wait for its
@@ -127,14 +129,14 @@ func TestRestartKeepsURLAndData(t *testing.T) {
 			require.NoError(t, s.Kill())
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 			require.NoError(t, err)
-			begin, released := size(s.logFile()), make(chan struct{})
+			begin, released := testserver.Size(s.logFile()), make(chan struct{})
 			go func() {
 				defer close(released)
 				for range 1000 {
-					if strings.Contains(tail(s.logFile(), begin), "Address already in use") {
+					if strings.Contains(testserver.Tail(s.logFile(), begin), "Address already in use") {
 						break
 					}
-					time.Sleep(pause)
+					time.Sleep(testserver.Pause)
 				}
 				_ = l.Close()
 			}()
@@ -160,7 +162,7 @@ func TestServerThatEndsByItselfIsReported(t *testing.T) {
 	}
 	s, err := launch(b, nil)
 	require.NoError(t, err)
-	require.NoError(t, s.proc.stop(syscall.SIGQUIT))
+	require.NoError(t, s.proc.Stop(syscall.SIGQUIT))
 	require.ErrorContains(t, s.discard(), "ended by itself")
 	require.NoDirExists(t, s.dir)
 }
@@ -220,7 +222,7 @@ func TestServerDiesWithItsProcess(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(dir, "data", "postmaster.pid"))
 		return errors.Is(err, os.ErrNotExist)
-	}, stopTimeout, pause, "the server has outlived the process that started it")
+	}, testserver.StopTimeout, testserver.Pause, "the server has outlived the process that started it")
 }
 
 func TestBouncerPoolsTransactions(t *testing.T) {
@@ -263,7 +265,7 @@ func TestBouncerOutlivesRestart(t *testing.T) {
 		defer conn.Close(t.Context())
 		_, err = conn.Exec(t.Context(), "SELECT 1")
 		return err == nil
-	}, startTimeout, pause)
+	}, testserver.StartTimeout, testserver.Pause)
 }
 
 func TestNPMPackageIsPinned(t *testing.T) {

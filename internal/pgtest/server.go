@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,11 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-const (
-	startTimeout = 30 * time.Second // from start to the first connection
-	stopTimeout  = 30 * time.Second // for each signal
+	"github.com/pawlhq/pawl/internal/testserver"
 )
 
 // Mode is a way to stop a server.
@@ -46,14 +41,14 @@ type Server struct {
 
 	// Of servers that this process has started:
 	bin      binaries
-	who      *account
+	who      *testserver.Account
 	name     string // its cluster_name, by which it is told from a stranger on its port
 	dir      string // everything it writes
 	settings map[string]string
 
 	mu    sync.Mutex
 	port  int // 0 before the first start
-	proc  *process
+	proc  *testserver.Process
 	asked bool // for the end of proc
 }
 
@@ -83,7 +78,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the PostgreSQL server's log:\n%s", tail(s.logFile(), 0))
+			t.Logf("the end of the PostgreSQL server's log:\n%s", testserver.Tail(s.logFile(), 0))
 		}
 		if err := s.discard(); err != nil {
 			t.Error(err)
@@ -124,7 +119,7 @@ func external(url string) (*Server, error) {
 		return nil, fmt.Errorf("pgtest: %s does not begin with postgres://", envURL)
 	}
 	s := &Server{url: url, shared: true}
-	if err := s.ping(time.Now().Add(startTimeout)); err != nil {
+	if err := s.ping(time.Now().Add(testserver.StartTimeout)); err != nil {
 		return nil, fmt.Errorf("pgtest: %s: %w", envURL, err)
 	}
 	return s, nil
@@ -144,10 +139,10 @@ func launch(b binaries, opts []Option) (_ *Server, err error) {
 	for _, opt := range opts {
 		opt(s.settings)
 	}
-	if s.who, err = unprivileged(); err != nil {
+	if s.who, err = testserver.Unprivileged(); err != nil {
 		return nil, err
 	}
-	if s.dir, err = makeDir(s.who, "pawl_postgres_"); err != nil {
+	if s.dir, err = testserver.MakeDir(s.who, "pawl_postgres_"); err != nil {
 		return nil, err
 	}
 	s.name = filepath.Base(s.dir)
@@ -171,7 +166,7 @@ func (s *Server) init() error {
 	for _, locale := range []string{"C.UTF-8", "C"} { // not every system knows the former
 		cmd := s.bin.command("initdb", "-D", s.dataDir(), "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale="+locale, "--no-sync")
 		cmd.Dir = s.dir
-		cmd.SysProcAttr = sysProcAttr(s.who, 0)
+		cmd.SysProcAttr = testserver.SysProcAttr(s.who, 0)
 		out, err := cmd.CombinedOutput()
 		if err == nil {
 			return s.guard()
@@ -199,28 +194,28 @@ func (s *Server) guard() error {
 // start starts the server, which is stopped, and waits until it can be used. The
 // first start chooses the port. The caller holds mu.
 func (s *Server) start() error {
-	deadline := time.Now().Add(startTimeout)
+	deadline := time.Now().Add(testserver.StartTimeout)
 	choose := s.port == 0
 	for {
 		if choose {
-			port, err := freePort()
+			port, err := testserver.FreePort()
 			if err != nil {
 				return err
 			}
 			s.port = port
 			s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
 		}
-		begin := size(s.logFile())
+		begin := testserver.Size(s.logFile())
 		err := s.try(deadline)
 		if err == nil {
 			return nil
 		}
-		said := tail(s.logFile(), begin)
+		said := testserver.Tail(s.logFile(), begin)
 		if !strings.Contains(said, "Address already in use") || time.Now().After(deadline) {
 			return fmt.Errorf("pgtest: PostgreSQL on port %d: %w; its log ends:\n%s", s.port, err, said)
 		}
 		if !choose {
-			time.Sleep(pause) // until the port's owner is gone
+			time.Sleep(testserver.Pause) // until the port's owner is gone
 		}
 	}
 }
@@ -233,13 +228,13 @@ func (s *Server) try(deadline time.Time) error {
 	}
 	cmd := s.bin.command("postgres", args...)
 	cmd.Dir = s.dir
-	p, err := spawn(cmd, s.who, syscall.SIGQUIT, s.logFile())
+	p, err := testserver.Spawn(cmd, s.who, syscall.SIGQUIT, s.logFile())
 	if err != nil {
 		return err
 	}
-	err = p.awaitReady(deadline, func() error { return s.ping(deadline) })
+	err = p.AwaitReady(deadline, func() error { return s.ping(deadline) })
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return err
 	}
 	s.proc, s.asked = p, false
@@ -278,7 +273,7 @@ func (s *Server) stop(mode Mode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = true
-	return s.proc.stop(mode.signal())
+	return s.proc.Stop(mode.signal())
 }
 
 // discard ends the server and removes what it has written.
@@ -286,26 +281,9 @@ func (s *Server) discard() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	if s.proc.ended() && !s.asked {
-		errs = append(errs, fmt.Errorf("pgtest: PostgreSQL ended by itself (%v); its log ends:\n%s", s.proc.cmd.ProcessState, tail(s.logFile(), 0)))
+	if s.proc.Ended() && !s.asked {
+		errs = append(errs, fmt.Errorf("pgtest: PostgreSQL ended by itself (%v); its log ends:\n%s", s.proc.Cmd.ProcessState, testserver.Tail(s.logFile(), 0)))
 	}
 	s.asked = true
-	return errors.Join(append(errs, s.proc.stop(syscall.SIGQUIT), os.RemoveAll(s.dir))...)
-}
-
-// freePort returns a port on which nobody listens. It is not one of those that
-// systems commonly give to outgoing connections (which net.Listen would choose,
-// too): while its server is down, one of them could take it, or a client that
-// tries to connect to it be connected to itself.
-func freePort() (int, error) {
-	var failed error
-	for range 100 {
-		port := 20000 + rand.IntN(12000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		failed = err
-	}
-	return 0, fmt.Errorf("pgtest: no free port: %w", failed)
+	return errors.Join(append(errs, s.proc.Stop(syscall.SIGQUIT), os.RemoveAll(s.dir))...)
 }

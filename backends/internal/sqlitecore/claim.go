@@ -3,6 +3,7 @@ package sqlitecore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -65,15 +66,17 @@ var claimRuns = claimLevels + `,
 	WHERE id IN (SELECT id FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)
 	RETURNING ` + runColumns("input", "meta", "NULL") + `, parts, due_at`
 
-// claimNext is the earliest time in the lanes, but for what bears stamp ?3.
+// claimNext is the time, ?4, and the earliest one in the lanes, but for what bears
+// stamp ?3.
 const claimNext = claimLevels + `
-	SELECT min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+	SELECT ?4, min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
 		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?3 ORDER BY x.visible_at LIMIT 1))
 	FROM level WHERE priority IS NOT NULL`
 
-// claimPeek is claimNext over everything: it reads the index alone.
+// claimPeek is claimNext over everything, with the time as ?3: it reads the index
+// alone.
 const claimPeek = claimLevels + `
-	SELECT min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+	SELECT ?3, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
 		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4))
 	FROM level WHERE priority IS NOT NULL`
 
@@ -85,7 +88,11 @@ const claimed = claimLevels + `,
 		AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND r.status<>4 AND r.stamp=?3)
 	`
 
+// claimedAgain is what the claim itself has returned. Its answer was lost.
+var claimedAgain = claimed + `SELECT ` + runColumns("input", "meta", "NULL") + `, parts, due_at FROM runs WHERE id IN (SELECT id FROM mine)`
+
 const (
+	claimedParts  = claimed + `SELECT CASE WHEN EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE json('none') END`
 	claimedInputs = claimed + `SELECT mine.id, l.data FROM mine CROSS JOIN large_inputs l ON l.run_id=mine.id`
 	// Which steps fit is decided on their lengths, so that what does not is never read.
 	claimedSteps = claimed + `, sized AS MATERIALIZED (
@@ -106,22 +113,27 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	if err := p.Validate(); err != nil {
 		return out, err
 	}
-	now, err := c.now(ctx, p.Now)
+	m, err := c.moment(ctx, p.Now)
 	if err != nil {
 		return out, err
 	}
-	out.Now = micro(now)
+	out.Now = micro(m.now)
 	list := lanes(&p)
 	if len(list) == 0 {
 		return out, nil
 	}
 	levels := []any{jsonText(list), p.Namespace}
+	peek, take, next, clock := c.peek, c.take, c.next, []any(nil)
+	if m.set || c.config.ServerNow == "" {
+		peek, take, next, clock = claimPeek, claimRuns, claimNext, []any{m.now}
+	}
 	// An idle poll reads and never takes the write lock.
 	if !c.busy.Load() || p.Wanted() == 0 {
-		if err := c.read(ctx, Stmt{SQL: claimPeek, Args: levels, Rows: one(scanTime{&out.NextDue})}); err != nil {
+		look := Stmt{SQL: peek, Args: append(levels[:2:2], clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}
+		if err := c.look(ctx, look, m, &out); err != nil {
 			return out, err
 		}
-		if out.NextDue.IsZero() || out.NextDue.UnixMicro() > now || p.Wanted() == 0 {
+		if out.NextDue.IsZero() || out.NextDue.After(out.Now) || p.Wanted() == 0 {
 			return out, nil
 		}
 	}
@@ -135,7 +147,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		runs  []*taken
 		byID  = map[store.ID]*taken{}
 		parts int64
-		until = now + span(p.LeaseFor)
+		until = m.after(p.LeaseFor)
 		stamp = newStamp()
 		mine  = append(levels[:2:2], stamp, until)
 		bytes = int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
@@ -145,14 +157,15 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	with := func(part int64, sql string, args []any, rows func(scan func(...any) error) error) Stmt {
 		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return parts&part == 0 }}
 	}
-	err = c.runner.Write(ctx, []Stmt{
-		{SQL: claimRuns, Args: append(levels[:2:2], now, int64(p.Wanted()), stamp, p.Worker, until), Rows: func(scan func(...any) error) error {
+	stmts := []Stmt{
+		{SQL: take, Args: append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until), Rows: func(scan func(...any) error) error {
 			t := &taken{}
 			err := scanRun(scan, &t.Run, &t.parts, scanTime{&t.due})
 			runs, byID[t.Run.ID], parts = append(runs, t), t, parts|t.parts
 			return err
 		}},
-		{SQL: claimNext, Args: append(levels[:2:2], stamp), Rows: one(scanTime{&out.NextDue})},
+		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
+		{SQL: claimedParts, Args: mine, Gate: true},
 		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
 			var id store.ID
 			var data []byte
@@ -194,7 +207,18 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 			}
 			return err
 		}),
-	})
+	}
+	if err = c.runner.Write(ctx, stmts); errors.Is(err, store.ErrOutcomeUnknown) && ctx.Err() == nil {
+		// The claim cannot be sent again: it would take more. What it has taken is
+		// asked for, so that it need not wait for the end of its lease.
+		stmts[0].SQL, stmts[0].Args = claimedAgain, mine
+		runs, parts = nil, 0
+		clear(byID)
+		clear(count)
+		if c.read(ctx, stmts...) == nil && len(runs) > 0 {
+			err = nil
+		}
+	}
 	if err != nil {
 		return store.Claimed{}, err
 	}
@@ -211,6 +235,47 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		out.Runs[i] = t.ClaimedRun
 	}
 	return out, nil
+}
+
+// idle is what a look has found: for as long as the database's version is the
+// same, another would find it, too.
+type idle struct {
+	lanes, namespace string
+	version          uint64
+	next             time.Time
+	at               time.Time // of the look
+}
+
+// trust is how long a look is held to be good by the version alone.
+const trust = 30 * time.Second
+
+// look finds out when the next run of the lanes is due.
+func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed) error {
+	if c.config.Version == nil {
+		return c.read(ctx, peek)
+	}
+	lanes, namespace := peek.Args[0].(string), peek.Args[1].(string)
+	version, known := c.config.Seen(), c.idle.Load()
+	if !c.stale.Swap(false) && known != nil && known.lanes == lanes && known.namespace == namespace && time.Since(known.at) < trust {
+		v, now, err := c.config.Version(ctx)
+		if err != nil {
+			return err
+		}
+		if v != 0 && v == known.version {
+			if out.NextDue = known.next; !m.set {
+				out.Now = now
+			}
+			return nil
+		}
+		version = v
+	}
+	// The version is from before the look, so that no change falls between them.
+	at := time.Now()
+	if err := c.read(ctx, peek); err != nil {
+		return err
+	}
+	c.idle.Store(&idle{lanes, namespace, version, out.NextDue, at})
+	return nil
 }
 
 // one reads a single row.

@@ -76,7 +76,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	now, err := c.now(ctx, p.Now)
+	m, err := c.moment(ctx, p.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +85,14 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	stmts, list := make([]Stmt, 0, 4*len(p.Commits)), make([]*commit, 0, len(p.Commits))
 	stamp := newStamp()
 	for i := range p.Commits {
-		m, res := &p.Commits[i], &results[i]
-		if _, twice := seen[m.Lease.Run]; twice {
-			res.Err = store.Invalid("commits", fmt.Sprintf("run %v has two commits in one call", m.Lease.Run))
+		item, res := &p.Commits[i], &results[i]
+		if _, twice := seen[item.Lease.Run]; twice {
+			res.Err = store.Invalid("commits", fmt.Sprintf("run %v has two commits in one call", item.Lease.Run))
 			continue
 		}
-		seen[m.Lease.Run] = struct{}{}
-		if res.Err = m.Validate(c.limits); res.Err == nil {
-			b := &commit{Commit: m, namespace: p.Namespace, now: now, stamp: stamp + int64(i), res: res, hints: hints}
+		seen[item.Lease.Run] = struct{}{}
+		if res.Err = item.Validate(c.config.Limits); res.Err == nil {
+			b := &commit{Commit: item, namespace: p.Namespace, moment: m, stamp: stamp + int64(i), res: res, hints: hints}
 			stmts, list = b.statements(stmts), append(list, b)
 		}
 	}
@@ -126,10 +126,11 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 // commit makes the statements of one commit and reads their answers.
 type commit struct {
 	*store.Commit
-	namespace  string
-	now, stamp int64
-	res        *store.CommitResult
-	hints      *hints
+	moment
+	namespace string
+	stamp     int64
+	res       *store.CommitResult
+	hints     *hints
 
 	usual   store.CommitResult // the answer of a plain commit
 	plainly int64              // rows that the plain update changed
@@ -289,7 +290,7 @@ func (b *commit) fence() Stmt {
 	default:
 		var due any
 		if t.After > 0 {
-			due = b.now + span(t.After)
+			due = b.after(t.After)
 		}
 		if at := t.At; !at.IsZero() && (due == nil || at.UnixMicro() < due.(int64)) {
 			due = at.UnixMicro()
@@ -335,7 +336,7 @@ func (b *commit) step(s *store.StepRecord) []any {
 		done = b.now
 	}
 	if due = micros(s.DueAt); s.DueIn > 0 {
-		due = b.now + span(s.DueIn)
+		due = b.after(s.DueIn)
 	}
 	return []any{b.Lease.Run[:], s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt),
 		b.Lease.Epoch, blob(s.Output), failure(s.Failure), b.now - s.Took.Microseconds(), done, due}
@@ -346,7 +347,7 @@ func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 	none := func() bool { return b.missed() || *made == 0 }
 	run := b.Lease.Run[:]
 	stmts = append(stmts, Stmt{
-		SQL: spawnRun, Args: append(insertArgs(b.namespace, child, b.Lease.Run, b.now), run, b.stamp),
+		SQL: spawnRun, Args: append(insertArgs(b.namespace, child, b.Lease.Run, b.moment), run, b.stamp),
 		Affected: made, Unneeded: b.missed,
 	})
 	if child.Group != "" {

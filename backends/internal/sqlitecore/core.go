@@ -12,6 +12,7 @@ package sqlitecore
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,10 @@ type Stmt struct {
 	// Unneeded tells a runner that has run the statements before this one that it
 	// may be left out. It saves time only: the statement is harmless then.
 	Unneeded func() bool
+	// Gate says that this statement does nothing but fail if all those behind it
+	// are unneeded, which is no error of the list. It is for runners that send the
+	// list as a whole; others leave it out.
+	Gate bool
 }
 
 // Runner runs lists of statements. An error of a write that may have been
@@ -41,21 +46,50 @@ type Runner interface {
 	Read(ctx context.Context, stmts []Stmt) error
 }
 
-// Core implements the verbs of store.Store over a runner.
-type Core struct {
-	runner  Runner
-	clock   func(context.Context) (time.Time, error)
-	publish func(...store.Hint)
-	limits  store.Limits
-	busy    atomic.Bool // the last claim found work, so the next goes without a look first
+// Config is what backends differ in.
+type Config struct {
+	// Clock returns the time between two bounds, which are one where the clock is
+	// at hand: it is neither before early nor after late. Calls begin at early, and
+	// what lasts is counted from late, so that nothing ends or begins before its
+	// time.
+	Clock func(context.Context) (early, late time.Time, err error)
+	// ServerNow is an SQL expression for the server's time in microseconds; empty:
+	// the clock is exact. What is due is decided by it.
+	ServerNow string
+	// Version returns a number that grows with each change of the database, and the
+	// server's time; 0: it is not known. Nil: to look for work costs no more than to
+	// look for changes.
+	Version func(context.Context) (version uint64, now time.Time, err error)
+	// Seen returns the last version that is known without asking.
+	Seen   func() uint64
+	Limits store.Limits
+	// Publish gets hints after the write that caused them.
+	Publish func(...store.Hint)
 }
 
-// New makes a core. Publish gets hints after the write that caused them.
-func New(r Runner, clock func(context.Context) (time.Time, error), limits store.Limits, publish func(...store.Hint)) *Core {
-	if limits.Payload == 0 {
-		limits.Payload = store.DefaultPayloadLimit
+// Core implements the verbs of store.Store over a runner.
+type Core struct {
+	runner Runner
+	config Config
+	busy   atomic.Bool          // there may be work, so the next claim goes without a look first
+	idle   atomic.Pointer[idle] // what the last look has found
+	stale  atomic.Bool          // the database has changed since
+
+	peek, take, next string // claimPeek, claimRuns and claimNext by the server's time
+}
+
+// New makes a core.
+func New(r Runner, config Config) *Core {
+	if config.Limits.Payload == 0 {
+		config.Limits.Payload = store.DefaultPayloadLimit
 	}
-	return &Core{runner: r, clock: clock, limits: limits, publish: publish}
+	c := &Core{runner: r, config: config, peek: claimPeek, take: claimRuns, next: claimNext}
+	if now := config.ServerNow; now != "" {
+		c.peek = strings.Replace(claimPeek, "?3", now, 1)
+		c.take = strings.Replace(claimRuns, "<=?3", "<="+now, 1)
+		c.next = strings.Replace(claimNext, "?4", now, 1)
+	}
+	return c
 }
 
 // Clock returns the store's time.
@@ -63,23 +97,53 @@ func (c *Core) Clock(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
 	}
-	t, err := c.clock(ctx)
+	t, _, err := c.config.Clock(ctx)
 	return time.UnixMicro(t.UnixMicro()).UTC(), err
 }
 
 // Limits returns the sizes that are enforced.
-func (c *Core) Limits() store.Limits { return c.limits }
+func (c *Core) Limits() store.Limits { return c.config.Limits }
 
-// now is the time of a call, in microseconds.
-func (c *Core) now(ctx context.Context, set time.Time) (int64, error) {
+// Expect says that there may be work: the next claim asks for it without a look
+// first.
+func (c *Core) Expect() { c.busy.Store(true) }
+
+// Changed says that others have changed the database: the next claim looks at
+// once.
+func (c *Core) Changed() { c.stale.Store(true) }
+
+func (c *Core) publish(hints ...store.Hint) { c.config.Publish(hints...) }
+
+// moment is the time of a call, in microseconds.
+type moment struct {
+	now  int64
+	late int64 // it is not after this
+	set  bool  // by the caller
+}
+
+// after is the moment a duration later.
+func (m moment) after(d time.Duration) int64 {
+	if d <= 0 {
+		return m.now
+	}
+	return m.late + span(d)
+}
+
+func (c *Core) moment(ctx context.Context, set time.Time) (moment, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return moment{}, err
 	}
 	if !set.IsZero() {
-		return set.UnixMicro(), nil
+		return moment{set.UnixMicro(), set.UnixMicro(), true}, nil
 	}
-	t, err := c.clock(ctx)
-	return t.UnixMicro(), err
+	early, late, err := c.config.Clock(ctx)
+	return moment{early.UnixMicro(), late.UnixMicro(), false}, err
+}
+
+// now is the moment of a call that measures nothing from it.
+func (c *Core) now(ctx context.Context, set time.Time) (int64, error) {
+	m, err := c.moment(ctx, set)
+	return m.now, err
 }
 
 // newStamp makes a stamp; stamps of consecutive items may be counted up from it.

@@ -14,7 +14,7 @@ func (c *Core) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseS
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	now, err := c.now(ctx, p.Now)
+	m, err := c.moment(ctx, p.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (c *Core) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseS
 			continue
 		}
 		stmts = append(stmts, Stmt{
-			SQL: extendLease, Args: []any{now + span(p.LeaseFor), l.Run[:], p.Namespace, l.Worker, l.Epoch},
+			SQL: extendLease, Args: []any{m.after(p.LeaseFor), l.Run[:], p.Namespace, l.Worker, l.Epoch},
 			Rows: func(scan func(...any) error) error {
 				s.Lost = false
 				return scan(&s.Canceling, &s.Pausing, &s.Events)
@@ -35,7 +35,7 @@ func (c *Core) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseS
 	}
 	stmts = append(stmts, Stmt{
 		SQL:  `UPDATE workers SET seen_at=? WHERE namespace=? AND id=?`,
-		Args: []any{now, p.Namespace, p.Worker},
+		Args: []any{m.now, p.Namespace, p.Worker},
 	})
 	if err := c.runner.Write(ctx, stmts); err != nil {
 		return nil, err

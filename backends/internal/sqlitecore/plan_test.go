@@ -28,7 +28,7 @@ func TestPlans(t *testing.T) {
 
 	for name, sql := range map[string]string{
 		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
-		"claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedStepCounts": claimedStepCounts,
+		"claimedAgain": claimedAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedStepCounts": claimedStepCounts,
 		"claimedState": claimedState, "claimedGroups": claimedGroups, "claimedSignals": claimedSignals,
 		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
 		"putStep": putStep, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,

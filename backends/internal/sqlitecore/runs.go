@@ -27,14 +27,14 @@ const (
 	largeInput = `INSERT INTO large_inputs (run_id, data) SELECT id, ? FROM runs WHERE id=? AND namespace=? AND parts & 16 ON CONFLICT DO NOTHING`
 )
 
-func insertArgs(namespace string, r *store.NewRun, parent store.ID, now int64) []any {
-	visible, parts := now+span(r.After), int64(0)
+func insertArgs(namespace string, r *store.NewRun, parent store.ID, m moment) []any {
+	visible, parts := m.after(r.After), int64(0)
 	if !r.At.IsZero() {
 		visible = max(visible, r.At.UnixMicro())
 	}
 	var deadline any
 	if r.Timeout > 0 {
-		d := now + span(r.Timeout)
+		d := m.after(r.Timeout)
 		deadline, visible = d, min(visible, d)
 	}
 	input := blob(r.Input)
@@ -42,13 +42,13 @@ func insertArgs(namespace string, r *store.NewRun, parent store.ID, now int64) [
 		input, parts = nil, partLargeInput
 	}
 	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(r.Priority), visible, parts,
-		text(r.ExternalID), r.Suffix, now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose)}
+		text(r.ExternalID), r.Suffix, m.now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose)}
 }
 
 // eagerArgs are insertArgs for createEager.
-func eagerArgs(pending []any, namespace string, r *store.NewRun, now int64) []any {
-	args := slices.Concat(pending, []any{r.Worker, now, namespace, r.Queue, r.Workflow})
-	args[5] = now + span(r.LeaseFor)
+func eagerArgs(pending []any, namespace string, r *store.NewRun, m moment) []any {
+	args := slices.Concat(pending, []any{r.Worker, m.now, namespace, r.Queue, r.Workflow})
+	args[5] = m.after(r.LeaseFor)
 	return args
 }
 
@@ -57,7 +57,7 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	now, err := c.now(ctx, p.Now)
+	m, err := c.moment(ctx, p.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +66,12 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	stmts := make([]Stmt, 0, 2*len(p.Runs))
 	for i := range p.Runs {
 		r, res, made := &p.Runs[i], &results[i], &made[i]
-		if res.Err = r.Validate(c.limits); res.Err != nil {
+		if res.Err = r.Validate(c.config.Limits); res.Err != nil {
 			continue
 		}
-		pending := insertArgs(p.Namespace, r, store.ID{}, now)
+		pending := insertArgs(p.Namespace, r, store.ID{}, m)
 		if r.Worker != "" {
-			stmts = append(stmts, Stmt{SQL: createEager, Args: eagerArgs(pending, p.Namespace, r, now), Affected: &made.leased})
+			stmts = append(stmts, Stmt{SQL: createEager, Args: eagerArgs(pending, p.Namespace, r, m), Affected: &made.leased})
 		}
 		stmts = append(stmts, Stmt{SQL: createRun, Args: pending, Affected: &made.pending, Unneeded: func() bool { return made.leased == 1 }})
 		if len(r.Input) > inlineInput {
@@ -122,7 +122,7 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	for i := range p.Runs {
 		switch r := &p.Runs[i]; {
 		case made[i].leased == 1:
-			results[i] = store.CreateResult{ID: r.ID, Created: true, Lease: store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, CreatedAt: micro(now)}
+			results[i] = store.CreateResult{ID: r.ID, Created: true, Lease: store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, CreatedAt: micro(m.now)}
 		case made[i].pending == 1:
 			results[i] = store.CreateResult{ID: r.ID, Created: true}
 			hints.queue(r.Queue)

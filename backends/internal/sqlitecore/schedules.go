@@ -18,7 +18,7 @@ func scanSchedule(scan func(...any) error, s *store.Schedule) error {
 // PutSchedule implements store.Schedules.
 func (c *Core) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
 	var out store.Schedule
-	if err := p.Validate(c.limits); err != nil {
+	if err := p.Validate(c.config.Limits); err != nil {
 		return out, err
 	}
 	now, err := c.now(ctx, p.Now)
@@ -117,10 +117,10 @@ const (
 // Fire implements store.Schedules.
 func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, error) {
 	var res store.FireResult
-	if err := p.Validate(c.limits); err != nil {
+	if err := p.Validate(c.config.Limits); err != nil {
 		return res, err
 	}
-	now, err := c.now(ctx, p.Now)
+	m, err := c.moment(ctx, p.Now)
 	if err != nil {
 		return res, err
 	}
@@ -133,10 +133,10 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 	}
 	again := func() bool { return fired == 0 }
 	stmts := []Stmt{
-		{SQL: fireSchedule, Args: []any{p.Namespace, p.Schedule, at, now, idBlob(run), external, suffix}, Affected: &fired},
+		{SQL: fireSchedule, Args: []any{p.Namespace, p.Schedule, at, m.now, idBlob(run), external, suffix}, Affected: &fired},
 	}
 	if p.Run != nil {
-		stmts = append(stmts, Stmt{SQL: fireRun, Args: insertArgs(p.Namespace, p.Run, store.ID{}, now), Affected: &made, Unneeded: again})
+		stmts = append(stmts, Stmt{SQL: fireRun, Args: insertArgs(p.Namespace, p.Run, store.ID{}, m), Affected: &made, Unneeded: again})
 		if len(p.Run.Input) > inlineInput {
 			stmts = append(stmts, Stmt{SQL: largeInput, Args: []any{p.Run.Input, run[:], p.Namespace}, Unneeded: again})
 		}
@@ -156,8 +156,8 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 	switch {
 	case !found:
 		return res, notFound("schedule %q", p.Schedule)
-	case firedAt.IsZero() && at > now:
-		return res, store.Invalid("fire time", fmt.Sprintf("%v is still to come; it is %v", p.At.UTC(), micro(now)))
+	case firedAt.IsZero() && at > m.now:
+		return res, store.Invalid("fire time", fmt.Sprintf("%v is still to come; it is %v", p.At.UTC(), micro(m.now)))
 	case firedAt.IsZero() && next.Equal(micro(at)):
 		return res, exists("run %v exists in another namespace; ids are made with NewID", run)
 	case firedAt.IsZero():

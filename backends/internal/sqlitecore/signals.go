@@ -44,7 +44,7 @@ func (c *Core) Signal(ctx context.Context, p store.SignalParams) ([]store.Signal
 	var stmts []Stmt
 	for i := range p.Signals {
 		s, res := &p.Signals[i], &results[i]
-		if res.Err = s.Validate(c.limits); res.Err != nil {
+		if res.Err = s.Validate(c.config.Limits); res.Err != nil {
 			continue
 		}
 		insert, event, fate := signalRun, eventRun, signalFate

@@ -36,7 +36,7 @@ const stateEvent = `UPDATE runs SET events=events+?, stamp=?, parts=parts | 2, `
 
 // SetState implements store.Coordination.
 func (c *Core) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
-	if err := p.Validate(c.limits); err != nil {
+	if err := p.Validate(c.config.Limits); err != nil {
 		return nil, err
 	}
 	now, err := c.now(ctx, p.Now)

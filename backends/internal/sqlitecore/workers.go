@@ -165,21 +165,21 @@ func (c *Core) Lock(ctx context.Context, p store.LockParams) (store.LockResult, 
 	if err := p.Validate(); err != nil {
 		return res, err
 	}
-	now, err := c.now(ctx, p.Now)
+	m, err := c.moment(ctx, p.Now)
 	if err != nil {
 		return res, err
 	}
 	take := Stmt{
 		SQL: `INSERT INTO locks (namespace, name, owner, until) VALUES (?,?,?,?)
 			ON CONFLICT DO UPDATE SET owner=excluded.owner, until=excluded.until WHERE locks.until<=? OR locks.owner=excluded.owner`,
-		Args: []any{p.Namespace, p.Name, p.Owner, now + span(p.For), now},
+		Args: []any{p.Namespace, p.Name, p.Owner, m.after(p.For), m.now},
 	}
 	if p.For == 0 {
 		take = Stmt{SQL: `DELETE FROM locks WHERE namespace=? AND name=? AND owner=?`, Args: []any{p.Namespace, p.Name, p.Owner}}
 	}
 	err = c.runner.Write(ctx, []Stmt{take, {
 		SQL:  `SELECT owner, until FROM locks WHERE namespace=? AND name=? AND until>?`,
-		Args: []any{p.Namespace, p.Name, now}, Rows: one(&res.Owner, scanTime{&res.Until}),
+		Args: []any{p.Namespace, p.Name, m.now}, Rows: one(&res.Owner, scanTime{&res.Until}),
 	}})
 	res.Held = err == nil && res.Owner == p.Owner
 	return res, err

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package pgtest
+package testserver
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 
 // Elsewhere servers end with Run or with their test alone, and not as root.
 
-func sysProcAttr(*account, syscall.Signal) *syscall.SysProcAttr { return nil }
+// SysProcAttr makes a process run as who and get a signal when its parent ends.
+func SysProcAttr(*Account, syscall.Signal) *syscall.SysProcAttr { return nil }
 
 func ownedAlone(info os.FileInfo) bool { return info.IsDir() }

@@ -1,14 +1,15 @@
-package pgtest
+package testserver
 
 import (
 	"os"
 	"syscall"
 )
 
-func sysProcAttr(who *account, onDeath syscall.Signal) *syscall.SysProcAttr {
+// SysProcAttr makes a process run as who and get a signal when its parent ends.
+func SysProcAttr(who *Account, onDeath syscall.Signal) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Pdeathsig: onDeath}
 	if who != nil {
-		attr.Credential = &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}
+		attr.Credential = &syscall.Credential{Uid: uint32(who.UID), Gid: uint32(who.GID)}
 	}
 	return attr
 }

@@ -1,0 +1,74 @@
+package turso
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestClock tells the times of a server whose clock runs a little faster or slower
+// and shows milliseconds, over a network with delays of all kinds.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		rate := 1 + (rng.Float64()-0.5)/1000 // of the server's clock
+		offset := rng.Int64N(1e15) + 1e14    // microseconds
+		began := time.Now()
+		server := func(at time.Time) int64 { return offset + int64(float64(at.Sub(began).Microseconds())*rate) }
+		c, now, last := &clock{}, began, int64(0)
+		for range 300 {
+			span := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
+			switch rng.IntN(3) {
+			case 0:
+				sent := now
+				seen := sent.Add(span(200 * time.Millisecond))
+				came := seen.Add(span(200 * time.Millisecond))
+				c.heard(server(seen)/1000*1000, sent, came)
+				now = came
+			case 1:
+				now = now.Add(span(20 * time.Second))
+			}
+			early, late, known := c.now(now)
+			if !known {
+				continue
+			}
+			require.LessOrEqual(t, early, server(now)+1, "seed %d: a time that has not come yet", seed)
+			require.GreaterOrEqual(t, late, server(now), "seed %d: a time that has passed", seed)
+			require.Less(t, late-early, int64(500_000), "seed %d: bounds too wide", seed)
+			require.GreaterOrEqual(t, early, last, "seed %d: back in time", seed)
+			last = early
+		}
+	}
+}
+
+func TestClockThatIsSet(t *testing.T) {
+	t.Parallel()
+	c, at := &clock{}, time.Now()
+	hear := func(server int64) (int64, int64) {
+		at = at.Add(time.Second)
+		c.heard(server, at, at.Add(time.Millisecond))
+		early, late, known := c.now(at.Add(time.Millisecond))
+		require.True(t, known)
+		return early, late
+	}
+	early, late := hear(1e12)
+	require.True(t, early <= 1e12 && late >= 1e12)
+	early, late = hear(5e12) // forward
+	require.True(t, early <= 5e12 && late >= 5e12, "%d %d", early, late)
+	early, late = hear(2e12) // back
+	require.True(t, early <= 2e12 && late >= 2e12, "%d %d", early, late)
+
+	_, _, known := c.now(at.Add(stale + time.Second))
+	require.False(t, known, "too old")
+	// An answer that is less exact than what is known makes it known again.
+	at = at.Add(stale + 2*time.Second)
+	c.heard(2e12+(stale+2*time.Second).Microseconds(), at, at.Add(time.Second))
+	_, _, known = c.now(at.Add(time.Second))
+	require.True(t, known)
+	c.forget()
+	_, _, known = c.now(at.Add(time.Second))
+	require.False(t, known)
+}

@@ -1,0 +1,217 @@
+package turso
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// unsureError wraps what leaves open whether the server has applied the request.
+type unsureError struct{ error }
+
+func (e *unsureError) Unwrap() error { return e.error }
+
+// strangeError is an answer that no libSQL server gives.
+type strangeError struct{ kind, body string }
+
+func (e *strangeError) Error() string {
+	what := e.kind
+	if what == "" {
+		what = "something"
+	}
+	return fmt.Sprintf("the answer is %s where libSQL answers JSON; is there another server, or a proxy that asks for a login, at this address? It begins: %s", what, e.body)
+}
+
+func excerpt(body []byte) string {
+	s := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "?")), " ")
+	if len(s) > maxExcerpt {
+		s = strings.ToValidUTF8(s[:maxExcerpt], "") + "..."
+	}
+	return s
+}
+
+// statusError is an HTTP status other than 200.
+type statusError struct {
+	status int
+	says   string
+}
+
+func newStatusError(status int, kind string, body []byte) error {
+	e := &statusError{status, excerpt(body)}
+	var said struct {
+		Error   any    `json:"error"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &said) == nil {
+		switch v := said.Error.(type) {
+		case string:
+			e.says = v
+		default:
+			if said.Message != "" {
+				e.says = said.Message
+			}
+		}
+	} else if kind == "text/html" {
+		e.says = (&strangeError{kind, e.says}).Error()
+	}
+	switch status {
+	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return &unsureError{e} // a proxy's, perhaps, that has passed the request on
+	}
+	return e
+}
+
+func (e *statusError) Error() string {
+	advice := map[int]string{
+		http.StatusUnauthorized:          "the server does not accept the token: check the URL's authToken, and whether it has expired",
+		http.StatusForbidden:             "the token does not allow this: check the rights that it was made with",
+		http.StatusNotFound:              "there is no such database: check the URL",
+		http.StatusRequestEntityTooLarge: "the request is larger than the server takes",
+		http.StatusTooManyRequests:       "the server has too much to do",
+		http.StatusServiceUnavailable:    "the server has too much to do",
+	}[e.status]
+	s := fmt.Sprintf("HTTP status %d", e.status)
+	if advice != "" {
+		s = advice + " (" + s + ")"
+	}
+	if e.says != "" {
+		s += ": " + e.says
+	}
+	return s
+}
+
+// transportError tells requests that never left from those that may have arrived.
+// Its errors match none of context's, for the context is not the caller's.
+func transportError(ctx context.Context, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // without the URL
+	}
+	var op *net.OpError
+	var dns *net.DNSError
+	switch dialing := errors.As(err, &op) && op.Op == "dial"; {
+	case errors.As(err, &dns):
+		return err
+	case dialing && ctx.Err() != nil:
+		return errors.New("no connection in time")
+	case dialing:
+		return err
+	case ctx.Err() != nil:
+		return &unsureError{errors.New("no answer in time")}
+	}
+	return &unsureError{err}
+}
+
+// Codes of the server that mean that the environment refuses, or that something
+// else comes first; the transaction is rolled back, and the same may succeed later.
+var advice = map[string]string{
+	"SQLITE_BUSY":         "another client holds the write lock",
+	"SQLITE_LOCKED":       "another client holds the write lock",
+	"TRANSACTION_TIMEOUT": "the transaction took longer than the server allows",
+	"TRANSACTION_BUSY":    "another client holds the write lock",
+	"STREAM_EXPIRED":      "the server has given the stream up",
+	"BLOCKED":             "the server blocks reads or writes, perhaps for a quota",
+	"SQLITE_FULL":         "the server's disk is full",
+	"SQLITE_READONLY":     "the database is read-only, or the token is",
+	"SQLITE_IOERR":        "the server's disk reports an error",
+	"SQLITE_NOMEM":        "the server is out of memory",
+	"SQLITE_CANTOPEN":     "the server cannot open the database",
+	"SQLITE_CORRUPT":      "the database is damaged; restore it from a backup",
+	"SQLITE_INTERRUPT":    "the server has interrupted the statement",
+	"PROXY_ERROR":         "the replica does not reach its primary",
+	"RESPONSE_TOO_LARGE":  "the answer is larger than the server allows",
+}
+
+// maxRow is what the server takes in a row, unless it was built otherwise.
+const maxRow = 5_000_000
+
+// errTooMuch: the answer to one call is over what the server sends at once. Whoever
+// asked for many things may ask for fewer.
+var errTooMuch = errors.New("turso: the answer is larger than the server allows")
+
+// classify gives an error of a step before COMMIT its identity (P16): the
+// transaction was rolled back. Other codes are mistakes of this package, and are
+// passed on as they are.
+func classify(e *serverError) error {
+	code := e.Code
+	if code == "" || code == "SQLITE_UNKNOWN" || code == "ARGS_INVALID" {
+		code = guess(e.Message)
+	}
+	if i := strings.Index(code, "SQLITE_IOERR"); i == 0 {
+		code = "SQLITE_IOERR"
+	}
+	if code == "SQLITE_TOOBIG" {
+		return &store.TooLargeError{Field: "a row", Size: maxRow + 1, Limit: maxRow}
+	}
+	hint, known := advice[code]
+	if !known {
+		return fmt.Errorf("turso: %w", e)
+	}
+	if code == "RESPONSE_TOO_LARGE" {
+		return fmt.Errorf("%w: %w", errTooMuch, store.ErrUnavailable)
+	}
+	return fmt.Errorf("turso: %s: %w: %w", hint, e, store.ErrUnavailable)
+}
+
+// guess finds the code where the server gives only a text.
+func guess(text string) string {
+	low := strings.ToLower(text)
+	for _, g := range [...]struct{ has, code string }{
+		{"too big", "SQLITE_TOOBIG"},
+		{"database is locked", "SQLITE_BUSY"},
+		{"transaction timed-out", "TRANSACTION_TIMEOUT"},
+		{"transaction timed out", "TRANSACTION_TIMEOUT"},
+		{"response is too large", "RESPONSE_TOO_LARGE"},
+		{"stream expired", "STREAM_EXPIRED"},
+		{"stream not found", "STREAM_EXPIRED"},
+		{"blocked", "BLOCKED"},
+	} {
+		if strings.Contains(low, g.has) {
+			return g.code
+		}
+	}
+	return ""
+}
+
+// failure gives an error of a whole round trip its identity. What a read or an
+// unsent write loses may be sent again; of a write that was sent nobody knows.
+func failure(err error, write bool) error {
+	var unsure *unsureError
+	switch {
+	case write && errors.As(err, &unsure):
+		return fmt.Errorf("turso: the answer was lost: %w: %w", err, store.ErrOutcomeUnknown)
+	default:
+		return fmt.Errorf("turso: %w: %w", err, store.ErrUnavailable)
+	}
+}
+
+// openError says what is wrong with a database that cannot be opened. What only a
+// person can help matches store.ErrInvalid.
+func openError(c *config, err error) error {
+	var (
+		status  *statusError
+		strange *strangeError
+		dns     *net.DNSError
+	)
+	wrong := func(what string) error {
+		return store.Invalid("database", c.host()+": "+what)
+	}
+	switch {
+	case errors.Is(err, store.ErrInvalid):
+		return err
+	case errors.As(err, &status) && status.status < 500 && status.status != http.StatusTooManyRequests && status.status != http.StatusRequestTimeout:
+		return wrong(status.Error())
+	case errors.As(err, &strange):
+		return wrong(strange.Error())
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return wrong("there is no host of that name: check the URL")
+	}
+	return fmt.Errorf("turso: open %s: %w", c.host(), err)
+}

@@ -1,0 +1,302 @@
+package turso
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Hints implements store.Hinter. What this store writes is told precisely and at
+// once; what others write is seen by a poll, as "look again".
+func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.poller.join(ctx); err != nil {
+		return nil, err
+	}
+	return s.hub.Subscribe(ctx)
+}
+
+// publish tells this process, and the poller that something goes on.
+func (s *Store) publish(hints ...store.Hint) {
+	for i := range hints {
+		if hints[i].Kind == store.HintQueue || hints[i].Kind == store.HintRescan {
+			s.Expect()
+		}
+	}
+	s.hub.Publish(hints...)
+	s.poller.hurry()
+}
+
+// poller asks for the database's count of changes while anybody listens: one
+// statement, which reads no row. Its pauses grow while nothing happens.
+type poller struct {
+	store *Store
+	wake  chan struct{} // holds one token when something has happened here
+
+	mu        sync.Mutex
+	closed    bool
+	listeners int
+	quit      context.CancelFunc // ends the goroutine
+	running   sync.WaitGroup
+}
+
+// pollSoon is the pause after something has happened; it doubles up to the
+// ceiling.
+const pollSoon = 20 * time.Millisecond
+
+// join counts a listener until ctx is done, and starts the goroutine for the
+// first. What is written after join returns is seen.
+func (p *poller) join(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listeners == 0 && !p.closed {
+		// A server that does not answer now has changed when it does.
+		if err := p.store.look(ctx); err == nil {
+			p.store.runner.changes.seen()
+		} else if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		polling, quit := context.WithCancel(context.Background())
+		p.quit = quit
+		p.running.Go(func() { p.poll(polling) })
+	}
+	p.listeners++
+	context.AfterFunc(ctx, p.leave)
+	return nil
+}
+
+func (p *poller) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listeners--; p.listeners == 0 && p.quit != nil {
+		p.quit()
+	}
+}
+
+// close ends the poll.
+func (p *poller) close() {
+	p.mu.Lock()
+	if p.closed = true; p.quit != nil {
+		p.quit()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+func (p *poller) hurry() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *poller) poll(ctx context.Context) {
+	s, delay, deaf := p.store, pollSoon, false
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+			if delay > pollSoon {
+				delay = pollSoon
+				timer.Reset(delay/2 + rand.N(delay))
+			}
+			continue
+		case <-timer.C:
+		}
+		delay = min(2*delay, s.config.maxSleep)
+		var err error
+		if !s.runner.changes.told() {
+			err = s.look(ctx)
+		}
+		if err != nil && !deaf && ctx.Err() == nil {
+			s.config.logger.Warn("pawl: what other processes write cannot be seen now; trying again", "database", s.config.host(), "error", err)
+		}
+		deaf = err != nil
+		if err == nil && s.runner.changes.foreign() {
+			delay = pollSoon
+			s.Changed()
+			s.hub.Publish(store.Hint{Kind: store.HintRescan})
+		}
+		timer.Reset(delay/2 + rand.N(delay))
+	}
+}
+
+// look asks the nearest server for the count of changes.
+func (s *Store) look(ctx context.Context) error {
+	now, _, err := s.runner.version(ctx, false)
+	if err == nil && now == nil {
+		s.uncounted.Do(func() {
+			s.config.logger.Info("pawl: this server does not count changes; what other processes write is found by workers' polls", "database", s.config.host())
+		})
+	}
+	if err == nil {
+		s.runner.changes.saw(now)
+	}
+	return err
+}
+
+// version is the count of changes as the primary knows it; 0 until a write of
+// this store has shown that the server does count.
+func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
+	v, now, err := s.runner.version(ctx, true)
+	if err != nil || v == nil || !s.runner.changes.counts.Load() {
+		return 0, now, err
+	}
+	return uint64(*v), now, nil
+}
+
+// seen is the count of changes as last seen.
+func (s *Store) seen() uint64 {
+	c := s.runner.changes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return uint64(c.now)
+}
+
+// version asks for the count of changes and for the server's time. It reads no row.
+func (r *runner) version(ctx context.Context, primary bool) (*index, time.Time, error) {
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		return nil, time.Time{}, errClosed
+	}
+	bounded, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	sent := time.Now()
+	p := newPipeline(nil)
+	p.batch(func() {
+		p.step("", `SELECT `+serverNow, true)
+		if primary {
+			p.step(never, forwarded, false)
+		}
+	})
+	a, err := r.client.send(bounded, p)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, time.Time{}, ctx.Err()
+		}
+		return nil, time.Time{}, failure(err, false)
+	}
+	came := time.Now()
+	steps, why := a.Results[0].steps(1)
+	if steps[0] == nil || len(steps[0].Rows) != 1 || len(steps[0].Rows[0]) != 1 {
+		if why == nil {
+			why = &serverError{Message: "the time was not told"}
+		}
+		return nil, time.Time{}, classify(why)
+	}
+	now, _ := steps[0].Rows[0][0].any.(int64)
+	if primary { // a replica's clock is another
+		r.clock.heard(now, sent, came)
+	}
+	return a.Results[0].Response.Result.Index, time.UnixMicro(now).UTC(), nil
+}
+
+// changes tells the changes of others from this store's own, by the count of the
+// database's changes before and behind each write of its own.
+type changes struct {
+	counts atomic.Bool // the count has grown with a write
+
+	mu     sync.Mutex
+	known  index           // up to here nothing of others is untold
+	now    index           // as last seen
+	looked index           // as last asked for
+	fresh  bool            // now comes from a write, so that nobody need ask
+	mine   map[index]index // own writes, from count to count
+	flying int             // own writes whose answer is not here yet
+	gap    bool            // a change may be one of theirs
+}
+
+// begin counts writes that are under way; below zero, that have ended.
+func (c *changes) begin(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flying += n
+}
+
+// own takes down a write of this store.
+func (c *changes) own(before, behind *index) {
+	if before == nil || behind == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *behind <= c.known || *behind <= *before {
+		return
+	}
+	c.counts.Store(true)
+	if c.mine == nil || len(c.mine) > 4096 { // nobody has looked for long
+		c.mine = map[index]index{}
+	}
+	c.mine[*before] = *behind
+	c.now, c.fresh = max(c.now, *behind), true
+}
+
+// saw takes down the count of changes.
+func (c *changes) saw(now *index) {
+	if now == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *now < c.looked { // another database, or one that was put back
+		c.known, c.now = 0, *now
+	}
+	c.looked, c.now = *now, max(c.now, *now)
+}
+
+// seen says that all that has happened is known.
+func (c *changes) seen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = c.now
+	clear(c.mine)
+}
+
+// told tells whether a write has told the count since it was asked last.
+func (c *changes) told() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := c.fresh
+	c.fresh = false
+	return fresh
+}
+
+// foreign tells whether others have written since it was asked last.
+func (c *changes) foreign() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.known < c.now {
+		behind, mine := c.mine[c.known]
+		if !mine {
+			break
+		}
+		delete(c.mine, c.known)
+		c.known = behind
+	}
+	if c.known >= c.now { // or own writes that the look has not seen yet
+		c.gap = false
+		return false
+	}
+	if c.flying > 0 && !c.gap {
+		c.gap = true // the next time will tell
+		return false
+	}
+	c.known, c.gap = c.now, false
+	for before := range c.mine {
+		if before < c.known {
+			delete(c.mine, before)
+		}
+	}
+	return true
+}

@@ -1,0 +1,256 @@
+package turso
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+)
+
+// What follows writes and reads Hrana 3, the protocol of libSQL's server, in its
+// JSON form over HTTP: a pipeline of requests in one round trip, on a stream that
+// is closed behind the last of them.
+
+// pipeline is the body of a round trip.
+type pipeline struct {
+	buf      []byte
+	requests int
+	steps    int            // of the batch that is open
+	ids      map[string]int // of SQL texts that are stored in the stream
+}
+
+// newPipeline begins a body for lists of statements. SQL that comes more than
+// once is sent once.
+func newPipeline(jobs []*job) *pipeline {
+	p := &pipeline{buf: make([]byte, 0, 4096), ids: map[string]int{}}
+	p.buf = append(p.buf, `{"baton":null,"requests":[`...)
+	seen := map[string]bool{}
+	for _, j := range jobs {
+		for i := range j.stmts {
+			sql := j.stmts[i].SQL
+			if _, stored := p.ids[sql]; seen[sql] && !stored && len(p.ids) < maxStored {
+				id := len(p.ids) + 1
+				p.ids[sql] = id
+				p.request()
+				p.buf = fmt.Appendf(p.buf, `{"type":"store_sql","sql_id":%d,"sql":`, id)
+				p.buf = append(appendString(p.buf, sql), '}')
+			}
+			seen[sql] = true
+		}
+	}
+	return p
+}
+
+// maxStored bounds the texts that a stream stores; the server has a bound of its own.
+const maxStored = 100
+
+func (p *pipeline) request() {
+	if p.requests++; p.requests > 1 {
+		p.buf = append(p.buf, ',')
+	}
+}
+
+func (p *pipeline) batch(steps func()) {
+	p.request()
+	p.steps = 0
+	p.buf = append(p.buf, `{"type":"batch","batch":{"steps":[`...)
+	steps()
+	p.buf = append(p.buf, `]}}`...)
+}
+
+// Conditions decide whether a step of a batch is run.
+const (
+	inTransaction = `{"type":"not","cond":{"type":"is_autocommit"}}`
+	never         = `{"type":"and","conds":[{"type":"ok","step":0},{"type":"error","step":0}]}`
+)
+
+func ok(step int) string { return `{"type":"ok","step":` + strconv.Itoa(step) + `}` }
+
+func notOK(step int) string { return `{"type":"not","cond":` + ok(step) + `}` }
+
+func failed(step int) string { return `{"type":"error","step":` + strconv.Itoa(step) + `}` }
+
+func either(a, b string) string { return `{"type":"or","conds":[` + a + `,` + b + `]}` }
+
+func both(a, b string) string { return `{"type":"and","conds":[` + a + `,` + b + `]}` }
+
+// step adds a step to the open batch; no condition: it is run.
+func (p *pipeline) step(condition, sql string, rows bool, args ...any) {
+	if p.steps++; p.steps > 1 {
+		p.buf = append(p.buf, ',')
+	}
+	p.buf = append(p.buf, '{')
+	if condition != "" {
+		p.buf = append(append(append(p.buf, `"condition":`...), condition...), ',')
+	}
+	p.buf = append(p.buf, `"stmt":{`...)
+	if id, stored := p.ids[sql]; stored {
+		p.buf = strconv.AppendInt(append(p.buf, `"sql_id":`...), int64(id), 10)
+	} else {
+		p.buf = appendString(append(p.buf, `"sql":`...), sql)
+	}
+	if len(args) > 0 {
+		p.buf = append(p.buf, `,"args":[`...)
+		for i, a := range args {
+			if i > 0 {
+				p.buf = append(p.buf, ',')
+			}
+			p.buf = appendValue(p.buf, a)
+		}
+		p.buf = append(p.buf, ']')
+	}
+	p.buf = append(strconv.AppendBool(append(p.buf, `,"want_rows":`...), rows), "}}"...)
+}
+
+// list adds a list of statements, the first under the condition given, each other
+// one if that before it has succeeded. It returns the condition that the list has:
+// its last statement was run, or a gate has said that what follows is unneeded.
+func (p *pipeline) list(condition string, stmts []sqlitecore.Stmt) (done string) {
+	gate := ""
+	for i := range stmts {
+		s := &stmts[i]
+		p.step(condition, s.SQL, s.Rows != nil, s.Args...)
+		condition = ok(p.steps - 1)
+		if s.Gate {
+			gate = failed(p.steps - 1)
+		}
+	}
+	if gate != "" {
+		return either(condition, gate)
+	}
+	return condition
+}
+
+// close ends the body.
+func (p *pipeline) close() []byte {
+	p.request()
+	return append(p.buf, `{"type":"close"}]}`...)
+}
+
+// appendValue writes an argument. Integers are text: JSON's numbers have 53 bits.
+func appendValue(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, `{"type":"null"}`...)
+	case int64:
+		return append(strconv.AppendInt(append(b, `{"type":"integer","value":"`...), v, 10), `"}`...)
+	case string:
+		return append(appendString(append(b, `{"type":"text","value":`...), v), '}')
+	case []byte:
+		return append(base64.StdEncoding.AppendEncode(append(b, `{"type":"blob","base64":"`...), v), `"}`...)
+	}
+	panic(fmt.Sprintf("turso: an argument of type %T", v)) // a mistake of sqlitecore
+}
+
+// appendString writes a JSON string. What is no UTF-8 becomes U+FFFD, as it would
+// at the server.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case c < utf8.RuneSelf:
+			b = append(b, c)
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			b = utf8.AppendRune(b, r)
+			i += n
+			continue
+		}
+		i++
+	}
+	return append(b, '"')
+}
+
+// answer is what a pipeline gets back.
+type answer struct {
+	Results []result `json:"results"`
+}
+
+// result is the answer to one request.
+type result struct {
+	Type     string       `json:"type"` // ok, error
+	Error    *serverError `json:"error"`
+	Response struct {
+		Result batchResult `json:"result"`
+	} `json:"response"`
+}
+
+type batchResult struct {
+	Steps  []*stepResult  `json:"step_results"` // nil: not run, or failed
+	Errors []*serverError `json:"step_errors"`
+	// Index is the database's count of changes; nil where the server has none.
+	Index *index `json:"replication_index"`
+}
+
+type stepResult struct {
+	Rows        [][]value `json:"rows"`
+	Affected    int64     `json:"affected_row_count"`
+	RowsRead    int64     `json:"rows_read"`
+	RowsWritten int64     `json:"rows_written"`
+}
+
+// serverError is an error as the server tells it.
+type serverError struct {
+	Message string `json:"message"`
+	Code    string `json:"code"`
+}
+
+func (e *serverError) Error() string {
+	if e.Code == "" || strings.Contains(e.Message, e.Code) {
+		return e.Message
+	}
+	return e.Message + " (" + e.Code + ")"
+}
+
+// index is written as a number or as text.
+type index uint64
+
+func (i *index) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseUint(strings.Trim(string(b), `"`), 10, 64)
+	*i = index(n)
+	return err
+}
+
+// value is a value of SQLite: nil, int64, float64, string or []byte (not nil).
+type value struct{ any }
+
+func (v *value) UnmarshalJSON(b []byte) error {
+	var raw struct {
+		Type   string          `json:"type"`
+		Value  json.RawMessage `json:"value"`
+		Base64 string          `json:"base64"`
+	}
+	err := json.Unmarshal(b, &raw)
+	if err != nil {
+		return err
+	}
+	switch raw.Type {
+	case "null":
+		v.any = nil
+	case "integer":
+		v.any, err = strconv.ParseInt(strings.Trim(string(raw.Value), `"`), 10, 64)
+	case "float":
+		v.any, err = strconv.ParseFloat(string(raw.Value), 64)
+	case "text":
+		var s string
+		err = json.Unmarshal(raw.Value, &s)
+		v.any = s
+	case "blob":
+		blob := []byte{}
+		blob, err = base64.RawStdEncoding.AppendDecode(blob, []byte(strings.TrimRight(raw.Base64, "=")))
+		v.any = blob
+	default:
+		err = fmt.Errorf("a value of type %q", raw.Type)
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+package turso
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/store"
+)
+
+// migration is one file: the statements that lead to its version.
+type migration struct {
+	version int64
+	stmts   []string
+}
+
+// readMigrations reads goose's files, which SQLite has too.
+func readMigrations() ([]migration, error) {
+	files := migrations.SQLite()
+	names, err := fs.Glob(files, "*.sql") // in order
+	if err != nil {
+		return nil, err
+	}
+	list := make([]migration, len(names))
+	for i, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := fmt.Sscanf(name, "%d_", &list[i].version); err != nil {
+			return nil, fmt.Errorf("turso: migration %s has no version", name)
+		}
+		_, up, _ := strings.Cut(string(text), "-- +goose Up")
+		up, _, _ = strings.Cut(up, "-- +goose Down")
+		list[i].stmts = split(up)
+	}
+	return list, nil
+}
+
+// split cuts SQL at the semicolons that are in neither quotes nor comments, and
+// leaves comments out. Triggers would need more.
+func split(sql string) []string {
+	var list []string
+	var b strings.Builder
+	end := func() {
+		if s := strings.TrimSpace(b.String()); s != "" {
+			list = append(list, s)
+		}
+		b.Reset()
+	}
+	for len(sql) > 0 {
+		switch c := sql[0]; {
+		case strings.HasPrefix(sql, "--"):
+			_, sql, _ = strings.Cut(sql, "\n")
+			b.WriteByte('\n')
+			continue
+		case c == '\'' || c == '"':
+			n := strings.IndexByte(sql[1:], c)
+			if n < 0 {
+				n = len(sql) - 2
+			}
+			b.WriteString(sql[:n+2])
+			sql = sql[n+2:]
+			continue
+		case c == ';':
+			end()
+		default:
+			b.WriteByte(c)
+		}
+		sql = sql[1:]
+	}
+	end()
+	return list
+}
+
+const (
+	// The table is goose's own, so that goose knows these databases.
+	versionTable = `CREATE TABLE IF NOT EXISTS goose_db_version (
+		id INTEGER PRIMARY KEY AUTOINCREMENT,
+		version_id INTEGER NOT NULL,
+		is_applied INTEGER NOT NULL,
+		tstamp TIMESTAMP DEFAULT (datetime('now')))`
+	firstVersion = `INSERT INTO goose_db_version (version_id, is_applied) SELECT 0, 1 WHERE NOT EXISTS (SELECT 1 FROM goose_db_version)`
+	// stillAt raises an error if another starter has been faster.
+	stillAt = `SELECT CASE WHEN (SELECT max(version_id) FROM goose_db_version WHERE is_applied)=? THEN 1 ELSE json('migrated meanwhile') END`
+	nowAt   = `INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)`
+)
+
+// migrate brings the schema up to date. A migration and the look at the version
+// before it are one transaction, so that it is applied once, however many start
+// at a time. Whoever failed looks again.
+func migrate(ctx context.Context, r *runner, c *config) error {
+	list, err := readMigrations()
+	if err != nil {
+		return err
+	}
+	newest := list[len(list)-1].version
+	for before := int64(-1); ; {
+		version, err := schemaVersion(ctx, r)
+		switch {
+		case err != nil:
+			return err
+		case version == newest:
+			return nil
+		case version > newest:
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program knows versions up to %d; run a newer program",
+				c.host(), version, newest))
+		case !c.migrate:
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; migrate it, or open it without WithoutMigration",
+				c.host(), version, newest))
+		}
+		err = nil
+		for _, m := range list {
+			if m.version > version {
+				err = r.Write(ctx, m.statements(version))
+				break
+			}
+		}
+		// A failure counts if it may not go away, and nobody else has gone on meanwhile.
+		if err != nil && version == before {
+			return fmt.Errorf("migration from schema version %d: %w", version, err)
+		}
+		before = version
+	}
+}
+
+func (m *migration) statements(from int64) []sqlitecore.Stmt {
+	stmts := []sqlitecore.Stmt{{SQL: versionTable}, {SQL: firstVersion}, {SQL: stillAt, Args: []any{from}}}
+	for _, sql := range m.stmts {
+		stmts = append(stmts, sqlitecore.Stmt{SQL: sql})
+	}
+	return append(stmts, sqlitecore.Stmt{SQL: nowAt, Args: []any{m.version}})
+}
+
+// schemaVersion is the last migration that was applied; 0 for a new database.
+func schemaVersion(ctx context.Context, r *runner) (version int64, err error) {
+	var there bool
+	err = r.Read(ctx, []sqlitecore.Stmt{{
+		SQL:  `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name='goose_db_version')`,
+		Rows: func(scan func(...any) error) error { return scan(&there) },
+	}})
+	if err != nil || !there {
+		return 0, err
+	}
+	var applied *int64
+	err = r.Read(ctx, []sqlitecore.Stmt{{
+		SQL:  `SELECT max(version_id) FROM goose_db_version WHERE is_applied`,
+		Rows: func(scan func(...any) error) error { return scan(&applied) },
+	}})
+	if applied != nil {
+		version = *applied
+	}
+	return version, err
+}

@@ -1,0 +1,227 @@
+package turso
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/store"
+)
+
+// proxy stands between stores and their server and does to requests and answers
+// what networks do.
+type proxy struct {
+	t      testing.TB
+	target *http.Transport
+	front  *httptest.Server
+	count  atomic.Int64
+	fate   atomic.Pointer[func(n int64) fate] // of the n-th round trip; nil: it passes
+
+	cuts, resets, refusals atomic.Int64
+}
+
+// fate is what becomes of a round trip.
+type fate struct {
+	hold   <-chan struct{} // the request goes on when it is closed, whether its client still waits or not
+	served chan<- struct{} // closed when the server has answered
+	before time.Duration   // it waits
+	after  time.Duration   // the answer waits
+	drop   bool            // the request never arrives
+	cut    bool            // it is applied, and the answer is cut
+	half   bool            // and with it half of the answer arrives
+}
+
+func newProxy(t testing.TB, srv *sqldtest.Server) *proxy {
+	p := &proxy{t: t, target: &http.Transport{DialContext: srv.Dial, MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	p.front = httptest.NewServer(http.HandlerFunc(p.serve))
+	t.Cleanup(func() {
+		p.front.CloseClientConnections()
+		p.front.Close()
+		p.target.CloseIdleConnections()
+	})
+	return p
+}
+
+// dial connects to the proxy, whatever the address.
+func (p *proxy) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", p.front.Listener.Addr().String())
+}
+
+// set decides what becomes of round trips, which are counted from one again.
+func (p *proxy) set(f func(n int64) fate) {
+	p.count.Store(0)
+	p.fate.Store(&f)
+}
+
+func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	n, f := p.count.Add(1), fate{}
+	if decide := p.fate.Load(); decide != nil {
+		f = (*decide)(n)
+	}
+	if f.drop {
+		p.refusals.Add(1)
+		p.reset(w, nil)
+		return
+	}
+	if f.hold != nil {
+		<-f.hold
+	}
+	time.Sleep(f.before)
+	// The request lives on when its client has gone.
+	req, err := http.NewRequest(r.Method, "http://"+r.Host+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	req.Header = r.Header.Clone()
+	res, err := p.target.RoundTrip(req)
+	if err != nil { // the server is away
+		p.reset(w, nil)
+		return
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.reset(w, nil)
+		return
+	}
+	if f.served != nil {
+		close(f.served)
+	}
+	time.Sleep(f.after)
+	switch {
+	case f.cut && f.half:
+		p.resets.Add(1)
+		p.reset(w, append([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"), answer[:len(answer)/2]...))
+	case f.cut:
+		p.cuts.Add(1)
+		p.reset(w, nil)
+	default:
+		w.Header().Set("Content-Type", res.Header.Get("Content-Type"))
+		w.WriteHeader(res.StatusCode)
+		_, _ = w.Write(answer)
+	}
+}
+
+// reset sends some bytes and then resets the connection.
+func (p *proxy) reset(w http.ResponseWriter, some []byte) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	_, _ = conn.Write(some)
+	if len(some) == 0 {
+		_ = conn.(*net.TCPConn).SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// behindProxy opens a store that has a proxy of its own.
+func behindProxy(t *testing.T, opts ...Option) (*Store, *proxy) {
+	srv, url := sqldtest.Shared(t), sqldtest.Namespace(t)
+	p := newProxy(t, srv)
+	return openOn(t, srv, url, append(opts, WithDialer(p.dial))...), p
+}
+
+// first gives the first round trip a fate.
+func first(f fate) func(int64) fate {
+	return func(n int64) fate {
+		if n == 1 {
+			return f
+		}
+		return fate{}
+	}
+}
+
+// A write that arrives when its caller has given up comes to nothing.
+func TestLateWriteIsNotApplied(t *testing.T) {
+	t.Parallel()
+	s, p := behindProxy(t, WithTimeout(300*time.Millisecond))
+	for name, limit := range map[string]time.Duration{"timeout": time.Hour, "deadline": 100 * time.Millisecond} {
+		release, served := make(chan struct{}), make(chan struct{})
+		p.set(first(fate{hold: release, served: served}))
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		late := createParams(1)
+		_, err := s.Create(ctx, late)
+		require.ErrorIs(t, err, store.ErrOutcomeUnknown, name)
+		require.Equal(t, limit < time.Hour, errors.Is(err, context.DeadlineExceeded), "%s: %v", name, err)
+		close(release)
+		<-served
+		require.Empty(t, get(t, s, late.Runs[0].ID), "%s: a write came late", name)
+
+		// It is safe to send again.
+		res, err := s.Create(t.Context(), late)
+		require.NoError(t, err, name)
+		require.True(t, res[0].Created, name)
+	}
+}
+
+// What a lost answer has told is found out, or sent again.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	s, p := behindProxy(t)
+	ctx := t.Context()
+	for name, lost := range map[string]fate{"cut": {cut: true}, "half": {cut: true, half: true}, "never arrived": {drop: true}} {
+		arrives := !lost.drop
+		made := createParams(2)
+		p.set(first(lost))
+		_, err := s.Create(ctx, made)
+		require.ErrorIs(t, err, store.ErrOutcomeUnknown, name)
+		require.NotErrorIs(t, err, store.ErrUnavailable, name)
+		require.Equal(t, arrives, len(get(t, s, made.Runs[0].ID)) == 1, name)
+		res, err := s.Create(ctx, made)
+		require.NoError(t, err, name)
+		require.True(t, res[0].Created && res[1].Created, name)
+
+		// A read changes nothing: it is simply unavailable.
+		p.set(first(lost))
+		_, err = s.Get(ctx, store.GetParams{Namespace: "ns", IDs: []store.ID{made.Runs[0].ID}})
+		require.ErrorIs(t, err, store.ErrUnavailable, name)
+		require.NotErrorIs(t, err, store.ErrOutcomeUnknown, name)
+
+		// A claim cannot be sent again; what it has taken is found by its mark.
+		s.Expect()
+		p.set(first(lost))
+		demand := store.ClaimParams{Namespace: "ns", Worker: name, LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 10}}}
+		got, err := s.Claim(ctx, demand)
+		if !arrives {
+			require.ErrorIs(t, err, store.ErrOutcomeUnknown, name)
+			got, err = s.Claim(ctx, demand)
+		}
+		require.NoError(t, err, name)
+		require.Len(t, got.Runs, 2, name)
+		commits := store.CommitParams{Namespace: "ns"}
+		for _, r := range got.Runs {
+			require.Equal(t, int64(1), r.Lease.Epoch, "%s: claimed twice", name)
+			require.Equal(t, name, r.Run.Worker, name)
+			commits.Commits = append(commits.Commits, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete}})
+		}
+		p.set(first(lost))
+		_, err = s.Commit(ctx, commits)
+		require.ErrorIs(t, err, store.ErrOutcomeUnknown, name)
+		again, err := s.Commit(ctx, commits)
+		require.NoError(t, err, name)
+		for _, r := range again {
+			require.NoError(t, r.Err, name)
+			require.Equal(t, arrives, r.Repeated, name)
+			require.Equal(t, store.Completed, r.Status, name)
+		}
+	}
+}

@@ -1,0 +1,500 @@
+package turso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/store"
+)
+
+// More streams bring no speed, and many have made the server's write lock hang.
+const (
+	writers = 2 // round trips of writes at a time
+	readers = 2 // of reads
+
+	maxJobs  = 64      // calls that share a round trip
+	maxBytes = 4 << 20 // of their arguments, beyond the first call's
+)
+
+// runner runs statement lists, each in one round trip. Calls that wait for a
+// round trip of others share the next one, each with a transaction of its own.
+type runner struct {
+	client  *client
+	clock   *clock
+	changes *changes
+	timeout time.Duration
+
+	mu      sync.Mutex
+	closed  bool
+	flights sync.WaitGroup
+	write   lane
+	read    lane
+}
+
+// lane is what waits for round trips of one kind.
+type lane struct {
+	queue  []*job
+	active int
+	limit  int
+}
+
+// A job is one call's statements.
+type job struct {
+	stmts    []sqlitecore.Stmt
+	write    bool
+	deadline time.Time // zero: the timeout's
+	notAfter int64     // the server applies it before this, or never
+
+	flight *flight // once it is under way
+	done   chan struct{}
+	steps  []*stepResult // of stmts
+	err    error
+}
+
+// A flight is a round trip.
+type flight struct {
+	cancel  context.CancelFunc
+	waiting atomic.Int32 // callers that have not given up
+}
+
+func newRunner(c *client, timeout time.Duration) *runner {
+	return &runner{
+		client: c, clock: &clock{}, changes: &changes{}, timeout: timeout,
+		write: lane{limit: writers}, read: lane{limit: readers},
+	}
+}
+
+var errClosed = fmt.Errorf("turso: the store is closed: %w", store.ErrUnavailable)
+
+var errLate = fmt.Errorf("turso: the server came to the write too late, or its clock was set: %w", store.ErrUnavailable)
+
+// errBusy marks what was not applied because others came first.
+var errBusy = errors.New("busy")
+
+// Write implements sqlitecore.Runner.
+func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
+	if _, _, err := r.bounds(ctx); err != nil {
+		return err
+	}
+	return r.patiently(ctx, stmts, true)
+}
+
+// Read implements sqlitecore.Runner. It is answered by the primary: a replica may
+// not know yet what was acknowledged.
+func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
+	return r.patiently(ctx, stmts, false)
+}
+
+// patience bounds the time for which a call that comes too early is repeated.
+const patience = 5 * time.Second
+
+// patiently repeats what was not applied because the server was busy.
+func (r *runner) patiently(ctx context.Context, stmts []sqlitecore.Stmt, write bool) error {
+	begin := time.Now()
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+		err := r.run(ctx, stmts, write)
+		if !errors.Is(err, errBusy) || time.Since(begin) > min(patience, r.timeout) {
+			return err
+		}
+		if !pause(ctx, wait/2+rand.N(wait)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// run sends a call's statements with the next round trip and hands over what
+// comes back.
+func (r *runner) run(ctx context.Context, stmts []sqlitecore.Stmt, write bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j := &job{stmts: stmts, write: write, done: make(chan struct{})}
+	j.deadline, _ = ctx.Deadline()
+	l := &r.read
+	if write {
+		l = &r.write
+	}
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return errClosed
+	}
+	l.queue = append(l.queue, j)
+	r.pump(l)
+	r.mu.Unlock()
+
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		if r.withdraw(l, j) {
+			return ctx.Err()
+		}
+		select {
+		case <-j.done: // in the same moment
+		default:
+			if write {
+				return fmt.Errorf("turso: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
+			}
+			return ctx.Err()
+		}
+	}
+	if j.err != nil {
+		return j.err
+	}
+	return j.handOver()
+}
+
+// withdraw takes a job back that is not under way yet.
+func (r *runner) withdraw(l *lane, j *job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(l.queue, j); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+		return true
+	}
+	if j.flight != nil && j.flight.waiting.Add(-1) == 0 {
+		j.flight.cancel()
+	}
+	return false
+}
+
+// pump begins round trips while there are jobs and room. The caller holds mu.
+func (r *runner) pump(l *lane) {
+	for l.active < l.limit && len(l.queue) > 0 {
+		n, size := 0, 0
+		for n < len(l.queue) && n < maxJobs {
+			if size += l.queue[n].size(); n > 0 && size > maxBytes {
+				break
+			}
+			n++
+		}
+		jobs := slices.Clone(l.queue[:n])
+		l.queue = slices.Delete(l.queue, 0, n)
+		l.active++
+		ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+		f := &flight{cancel: cancel}
+		f.waiting.Store(int32(n))
+		for _, j := range jobs {
+			j.flight = f
+		}
+		r.flights.Go(func() {
+			defer cancel()
+			r.fly(ctx, jobs)
+			for _, j := range jobs {
+				close(j.done)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			l.active--
+			r.pump(l)
+		})
+	}
+}
+
+// size is about how many bytes a job's arguments are.
+func (j *job) size() int {
+	n := 0
+	for i := range j.stmts {
+		for _, a := range j.stmts[i].Args {
+			switch a := a.(type) {
+			case string:
+				n += len(a)
+			case []byte:
+				n += len(a) + len(a)/3
+			}
+		}
+	}
+	return n
+}
+
+// What a write begins with, in a batch of its own, so that the answer tells the
+// count of changes before the write.
+const (
+	stepClean = iota
+	stepBegin
+	stepTime
+	stepGuard // fails unless the server's time is as expected
+	stepGiveUp
+)
+
+// guard raises an error: nothing behind it is run then.
+const guard = `SELECT CASE WHEN ` + serverNow + ` BETWEEN ?1 AND ?2-1 THEN 1 ELSE json('out of time') END`
+
+// forwarded is what makes a replica pass a batch on to its primary, as it does
+// with all that may write. It is never run.
+const forwarded = `DELETE FROM locks WHERE 0`
+
+// fly makes one round trip for some jobs.
+func (r *runner) fly(ctx context.Context, jobs []*job) {
+	sent := time.Now()
+	early, _, known := r.clock.now(sent)
+	fail := func(err error) {
+		for _, j := range jobs {
+			j.err = failure(err, j.write)
+		}
+	}
+	if jobs[0].write && !known {
+		fail(errors.New("the server's clock was set meanwhile"))
+		return
+	}
+	p := newPipeline(jobs)
+	for _, j := range jobs {
+		if !j.write {
+			p.readBatch(j)
+			continue
+		}
+		life := r.timeout
+		if !j.deadline.IsZero() {
+			life = min(life, j.deadline.Sub(sent))
+		}
+		j.notAfter = early + max(life, 0).Microseconds()
+		p.writeBatches(j, early)
+	}
+	if jobs[0].write {
+		r.changes.begin(len(jobs))
+		defer r.changes.begin(-len(jobs))
+	}
+	a, err := r.client.send(ctx, p)
+	if err != nil {
+		fail(err)
+		return
+	}
+	came := time.Now()
+	results := a.Results[len(p.ids):]
+	for _, j := range jobs {
+		if j.write {
+			r.readWrite(j, results[0], results[1], sent, came)
+			results = results[2:]
+		} else {
+			j.readRead(results[0])
+			results = results[1:]
+		}
+	}
+}
+
+func (p *pipeline) writeBatches(j *job, early int64) {
+	p.batch(func() {
+		p.step(inTransaction, "ROLLBACK", false) // what a call before has left behind
+		p.step("", "BEGIN IMMEDIATE", false)
+		p.step(ok(stepBegin), `SELECT `+serverNow, true)
+		p.step(ok(stepTime), guard, false, early, j.notAfter)
+		p.step(both(ok(stepBegin), notOK(stepGuard)), "ROLLBACK", false)
+	})
+	p.batch(func() {
+		done := p.list(inTransaction, j.stmts)
+		p.step(done, guard, false, early, j.notAfter) // again, for the statements may have taken long
+		p.step(ok(p.steps-1), "COMMIT", false)
+		p.step(inTransaction, "ROLLBACK", false)
+	})
+}
+
+func (p *pipeline) readBatch(j *job) {
+	p.batch(func() {
+		if len(j.stmts) == 1 { // a snapshot of its own
+			p.list("", j.stmts)
+			p.step(never, forwarded, false)
+			return
+		}
+		p.step("", "BEGIN", false)
+		done := p.list(ok(0), j.stmts)
+		p.step(done, "COMMIT", false)
+		p.step(inTransaction, "ROLLBACK", false)
+		p.step(never, forwarded, false)
+	})
+}
+
+// complete tells whether all statements that were needed have been run.
+func (j *job) complete() bool {
+	for i, s := range j.steps {
+		if s == nil {
+			return j.stmts[i].Gate // and so are those behind it
+		}
+	}
+	return true
+}
+
+// steps returns the results of a batch's first n steps, nil for those that were
+// not run or have failed, and the last error.
+func (b *result) steps(n int) ([]*stepResult, *serverError) {
+	if b.Type == "error" {
+		return make([]*stepResult, n), b.Error
+	}
+	got := &b.Response.Result
+	for len(got.Steps) < n {
+		got.Steps = append(got.Steps, nil)
+	}
+	var last *serverError
+	for _, e := range got.Errors {
+		if e != nil {
+			last = e
+		}
+	}
+	return got.Steps, last
+}
+
+// readWrite takes down what became of a write.
+func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
+	opened, why := begin.steps(stepGiveUp)
+	if t := opened[stepTime]; t != nil && len(t.Rows) == 1 && len(t.Rows[0]) == 1 {
+		if now, ok := t.Rows[0][0].any.(int64); ok {
+			r.clock.heard(now, sent, came)
+			if opened[stepGuard] == nil && now < j.notAfter {
+				r.clock.forget()
+			}
+		}
+	}
+	switch {
+	case opened[stepBegin] == nil:
+		if why == nil {
+			why = &serverError{Message: "BEGIN was not run"}
+		}
+		j.err = busy(classify(why), why)
+		return
+	case opened[stepGuard] == nil:
+		j.err = errLate
+		return
+	}
+	n := len(j.stmts)
+	steps, why := body.steps(n + 2)
+	j.steps = steps[:n]
+	switch {
+	case steps[n+1] != nil: // COMMIT
+		r.changes.own(begin.Response.Result.Index, body.Response.Result.Index)
+	case body.Type == "error":
+		// It does not say how far the batch came. COMMIT, the last step, adds nothing
+		// to an answer; and what the server cannot parse it does not begin.
+		j.err = failure(&unsureError{why}, true)
+		if c := classify(why); errors.Is(c, errTooMuch) || refused(why) {
+			j.err = c
+		}
+	case len(body.Response.Result.Errors) == 0: // not even skipped
+		j.err = fmt.Errorf("turso: the server has not begun the call; a replica passes on no more than 4 MB at once: %w", store.ErrUnavailable)
+	case why == nil:
+		j.err = fmt.Errorf("turso: the server has ended the transaction: %w: %w", errBusy, store.ErrUnavailable)
+	case j.complete() && steps[n] == nil:
+		j.err = errLate
+	case steps[n] != nil: // COMMIT has failed
+		if j.err = busy(classify(why), why); !errors.Is(j.err, errBusy) {
+			j.err = failure(&unsureError{why}, true)
+		}
+	default:
+		j.err = busy(classify(why), why)
+	}
+}
+
+func (j *job) readRead(res result) {
+	first := 0
+	if len(j.stmts) > 1 {
+		first = 1 // behind BEGIN
+	}
+	steps, why := res.steps(first + len(j.stmts))
+	j.steps = steps[first : first+len(j.stmts)]
+	if j.complete() {
+		return
+	}
+	if why == nil {
+		why = &serverError{Message: "a statement was not run"}
+	}
+	if j.err = busy(classify(why), why); !store.Retryable(j.err) && res.Type == "error" && !refused(why) {
+		j.err = fmt.Errorf("turso: %w: %w", why, store.ErrUnavailable)
+	}
+}
+
+// refused tells whether a batch was not begun, because it could not be parsed.
+func refused(why *serverError) bool { return strings.HasPrefix(why.Code, "SQL_") }
+
+// busy marks an error that a pause may cure.
+func busy(err error, why *serverError) error {
+	code := why.Code
+	if code == "" || code == "SQLITE_UNKNOWN" {
+		code = guess(why.Message)
+	}
+	switch code {
+	case "SQLITE_BUSY", "SQLITE_LOCKED", "TRANSACTION_BUSY", "TRANSACTION_TIMEOUT":
+		return fmt.Errorf("%w: %w", errBusy, err)
+	}
+	return err
+}
+
+// handOver gives the statements what they asked for.
+func (j *job) handOver() error {
+	for i, s := range j.steps {
+		stmt := &j.stmts[i]
+		if s == nil { // a gate, and what is behind it
+			break
+		}
+		if stmt.Affected != nil {
+			*stmt.Affected = s.Affected
+		}
+		if stmt.Rows == nil {
+			continue
+		}
+		for _, row := range s.Rows {
+			if err := stmt.Rows(func(dest ...any) error { return scanRow(row, dest) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bounds returns the server's time between two bounds, and asks for it if it is
+// not known.
+func (r *runner) bounds(ctx context.Context) (early, late time.Time, err error) {
+	for {
+		e, l, known := r.clock.now(time.Now())
+		if known {
+			return time.UnixMicro(e), time.UnixMicro(l), nil
+		}
+		if _, err := r.ask(ctx); err != nil {
+			return early, late, err
+		}
+	}
+}
+
+// ask asks the server for its time.
+func (r *runner) ask(ctx context.Context) (time.Time, error) {
+	var now int64
+	sent := time.Now()
+	err := r.Read(ctx, []sqlitecore.Stmt{{SQL: `SELECT ` + serverNow, Rows: func(scan func(...any) error) error { return scan(&now) }}})
+	if err != nil {
+		return time.Time{}, err
+	}
+	r.clock.heard(now, sent, time.Now())
+	return time.UnixMicro(now).UTC(), nil
+}
+
+// close fails what waits and lets end what is under way.
+func (r *runner) close() {
+	r.mu.Lock()
+	r.closed = true
+	for _, l := range []*lane{&r.write, &r.read} {
+		for _, j := range l.queue {
+			j.err = errClosed
+			close(j.done)
+		}
+		l.queue = nil
+	}
+	r.mu.Unlock()
+	r.flights.Wait()
+}
+
+// pause waits; false: ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,263 @@
+package turso
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/store"
+)
+
+func openOn(t *testing.T, srv *sqldtest.Server, url string, opts ...Option) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), url, append([]Option{WithDialer(srv.Dial)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func openNew(t *testing.T, opts ...Option) *Store {
+	t.Helper()
+	return openOn(t, sqldtest.Shared(t), sqldtest.Namespace(t), opts...)
+}
+
+func createParams(n int) store.CreateParams {
+	p := store.CreateParams{Namespace: "ns", Runs: make([]store.NewRun, n)}
+	for i := range p.Runs {
+		p.Runs[i] = store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q"}
+	}
+	return p
+}
+
+func get(t *testing.T, s *Store, id store.ID) []store.Run {
+	t.Helper()
+	runs, err := s.Get(t.Context(), store.GetParams{Namespace: "ns", IDs: []store.ID{id}})
+	require.NoError(t, err)
+	return runs
+}
+
+func column[T any](t *testing.T, s *Store, sql string) (list []T) {
+	t.Helper()
+	require.NoError(t, s.runner.Read(t.Context(), []sqlitecore.Stmt{{SQL: sql, Rows: func(scan func(...any) error) error {
+		var v T
+		err := scan(&v)
+		list = append(list, v)
+		return err
+	}}}))
+	return list
+}
+
+// TestErrors classifies what the real server says.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	s := openNew(t)
+	const insert = `INSERT INTO paused (namespace, queue, workflow, since) VALUES `
+	sentinels := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrTooLarge, store.ErrInvalid}
+	for name, c := range map[string]struct {
+		stmts []string
+		arg   any
+		says  string
+		is    error // nil: a mistake of this package
+	}{
+		"unique":      {stmts: []string{insert + `('n','q','',1)`, insert + `('n','q','',1)`}, says: "UNIQUE constraint failed"},
+		"not null":    {stmts: []string{insert + `('n','q','',NULL)`}, says: "NOT NULL constraint failed"},
+		"type":        {stmts: []string{insert + `('n','q','','soon')`}, says: "cannot store TEXT value in INTEGER column"},
+		"syntax":      {stmts: []string{`SELEKT 1`}, says: "SELEKT"},
+		"no table":    {stmts: []string{`DELETE FROM nowhere`}, says: "no such table: nowhere"},
+		"parameters":  {stmts: []string{`SELECT 1`}, arg: "surplus", says: "too many parameters"},
+		"too big":     {stmts: []string{`SELECT length(?)`}, arg: make([]byte, maxRow+1), is: store.ErrTooLarge, says: "over the limit"},
+		"too big row": {stmts: []string{`SELECT zeroblob(6000000)`}, is: store.ErrTooLarge, says: "over the limit"},
+		"too much": {stmts: []string{`WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<4) SELECT zeroblob(4000000) FROM c`},
+			is: store.ErrUnavailable, says: "larger than the server allows"},
+	} {
+		for _, write := range []bool{true, false} {
+			stmts := []sqlitecore.Stmt{{SQL: `DELETE FROM locks`}}
+			if !write {
+				stmts = []sqlitecore.Stmt{{SQL: `SELECT 1`}}
+			}
+			for _, sql := range c.stmts {
+				stmt := sqlitecore.Stmt{SQL: sql, Rows: func(func(...any) error) error { return nil }}
+				if c.arg != nil {
+					stmt.Args = []any{c.arg}
+				}
+				stmts = append(stmts, stmt)
+			}
+			run := s.runner.Read
+			if write {
+				run = s.runner.Write
+			}
+			err := run(t.Context(), stmts)
+			require.ErrorContains(t, err, c.says, name)
+			for _, e := range sentinels {
+				require.Equal(t, e == c.is, matches(err, e), "%s: saw %v, which matches %v", name, err, e)
+			}
+			// The transaction is over and has left nothing behind.
+			require.Equal(t, []int64{0}, column[int64](t, s, `SELECT count(*) FROM paused`), name)
+			_, err = s.Create(t.Context(), createParams(1))
+			require.NoError(t, err, name)
+		}
+	}
+}
+
+func matches(err, target error) bool { return errors.Is(err, target) }
+
+// stream is one that stays open between its requests.
+type stream struct {
+	t     *testing.T
+	s     *Store
+	baton *string
+}
+
+func (c *stream) exec(sql string) *serverError {
+	c.t.Helper()
+	body, err := json.Marshal(map[string]any{"baton": c.baton, "requests": []any{map[string]any{"type": "execute", "stmt": map[string]any{"sql": sql}}}})
+	require.NoError(c.t, err)
+	res, err := c.s.client.http.Post(c.s.client.url, "application/json", bytes.NewReader(body))
+	require.NoError(c.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(c.t, err)
+	require.Equal(c.t, http.StatusOK, res.StatusCode, string(text))
+	var a struct {
+		Baton   *string
+		Results []result
+	}
+	require.NoError(c.t, json.Unmarshal(text, &a))
+	c.baton = a.Baton
+	return a.Results[0].Error
+}
+
+// The server takes the lock from a holder that keeps it for five seconds.
+func TestStolenLock(t *testing.T) {
+	t.Parallel()
+	s := openNew(t)
+	holder := &stream{t: t, s: s}
+	require.Nil(t, holder.exec("BEGIN IMMEDIATE"))
+	_, err := s.Create(t.Context(), createParams(1))
+	require.NoError(t, err)
+	said := holder.exec("DELETE FROM runs")
+	require.NotNil(t, said)
+	require.ErrorIs(t, classify(said), store.ErrUnavailable)
+	require.ErrorContains(t, classify(said), "longer than the server allows")
+}
+
+func TestTenStartersMigrateOnce(t *testing.T) {
+	t.Parallel()
+	srv, url := sqldtest.Shared(t), sqldtest.Namespace(t)
+	var all sync.WaitGroup
+	stores, errs := make([]*Store, 10), make([]error, 10)
+	for i := range stores {
+		all.Go(func() { stores[i], errs[i] = Open(t.Context(), url, WithDialer(srv.Dial)) })
+	}
+	all.Wait()
+	for i, s := range stores {
+		require.NoError(t, errs[i])
+		defer func() { require.NoError(t, s.Close()) }()
+	}
+	s := stores[0]
+	list, err := readMigrations()
+	require.NoError(t, err)
+	require.Equal(t, int64(len(list)), list[len(list)-1].version)
+	var want []int64
+	for v := range int64(len(list) + 1) {
+		want = append(want, v)
+	}
+	require.Equal(t, want, column[int64](t, s, `SELECT version_id FROM goose_db_version ORDER BY id`), "each migration once")
+
+	// All that the files make is there.
+	for _, m := range list {
+		for _, sql := range m.stmts {
+			if made := regexp.MustCompile(`^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW) (\w+)`).FindStringSubmatch(sql); made != nil {
+				require.True(t, slices.Contains(column[string](t, s, `SELECT name FROM sqlite_schema`), made[1]), made[1])
+			}
+		}
+	}
+}
+
+func TestSchemaVersions(t *testing.T) {
+	t.Parallel()
+	srv, url := sqldtest.Shared(t), sqldtest.Namespace(t)
+	_, err := Open(t.Context(), url, WithDialer(srv.Dial), WithoutMigration())
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "has version 0")
+	s := openOn(t, srv, url)
+	openOn(t, srv, url, WithoutMigration())
+	require.NoError(t, s.runner.Write(t.Context(), []sqlitecore.Stmt{{SQL: nowAt, Args: []any{int64(99)}}}))
+	_, err = Open(t.Context(), url, WithDialer(srv.Dial))
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "run a newer program")
+}
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"CREATE TABLE a (\n  b TEXT DEFAULT ';--', \n  c)", `SELECT "x;y"`, "SELECT 'it''s;'"},
+		split("-- a; comment\nCREATE TABLE a (\n  b TEXT DEFAULT ';--', -- it's; quoted\n  c);\n\nSELECT \"x;y\"; ;SELECT 'it''s;'\n-- end"))
+	files, err := migrations.SQLite().Open(".")
+	require.NoError(t, err)
+	require.NoError(t, files.Close())
+}
+
+// What any number of statements and rows needs is a round trip; the server counts
+// rows.
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	s := openNew(t)
+	ctx := t.Context()
+	last := s.Counters()
+	since := func() Counters {
+		now := s.Counters()
+		d := Counters{now.RoundTrips - last.RoundTrips, now.RowsRead - last.RowsRead, now.RowsWritten - last.RowsWritten}
+		last = now
+		return d
+	}
+	demand := store.ClaimParams{Namespace: "ns", Worker: "w", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 100}}}
+	_, err := s.Create(ctx, createParams(100))
+	require.NoError(t, err)
+	require.Equal(t, int64(1), since().RoundTrips, "a start of 100 runs")
+	got, err := s.Claim(ctx, demand)
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 100)
+	require.Equal(t, int64(1), since().RoundTrips, "a claim of 100 runs")
+	p := store.CommitParams{Namespace: "ns"}
+	for _, r := range got.Runs {
+		step := store.StepRecord{StepKey: store.StepKey{Name: "s", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: 1, Attempt: 1}
+		p.Commits = append(p.Commits, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{step}, Transition: &store.Transition{Kind: store.Complete}})
+	}
+	_, err = s.Commit(ctx, p)
+	require.NoError(t, err)
+	d := since()
+	require.Equal(t, int64(1), d.RoundTrips, "a commit of 100 runs")
+	require.GreaterOrEqual(t, d.RowsWritten, int64(200), "a run and a step each")
+
+	// The first look finds that there is nothing; those after it cost no row.
+	for range 2 {
+		_, err = s.Claim(ctx, demand)
+		require.NoError(t, err)
+	}
+	since()
+	for range 3 {
+		got, err = s.Claim(ctx, demand)
+		require.NoError(t, err)
+		require.Empty(t, got.Runs)
+		require.Equal(t, Counters{RoundTrips: 1}, since(), "an idle look")
+	}
+	// What another process writes is seen nevertheless.
+	other := openOn(t, sqldtest.Shared(t), s.config.url.String())
+	_, err = other.Create(ctx, createParams(1))
+	require.NoError(t, err)
+	got, err = s.Claim(ctx, demand)
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 1)
+}

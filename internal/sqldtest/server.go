@@ -1,0 +1,304 @@
+package sqldtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/testserver"
+)
+
+// Server is a sqld server. Its methods may be called concurrently.
+type Server struct {
+	bin    string
+	config config
+	shared bool // no test may stop it
+	dir    string
+
+	mu                sync.Mutex
+	user, admin, grpc int // ports; 0 before the first start
+	proc              *testserver.Process
+	asked             bool // for the end of proc
+}
+
+type config struct {
+	args    []string
+	key     ed25519.PrivateKey // signs tokens; nil: none are asked for
+	primary *Server
+}
+
+// An Option changes a server that Start makes.
+type Option func(*config)
+
+// Flag gives the server a further command line argument.
+func Flag(args ...string) Option { return func(c *config) { c.args = append(c.args, args...) } }
+
+// Auth makes the server ask for tokens, which Token makes.
+func Auth() Option {
+	return func(c *config) {
+		var err error
+		if _, c.key, err = ed25519.GenerateKey(nil); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// ReplicaOf makes the server a read replica of another.
+func ReplicaOf(primary *Server) Option { return func(c *config) { c.primary = primary } }
+
+// Start makes a new server for this test alone. It is thrown away after the test.
+// A server that has ended by itself until then fails the test.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	bin, err := binary()
+	if err != nil {
+		giveUp(t, err)
+	}
+	s, err := launch(bin, opts)
+	if err != nil {
+		giveUp(t, err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of sqld's log:\n%s", testserver.Tail(s.logFile(), 0))
+		}
+		if err := s.discard(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// URL returns the URL of a database of the server. The host name says which; it
+// cannot be resolved: connections are made with Dial.
+func URL(namespace string) string { return fmt.Sprintf("http://%s.sqld.test", namespace) }
+
+// Dial connects to the server, whatever the address.
+func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", s.Addr())
+}
+
+// Addr is where the server listens: "127.0.0.1:port". It stays the same when the
+// server is started again.
+func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.user) }
+
+// Token makes a token of the server's key that is valid until then.
+func (s *Server) Token(until time.Time) string {
+	part := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	text := part(map[string]string{"alg": "EdDSA", "typ": "JWT"}) + "." + part(map[string]any{"a": "rw", "exp": until.Unix()})
+	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(s.config.key, []byte(text)))
+}
+
+// Namespace makes an empty database in the server and returns its URL. It is
+// deleted after the test, if the server runs then. A replica needs none of its
+// own: what the primary has is there, too.
+func (s *Server) Namespace(t testing.TB) string {
+	t.Helper()
+	name := uniqueName()
+	s.NamespaceNamed(t, name)
+	return URL(name)
+}
+
+// NamespaceNamed is Namespace with a name that the test chooses. The server takes
+// the first label of a request's host for it.
+func (s *Server) NamespaceNamed(t testing.TB, name string) {
+	t.Helper()
+	if err := s.call("POST", "/v1/namespaces/"+name+"/create", []byte("{}")); err != nil {
+		t.Fatal("sqldtest: making a namespace:", err)
+	}
+	t.Cleanup(func() {
+		if s.running() {
+			if err := s.call("DELETE", "/v1/namespaces/"+name, nil); err != nil {
+				t.Error("sqldtest: deleting the test's namespace:", err)
+			}
+		}
+	})
+}
+
+// Stop stops the server and returns when it has ended. It does nothing if the
+// server is stopped.
+func (s *Server) Stop() error { return s.stop(syscall.SIGTERM) }
+
+// Kill ends the server at once, as a crash would.
+func (s *Server) Kill() error { return s.stop(syscall.SIGKILL) }
+
+// Restart starts the server again, with the same ports and data; one that runs is
+// stopped before. It returns when it answers.
+func (s *Server) Restart() error {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start()
+}
+
+func launch(bin string, opts []Option) (_ *Server, err error) {
+	s := &Server{bin: bin}
+	for _, opt := range opts {
+		opt(&s.config)
+	}
+	if s.dir, err = os.MkdirTemp("", "pawl_sqld_"); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return s, nil
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
+
+// start starts the server, which is stopped, and waits until it answers. The
+// first start chooses the ports. The caller holds mu.
+func (s *Server) start() error {
+	deadline := time.Now().Add(testserver.StartTimeout)
+	choose := s.user == 0
+	for {
+		if choose {
+			for _, port := range []*int{&s.user, &s.admin, &s.grpc} {
+				var err error
+				if *port, err = testserver.FreePort(); err != nil {
+					return err
+				}
+			}
+		}
+		begin := testserver.Size(s.logFile())
+		err := s.try(deadline)
+		if err == nil {
+			return nil
+		}
+		said := testserver.Tail(s.logFile(), begin)
+		if !strings.Contains(said, "Address already in use") || time.Now().After(deadline) {
+			return fmt.Errorf("sqldtest: sqld on port %d: %w; its log ends:\n%s", s.user, err, said)
+		}
+		if !choose {
+			time.Sleep(testserver.Pause) // until the port's owner is gone
+		}
+	}
+}
+
+// try starts the server once. When it returns an error, nothing runs.
+func (s *Server) try(deadline time.Time) error {
+	at := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+	args := []string{
+		"--db-path", filepath.Join(s.dir, "data"), "--http-listen-addr", at(s.user), "--admin-listen-addr", at(s.admin),
+		"--enable-namespaces", "--no-welcome", "--disable-metrics", "--shutdown-timeout", "2",
+		// A checkpoint beside many open connections has wedged the write lock for good.
+		"--checkpoint-interval-s", "86400",
+	}
+	if p := s.config.primary; p != nil {
+		args = append(args, "--primary-grpc-url", "http://"+at(p.grpc))
+	} else {
+		args = append(args, "--grpc-listen-addr", at(s.grpc))
+	}
+	cmd := exec.Command(s.bin, append(args, s.config.args...)...)
+	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, s.dir
+	if s.config.key != nil {
+		public := s.config.key.Public().(ed25519.PublicKey)
+		cmd.Env = append(cmd.Env, "SQLD_AUTH_JWT_KEY="+base64.RawURLEncoding.EncodeToString(public))
+	}
+	p, err := testserver.Spawn(cmd, nil, syscall.SIGKILL, s.logFile())
+	if err != nil {
+		return err
+	}
+	if err := p.AwaitReady(deadline, s.ping); err != nil {
+		p.Kill()
+		return err
+	}
+	s.proc, s.asked = p, false
+	return nil
+}
+
+// ping asks both of the server's ports.
+func (s *Server) ping() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, url := range []string{"http://" + s.Addr() + "/health", fmt.Sprintf("http://127.0.0.1:%d/v1/namespaces/default/config", s.admin)} {
+		req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+		if err != nil {
+			return err
+		}
+		res, err := direct.Do(req)
+		if err != nil {
+			return err
+		}
+		_ = res.Body.Close()
+	}
+	return nil
+}
+
+// direct goes by no proxy and keeps no connection.
+var direct = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testserver.StartTimeout}
+
+// call calls the server's admin interface.
+func (s *Server) call(method, path string, body []byte) error {
+	req, err := http.NewRequest(method, fmt.Sprintf("http://127.0.0.1:%d%s", s.admin, path), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := direct.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(res.Body)
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, said)
+	}
+	return nil
+}
+
+func (s *Server) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.proc.Ended()
+}
+
+func (s *Server) stop(sig syscall.Signal) error {
+	if s.shared {
+		return errors.New("sqldtest: the shared server cannot be stopped; use Start")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = true
+	return s.proc.Stop(sig)
+}
+
+// discard ends the server and removes what it has written.
+func (s *Server) discard() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.proc.Ended() && !s.asked {
+		errs = append(errs, fmt.Errorf("sqldtest: sqld ended by itself (%v); its log ends:\n%s", s.proc.Cmd.ProcessState, testserver.Tail(s.logFile(), 0)))
+	}
+	s.asked = true
+	return errors.Join(append(errs, s.proc.Stop(syscall.SIGKILL), os.RemoveAll(s.dir))...)
+}

@@ -1,0 +1,112 @@
+package worker_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// hinting is a store whose hints are the test's. It counts renewals.
+type hinting struct {
+	store.Store
+	hints   chan []store.Hint
+	extends atomic.Int64
+	looks   atomic.Int64
+}
+
+func (h *hinting) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+	out := make(chan []store.Hint)
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case batch := <-h.hints:
+				select {
+				case <-ctx.Done():
+					return
+				case out <- batch:
+				}
+			}
+		}
+	}()
+	return out, nil
+}
+
+func (h *hinting) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
+	h.extends.Add(1)
+	return h.Store.Extend(ctx, p)
+}
+
+func (h *hinting) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+	h.looks.Add(1)
+	return h.Store.Get(ctx, p)
+}
+
+// Where each write of one process makes the others look again, a look that writes
+// would make each process wake the others for ever.
+func TestLooksAgainWithoutWriting(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	s := &hinting{Store: db, hints: make(chan []store.Hint)}
+	eng := engine.New(s, engine.Logger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	defer eng.Close()
+	w := worker.New(eng, worker.Lease(time.Hour), worker.Grace(time.Millisecond), worker.Poll(10*time.Millisecond))
+	began := make(chan struct{})
+	canceled := workflow.New("waits", func(ctx workflow.Context, _ int) (int, error) {
+		return workflow.Step(ctx, "wait", func(ctx context.Context) (int, error) {
+			close(began)
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+	})
+	require.NoError(t, w.Register(canceled))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+
+	rescan := []store.Hint{{Kind: store.HintRescan}}
+	again := func(n int) {
+		for range n {
+			s.hints <- rescan
+		}
+	}
+	again(50) // nothing is held
+	require.Zero(t, s.looks.Load(), "nothing to look at")
+	h, err := canceled.Start(t.Context(), eng, 1)
+	require.NoError(t, err)
+	<-began
+	before := s.looks.Load()
+	again(52) // two are on their way, and the others have been dealt with
+	require.GreaterOrEqual(t, s.looks.Load()-before, int64(50))
+
+	// What a look finds is heard.
+	_, err = db.Cancel(t.Context(), store.CancelParams{Namespace: "default", IDs: []store.ID{h.ID()}})
+	require.NoError(t, err)
+	again(1)
+	for {
+		runs, err := db.Get(t.Context(), store.GetParams{Namespace: "default", IDs: []store.ID{h.ID()}})
+		require.NoError(t, err)
+		if runs[0].Status == store.Canceled {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	require.NoError(t, <-done)
+	require.Zero(t, s.extends.Load(), "a look has written")
+}
