@@ -78,7 +78,7 @@ var rules = []rule{
 		of: patterns{"./backends/turso/..."}, never: patterns{"modernc.org/sqlite/...", "github.com/jackc/pgx/...", "./backends/sqlite/...", "./backends/postgres/..."}, reach: true},
 
 	// Where code for tests may be.
-	{says: "only conformance, workflowtest, txtest and the harnesses of servers import testing code",
+	{says: "only conformance, workflowtest and the harnesses import testing code",
 		of: patterns{"./..."}, except: patterns{"./conformance/...", "./workflowtest/...", "./internal/pgtest/...", "./internal/sqldtest/...", "./internal/txtest/..."}, never: testCode},
 	{says: "users' programs carry no test code",
 		of: patterns{"./store/...", "./backends/...", "./migrations/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./examples/...", "./cmd/..."}, except: patterns{"./workflowtest/..."},
