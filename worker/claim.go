@@ -14,8 +14,9 @@ import (
 // waits and only a few are: many tiny claims cost more than they bring.
 const breathe = time.Millisecond
 
-// claimLoop claims and starts runs until ctx ends.
-func (w *Worker) claimLoop(ctx context.Context) {
+// claimLoop claims and starts runs until ctx ends, or until nothing is left to do if
+// somebody asks for that.
+func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 	var (
 		demands = w.demands()
 		timer   = time.NewTimer(0)
@@ -26,19 +27,20 @@ func (w *Worker) claimLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return found
 		case <-timer.C:
 		case <-w.wake:
+		case <-w.emptied:
 		case <-w.freed:
 			if !more {
 				continue
 			}
 			if w.slots.available() < max(1, w.concurrency/4) && !sleep(ctx, breathe) {
-				return
+				return found
 			}
 		}
 		if ctx.Err() != nil {
-			return
+			return found
 		}
 		if !w.ledger.sound(time.Now()) {
 			// Leases may have run out (the process was stopped, the store was out of
@@ -55,12 +57,13 @@ func (w *Worker) claimLoop(ctx context.Context) {
 			timer.Reset(w.poll)
 			continue
 		}
+		resting := w.emptied != nil && len(w.holding()) == 0
 		asked := time.Now()
 		claimed, err := w.claim(ctx, demands, n)
 		w.slots.give(n - len(claimed.Runs))
 		if err != nil {
 			if ctx.Err() != nil {
-				return
+				return found
 			}
 			more = false // the timer looks again; the slots given back must not
 			backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
@@ -72,6 +75,13 @@ func (w *Worker) claimLoop(ctx context.Context) {
 		answered := time.Now()
 		for i := range claimed.Runs {
 			w.begin(&claimed.Runs[i], asked, answered, claimed.Now)
+		}
+		if resting && len(claimed.Runs) == 0 && (claimed.NextDue.IsZero() || claimed.NextDue.After(claimed.Now)) {
+			found.reached = true
+			if !claimed.NextDue.IsZero() {
+				found.next = answered.Add(claimed.NextDue.Sub(claimed.Now))
+			}
+			return found
 		}
 		wait := w.poll
 		more = false

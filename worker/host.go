@@ -194,7 +194,11 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	if w.held[id] == inv {
 		delete(w.held, id)
 	}
+	empty := len(w.held) == 0
 	w.mu.Unlock()
+	if empty && w.emptied != nil {
+		signal(w.emptied)
+	}
 	if !told {
 		w.eng.Recheck(id)
 	}

@@ -57,6 +57,8 @@ type Worker struct {
 	ledger  ledger
 
 	// stop ends when the worker gives up talking to the store.
+	emptied chan struct{} // gets a value when no run is held any more; nil: nobody asks
+
 	stop   context.Context
 	giveUp context.CancelFunc
 }
@@ -133,25 +135,58 @@ func (w *Worker) registerLocked(d workflow.Definition) error {
 // returns nil. It returns an error at once when nothing or something wrong is
 // registered. While the store is out of reach it waits and tries again.
 func (w *Worker) Run(ctx context.Context) error {
+	_, err := w.run(ctx, false)
+	return err
+}
+
+// RunUntilIdle works until nothing is left to do now, shuts down, and returns when
+// the next run that this worker serves is due, by this machine's clock; zero: none
+// is, before somebody starts or signals one. It is for programs that are started by
+// a request or a clock and pay for the time that they run: what sleeps is not waited
+// for, and what waits for a signal neither.
+//
+// When ctx ends first it shuts down as [Worker.Run] does and returns the context's
+// error: something may be left to do now.
+func (w *Worker) RunUntilIdle(ctx context.Context) (next time.Time, err error) {
+	idle, err := w.run(ctx, true)
+	if err == nil && !idle.reached {
+		err = context.Cause(ctx)
+	}
+	return idle.next, err
+}
+
+// idle is what a worker found that ran until nothing was left to do.
+type idle struct {
+	reached bool
+	next    time.Time // local; zero: never
+}
+
+func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error) {
 	if err := w.start(); err != nil {
-		return err
+		return idle{}, err
 	}
 	defer w.giveUp()
 	if !w.announce(ctx) {
-		return nil
+		return idle{}, nil
 	}
 	w.log.Info("worker started", "workflows", len(w.defs), "slots", w.concurrency, "store", w.store.Features().Name)
 	background, end := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.renewLoop(background) })
 	wg.Go(func() { w.hintLoop(background) })
-	w.eng.Attach(w)
-	w.claimLoop(ctx)
-	w.eng.Attach(nil)
+	if untilIdle {
+		// Not attached: it must not get new runs while it is about to leave.
+		w.emptied = make(chan struct{}, 1)
+		found = w.claimLoop(ctx)
+	} else {
+		w.eng.Attach(w)
+		w.claimLoop(ctx)
+		w.eng.Attach(nil)
+	}
 	w.shutdown()
 	end()
 	wg.Wait()
-	return nil
+	return found, nil
 }
 
 func (w *Worker) start() error {

@@ -1,0 +1,94 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// untilIdle runs a worker until nothing is left to do.
+func (e *E) untilIdle(ctx context.Context, defs []workflow.Definition) (time.Time, error) {
+	e.Helper()
+	eng := engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet))
+	defer eng.Close()
+	w := worker.New(eng, worker.Concurrency(10), worker.Lease(e.d(leaseFor)), worker.Grace(e.d(time.Second)))
+	e.ok("register", w.Register(defs...))
+	for _, d := range defs {
+		def := d.Define(e.eng.Codec())
+		e.eng.Know(def.Name, def.Queue)
+	}
+	return w.RunUntilIdle(ctx)
+}
+
+var idleEngineCases = []EngineCase{
+	{Name: "idle/does-what-is-due", Promise: "P6", Rule: "A worker that runs until it is idle does all that is due, and what comes of it, before it returns.", Run: func(e *E) {
+		child := workflow.New("child", func(ctx workflow.Context, in int) (int, error) {
+			return workflow.Step(ctx, "work", func(context.Context) (int, error) { return in * 2, nil })
+		})
+		parent := workflow.New("parent", func(ctx workflow.Context, in int) (string, error) {
+			id, err := workflow.Step(ctx, "start", func(ctx context.Context) (string, error) {
+				h, err := child.Start(ctx, e.eng, in)
+				return h.ID().String(), err
+			})
+			return id, errors.Join(err, workflow.Sleep(ctx, "a moment", time.Millisecond))
+		})
+		e.eng.Know("parent", "parent")
+		e.eng.Know("child", "child")
+		hs := startN(e, parent, 30)
+		next, err := e.untilIdle(e.ctx, defs(parent, child))
+		e.ok("RunUntilIdle", err)
+		e.check(next.IsZero(), "when the next run is due: saw %v, expected never", next)
+		for i, id := range results(e, hs) {
+			run, err := store.ParseID(id)
+			e.ok("the child's id", err)
+			out, err := child.Handle(e.eng, run).Result(e.ctx)
+			e.ok("the child's result", err)
+			e.eq("the child's output", out, 2*i)
+		}
+	}},
+	{Name: "idle/tells-what-is-next", Promise: "P13", Rule: "A worker that runs until it is idle does not wait for what sleeps, and tells when the first of it is due.", Run: func(e *E) {
+		never := workflow.NewSignal[int]("never")
+		wf := workflow.New("wf", func(ctx workflow.Context, hours int) (int, error) {
+			if hours == 0 {
+				return never.Receive(ctx)
+			}
+			return hours, workflow.Sleep(ctx, "nap", time.Duration(hours)*time.Hour)
+		})
+		e.eng.Know("wf", "wf")
+		hs := startN(e, wf, 4)
+		next, err := e.untilIdle(e.ctx, defs(wf))
+		e.ok("RunUntilIdle", err)
+		in := time.Until(next)
+		e.check(in > 58*time.Minute && in <= time.Hour, "the next run is due: saw in %v, expected in an hour", in)
+		for i, h := range hs {
+			run, err := e.eng.Get(e.ctx, h.ID())
+			e.ok("get", err)
+			e.check(run.Status == store.Sleeping && run.Worker == "", "run %d: saw it %v and held by %q, expected it to sleep", i, run.Status, run.Worker)
+		}
+		workers, err := e.s.ListWorkers(e.ctx, store.ListWorkersParams{Namespace: "engine"})
+		e.ok("list workers", err)
+		e.eq("workers that are left", len(workers), 0)
+	}},
+	{Name: "idle/ends-with-its-context", Promise: "P11", Rule: "When its context ends first, a worker that runs until it is idle gives back what it holds and says so.", Run: func(e *E) {
+		ctx, cancel := context.WithCancel(e.ctx)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			return 1, workflow.Do(ctx, "long", func(sctx context.Context) error {
+				cancel()
+				<-sctx.Done()
+				return sctx.Err()
+			})
+		})
+		e.eng.Know("wf", "wf")
+		h := start(e, wf, 0)
+		_, err := e.untilIdle(ctx, defs(wf))
+		e.check(errors.Is(err, context.Canceled), "RunUntilIdle: saw %v, expected that its context was canceled", err)
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("the run's status", run.Status, store.Pending)
+	}},
+}
