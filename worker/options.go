@@ -26,7 +26,7 @@ func Lease(d time.Duration) Option { return func(w *Worker) { w.leaseFor = d } }
 func Grace(d time.Duration) Option { return func(w *Worker) { w.grace = d } }
 
 // Poll sets how often the worker looks for work that no hint has told it of.
-// Default: 1 s.
+// Default: 5 s where the store gives hints, 1 s otherwise.
 func Poll(d time.Duration) Option { return func(w *Worker) { w.poll = d } }
 
 // Park sets how long a run that only waits is kept in memory before it is

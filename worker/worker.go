@@ -70,7 +70,7 @@ const commitBatch = 500
 func New(eng *engine.Engine, opts ...Option) *Worker {
 	w := &Worker{
 		eng: eng, store: eng.Store(), namespace: eng.Namespace(),
-		concurrency: 100, leaseFor: 30 * time.Second, grace: 20 * time.Second, poll: time.Second,
+		concurrency: 100, leaseFor: 30 * time.Second, grace: 20 * time.Second, poll: usualPoll(eng.Store()),
 		log:  eng.Logger(),
 		cfg:  exec.Config{Park: 100 * time.Millisecond, Linger: 10 * time.Millisecond, ShowAfter: time.Second, MaxCrashes: 10},
 		defs: make(map[string]*exec.Definition),
@@ -93,6 +93,14 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = batch.New(commitBatch, 1, w.commit)
 	return w
+}
+
+// usualPoll is seldom where hints tell of work: it is there for one that got lost.
+func usualPoll(s store.Store) time.Duration {
+	if s.Features().Hints {
+		return 5 * time.Second
+	}
+	return time.Second
 }
 
 // ID is the worker's, as leases and logs name it.
