@@ -121,6 +121,9 @@ func (p *poller) poll(ctx context.Context) {
 			s.config.logger.Warn("pawl: what other processes write cannot be seen now; trying again", "database", s.config.host(), "error", err)
 		}
 		deaf = err != nil
+		if err == nil && s.countless.Load() && delay == s.config.maxSleep {
+			s.hub.Publish(store.Hint{Kind: store.HintRescan}) // it cannot be known
+		}
 		if err == nil && s.runner.changes.foreign() {
 			delay = pollSoon
 			s.Changed()
@@ -135,10 +138,12 @@ func (s *Store) look(ctx context.Context) error {
 	now, _, err := s.runner.version(ctx, false)
 	if err == nil && now == nil {
 		s.uncounted.Do(func() {
-			s.config.logger.Info("pawl: this server does not count changes; what other processes write is found by workers' polls", "database", s.config.host())
+			s.config.logger.Info("pawl: this server does not count changes; workers look for what other processes have written again and again",
+				"database", s.config.host(), "every", s.config.maxSleep)
 		})
 	}
 	if err == nil {
+		s.countless.Store(now == nil)
 		s.runner.changes.saw(now)
 	}
 	return err

@@ -2,6 +2,7 @@ package turso
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,4 +90,18 @@ func TestHints(t *testing.T) {
 	_, err = other.Create(t.Context(), createParams(1))
 	require.NoError(t, err)
 	hear(rescan)
+}
+
+// TestHintsOfAServerThatDoesNotCount are to look again, now and then.
+func TestHintsOfAServerThatDoesNotCount(t *testing.T) {
+	t.Parallel()
+	srv, url := sqldtest.Shared(t), sqldtest.Namespace(t)
+	p := newProxy(t, srv)
+	p.set(func(int64) fate { return fate{plain: true} })
+	s := openOn(t, srv, url, WithDialer(p.dial), WithMaxSleep(40*time.Millisecond))
+	hints, err := s.Hints(t.Context())
+	require.NoError(t, err)
+	for range 3 {
+		require.Contains(t, <-hints, store.Hint{Kind: store.HintRescan})
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
@@ -78,6 +79,7 @@ type Store struct {
 	closed sync.Once
 
 	uncounted sync.Once // said that the server does not count changes
+	countless atomic.Bool
 }
 
 var (
