@@ -247,12 +247,14 @@ func (c *config) check() error {
 	return wrong("the file is not an SQLite database; nothing was changed in it; choose another path")
 }
 
+// atOnce lets transactions that database/sql begins take the write lock at once.
+const atOnce = "?_txlock=immediate"
+
 func (c *config) dsn() string {
-	// Transactions that database/sql begins take the write lock at once.
 	if c.memory {
-		return ":memory:?_txlock=immediate"
+		return ":memory:" + atOnce
 	}
-	return "file:" + (&url.URL{Path: c.path}).EscapedPath() + "?_txlock=immediate"
+	return "file:" + (&url.URL{Path: c.path}).EscapedPath() + atOnce
 }
 
 // useWAL turns on the write-ahead log, which stays on in the file.
