@@ -34,6 +34,7 @@ func TestConformanceInTx(t *testing.T) {
 	t.Parallel()
 	inside := func(t testing.TB, s store.Store, path string) store.Store {
 		db := database(t, path)
+		db.SetMaxOpenConns(1) // to wait for the other transactions of this handle in Go, and not in SQLite
 		return &pathed{path, txtest.Store{
 			Outer: s.(txtest.Outer),
 			Begin: func(ctx context.Context, _ bool) (txtest.Tx, error) {
