@@ -23,11 +23,11 @@ import (
 // The run exists when tx commits, and not otherwise. The transaction must be in
 // the database that holds Pawl's schema. One that fails with a deadlock or for
 // serialization is begun again by the program, as always.
-func InTx(tx pgx.Tx) store.Tx { return joined{pgxTx{tx}} }
+func InTx(tx pgx.Tx) store.Tx { return joined{pgxTx{tx: tx}} }
 
 // InSQLTx is [InTx] for a transaction of database/sql on the driver pgx
 // (package stdlib).
-func InSQLTx(tx *sql.Tx) store.Tx { return joined{sqlTx{tx}} }
+func InSQLTx(tx *sql.Tx) store.Tx { return joined{sqlTx{tx: tx}} }
 
 // joined is a transaction as [store.Tx] names it.
 type joined struct{ inner }
@@ -50,23 +50,37 @@ const (
 		set_config('plan_cache_mode', current_setting('pawl_tx.plan_cache'), true), set_config('jit', current_setting('pawl_tx.jit'), true)`
 )
 
-type pgxTx struct{ tx pgx.Tx }
+type pgxTx struct {
+	tx    pgx.Tx
+	first string // a statement before Pawl's, if any
+}
 
 func (t pgxTx) run(ctx context.Context, s *Store, stmts []stmt) error {
 	b := &pgx.Batch{}
 	b.Queue(keepPlans)
 	b.Queue(plans)
+	before := 2
+	if t.first != "" {
+		b.Queue(t.first)
+		before++
+	}
 	for i := range stmts {
 		b.Queue(s.sql(stmts[i].sql), stmts[i].args...)
 	}
 	b.Queue(restorePlans)
-	return readAll(s.send(ctx, t.tx.Conn(), b), stmts, 2, 1)
+	return readAll(s.send(ctx, t.tx.Conn(), b), stmts, before, 1)
 }
 
-type sqlTx struct{ tx *sql.Tx }
+type sqlTx struct {
+	tx    *sql.Tx
+	first string
+}
 
 func (t sqlTx) run(ctx context.Context, s *Store, stmts []stmt) error {
-	for _, set := range []string{keepPlans, plans} {
+	for _, set := range []string{keepPlans, plans, t.first} {
+		if set == "" {
+			continue
+		}
 		if _, err := t.tx.ExecContext(ctx, set); err != nil {
 			return err
 		}
@@ -136,7 +150,7 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 			return nil, classify(ctx, &notSent{err}, false)
 		}
 		*target = stepTx{tx}
-		in, t.commit = pgxTx{tx}, tx.Commit
+		in, t.commit = pgxTx{tx, abandoned}, tx.Commit
 		t.rollback = func(ctx context.Context) { _ = tx.Rollback(ctx) }
 	case **sql.Tx:
 		tx, err := s.database().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -144,7 +158,7 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 			return nil, classify(ctx, &notSent{err}, false)
 		}
 		*target = tx
-		in, t.commit = sqlTx{tx}, func(context.Context) error { return tx.Commit() }
+		in, t.commit = sqlTx{tx, abandoned}, func(context.Context) error { return tx.Commit() }
 		t.rollback = func(context.Context) { _ = tx.Rollback() }
 	default:
 		return nil, fmt.Errorf("postgres: a step's transaction is a pgx.Tx or a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
@@ -199,9 +213,6 @@ func (t *transaction) Commit(ctx context.Context, namespace string, c store.Comm
 		return res, err
 	case list[0].Err != nil:
 		return list[0], nil
-	}
-	if err := t.store.write(ctx, stmt{sql: abandoned}); err != nil {
-		return res, fmt.Errorf("%v: %w", err, store.ErrUnavailable)
 	}
 	err = t.commit(ctx)
 	t.once.Do(func() {}) // whatever came of it, there is nothing to roll back

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -32,12 +33,19 @@ func (inv *Invocation) letGoLocked() {
 // for nothing of it has happened.
 func (o *op) callInTx(ctx context.Context, target any, fn func(context.Context) ([]byte, error)) ([]byte, error) {
 	inv := o.b.inv
-	for {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		out, again, err := o.callInTxOnce(ctx, target, fn)
-		if !again || ctx.Err() != nil {
+		if !again {
 			return out, err
 		}
-		inv.Logger().Warn("the transaction of a step was lost, its function is called again", "step", o.key.String(), "error", err)
+		inv.Logger().Warn("the transaction of a step was lost, its function is called again", "step", o.key.String(), "in", wait, "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
 	}
 }
 
