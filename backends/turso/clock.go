@@ -49,6 +49,7 @@ func (c *clock) heard(server int64, sent, came time.Time) {
 		case server < least-1000: // the server's clock was set back
 			c.last = 0
 		case server <= late && late-early <= came.Sub(sent).Microseconds():
+			c.last = max(c.last, server) // no call after this answer begins before what it told
 			return
 		}
 	}
