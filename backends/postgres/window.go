@@ -87,6 +87,11 @@ func (w *window) look(now time.Time) look {
 // seen takes down what a look found: the first run that is left in each lane, and
 // how many index entries it passed in vain, in what time.
 func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64, took time.Duration) {
+	if passed <= shortLook {
+		took = 0 // whatever else took so long
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	floors := make([]map[int16]int64, len(w.floors))
 	for _, n := range lanes {
 		if floors[n.pair] == nil {
@@ -98,11 +103,6 @@ func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64, took
 		}
 		floors[n.pair][n.priority] = first
 	}
-	if passed <= shortLook {
-		took = 0 // whatever else took so long
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.floors = floors
 	w.took(l, took)
 }

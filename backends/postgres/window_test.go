@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/internal/pgtest"
@@ -65,4 +67,22 @@ func TestClaimUnderOldSnapshot(t *testing.T) {
 	}
 	_, err = other.Exec(t.Context(), `COMMIT`)
 	require.NoError(t, err)
+}
+
+// Workers of one process may claim at the same time, on what they share.
+func TestClaimsShareTheirWindow(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	s := open(t, url, schema)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 20 {
+				_, err := s.Claim(t.Context(), store.ClaimParams{Namespace: "n", Worker: "worker", LeaseFor: time.Hour,
+					Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 1}}})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
 }
