@@ -9,6 +9,9 @@ import (
 
 // Get returns a run as it is now. store.ErrNotFound.
 func (e *Engine) Get(ctx context.Context, id store.ID) (store.Run, error) {
+	if e.fault != nil {
+		return store.Run{}, e.fault
+	}
 	runs, err := e.store.Get(ctx, store.GetParams{Namespace: e.namespace, IDs: []store.ID{id}})
 	if err == nil && len(runs) == 0 {
 		err = store.ErrNotFound
@@ -22,6 +25,9 @@ func (e *Engine) Get(ctx context.Context, id store.ID) (store.Run, error) {
 // Find returns the active run of an external id (see [ID] and [Suffix]), or else
 // the one created last. store.ErrNotFound.
 func (e *Engine) Find(ctx context.Context, externalID, suffix string) (store.Run, error) {
+	if e.fault != nil {
+		return store.Run{}, e.fault
+	}
 	run, err := e.store.Find(ctx, store.FindParams{Namespace: e.namespace, ExternalID: externalID, Suffix: suffix})
 	if err != nil {
 		return store.Run{}, fmt.Errorf("run of external id %q in namespace %q: %w", externalID, e.namespace, err)
@@ -31,17 +37,26 @@ func (e *Engine) Find(ctx context.Context, externalID, suffix string) (store.Run
 
 // List pages through runs, newest first.
 func (e *Engine) List(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
+	if e.fault != nil {
+		return store.RunPage{}, e.fault
+	}
 	return e.store.List(ctx, store.ListParams{Namespace: e.namespace, Filter: filter, Cursor: cursor, Limit: limit})
 }
 
 // Count counts runs by queue, workflow and status.
 func (e *Engine) Count(ctx context.Context, filter store.RunFilter) ([]store.RunCount, error) {
+	if e.fault != nil {
+		return nil, e.fault
+	}
 	return e.store.Count(ctx, store.CountParams{Namespace: e.namespace, Filter: filter})
 }
 
 // Steps returns all recorded steps of a run, in the order in which they were
 // first recorded.
 func (e *Engine) Steps(ctx context.Context, id store.ID) ([]store.Step, error) {
+	if e.fault != nil {
+		return nil, e.fault
+	}
 	var steps []store.Step
 	for after := int64(0); ; {
 		page, err := e.store.Steps(ctx, store.StepsParams{Namespace: e.namespace, Run: id, After: after, Limit: store.MaxPage})

@@ -20,7 +20,7 @@ import (
 // database reports leaves the transaction to be rolled back. Waiting for a run is
 // done outside of the transaction, once it has committed.
 //
-// Calls that write through the view of a store without such transactions fail with
+// Calls on the view of a store that has no such transactions fail with
 // store.ErrUnsupported, those with the transaction of another backend with
 // store.ErrInvalid.
 func (e *Engine) InTx(tx store.Tx) *Engine {

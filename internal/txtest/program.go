@@ -107,6 +107,8 @@ func Test(t *testing.T, p Program) {
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, "InTx")
 	require.ErrorContains(t, err, "elsewhere")
+	_, err = eng.InTx(foreign{}).Get(ctx, h.ID())
+	require.ErrorIs(t, err, store.ErrInvalid, "a read through a transaction that cannot be had")
 	_, err = ship.Start(ctx, eng.InTx(nil), 3)
 	require.ErrorIs(t, err, store.ErrInvalid)
 }
