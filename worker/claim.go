@@ -212,6 +212,7 @@ func (w *Worker) hintLoop(ctx context.Context) {
 		w.log.Warn("the store gives no hints; polling alone finds work", "every", w.poll, "error", err)
 		return
 	}
+	signal(w.wake) // what was written between the first look and now was hinted to nobody
 	_, queues := w.served()
 	mine := make(map[string]bool, len(queues))
 	for _, q := range queues {

@@ -23,6 +23,18 @@ type hinting struct {
 	hints   chan []store.Hint
 	extends atomic.Int64
 	looks   atomic.Int64
+	claims  chan struct{} // gets a value after each claim, if set
+}
+
+func (h *hinting) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	claimed, err := h.Store.Claim(ctx, p)
+	if h.claims != nil {
+		select {
+		case h.claims <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	return claimed, err
 }
 
 func (h *hinting) Hints(ctx context.Context) (<-chan []store.Hint, error) {
@@ -109,4 +121,49 @@ func TestLooksAgainWithoutWriting(t *testing.T) {
 	stop()
 	require.NoError(t, <-done)
 	require.Zero(t, s.extends.Load(), "a look has written")
+}
+
+// tardy is a store of which nobody hears before the test says so.
+type tardy struct {
+	*hinting
+	subscribe chan struct{}
+}
+
+func (t *tardy) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+	select {
+	case <-t.subscribe:
+	case <-ctx.Done():
+	}
+	return t.hinting.Hints(ctx)
+}
+
+// A run that is started after the worker's first look and before it hears hints is
+// not left to the poll.
+func TestLooksAgainOnceItHears(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	s := &tardy{hinting: &hinting{Store: db, hints: make(chan []store.Hint), claims: make(chan struct{})}, subscribe: make(chan struct{})}
+	quiet := engine.Logger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	here, elsewhere := engine.New(s, quiet), engine.New(db, quiet)
+	defer here.Close()
+	defer elsewhere.Close()
+	w := worker.New(here, worker.Poll(time.Hour))
+	wf := workflow.New("echo", func(_ workflow.Context, n int) (int, error) { return n, nil })
+	require.NoError(t, w.Register(wf))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+
+	<-s.claims
+	h, err := wf.Start(t.Context(), elsewhere, 7)
+	require.NoError(t, err)
+	close(s.subscribe)
+	<-s.claims
+	out, err := h.Result(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 7, out)
+	stop()
+	require.NoError(t, <-done)
 }
