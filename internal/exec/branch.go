@@ -124,13 +124,22 @@ func (o *op) record(status store.StepStatus) store.StepRecord {
 	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt}
 }
 
-// wait is a goroutine that waits for a time, or for a signal.
+// wait is a goroutine that waits for a time, or for an event.
 type wait struct {
-	due       time.Time // by this process's clock; zero: none
-	storeDue  time.Time // by the store's, where it is fixed
-	signal    bool      // a signal may end it
-	news      bool      // something has come that the waiting goroutine has not looked at
+	due       time.Time     // by this process's clock; zero: none
+	storeDue  time.Time     // by the store's, where it is fixed
+	wakes     store.WakeOn  // events that may end it
+	await     []store.Await // groups of children that may; they tell a run that sleeps, and no other
+	news      bool          // something has come that the waiting goroutine has not looked at
 	interrupt chan struct{}
+}
+
+// wake lets the waiting goroutine look again.
+func (w *wait) wake() {
+	select {
+	case w.interrupt <- struct{}{}:
+	default:
+	}
 }
 
 func (w *wait) over() bool { return !w.due.IsZero() && time.Until(w.due) <= 0 }
@@ -188,7 +197,7 @@ func (inv *Invocation) checkIdleLocked() {
 	soon, events := false, false
 	for w := range inv.waits {
 		soon = soon || !w.due.IsZero() && time.Until(w.due) <= inv.cfg.Park
-		events = events || w.signal
+		events = events || w.wakes != 0
 	}
 	if !soon && !events {
 		inv.closeLocked(bySuspend)

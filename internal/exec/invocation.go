@@ -105,10 +105,14 @@ type Invocation struct {
 	flushing  bool                        // a commit is under way
 	held      bool                        // a step in a transaction of its own is under way: others wait with their commits
 	seq       int64
-	seen      int64          // the run's event count that the signals below include
-	signals   []store.Signal // unread
-	cut       bool           // there are more than were read
+	seen      int64                       // the run's event count that what follows includes
+	state     map[string]store.StateEntry // the run's flow state
+	groups    map[string]store.Group      // of the run's children
+	signals   []store.Signal              // unread
+	cut       bool                        // there are more than were read
 	consumed  []store.SignalID
+	writes    []store.StateWrite      // of state, that the next commit carries
+	spawn     []store.NewRun          // children that it spawns
 	taken     map[store.SignalID]bool // signals that this lease has consumed
 	lingering *time.Timer
 	deadline  *time.Timer
@@ -148,10 +152,11 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 	inv := &Invocation{
 		cfg: cfg, host: host, def: def, run: cr.Run, lease: cr.Lease,
 		claimed: claimed, storeTime: now,
-		nextPos: 1, seen: cr.Run.Events,
-		signals: cr.Inbox.Signals, cut: len(cr.Inbox.Signals) >= store.MaxPage,
-		done: make(chan struct{}),
+		nextPos: 1,
+		done:    make(chan struct{}),
 	}
+	inv.takeInLocked(cr.Inbox) // of the claim's own moment
+	inv.seen = cr.Run.Events
 	inv.durable.L = &inv.mu
 	inv.log = sync.OnceValue(func() *slog.Logger {
 		return cfg.Logger.With("run", cr.Run.ID.String(), "workflow", cr.Run.Workflow)
@@ -337,9 +342,8 @@ func (inv *Invocation) sleep() store.Transition {
 	tr := store.Transition{Kind: store.Sleep}
 	var first time.Time
 	for w := range inv.waits {
-		if w.signal {
-			tr.Wakes |= store.WakeSignal
-		}
+		tr.Wakes |= w.wakes
+		tr.Await = append(tr.Await, w.await...)
 		if w.news {
 			inv.seen = 0 // what has come was not taken: the sleep is to end at once
 		}
@@ -472,10 +476,7 @@ func (inv *Invocation) expire() {
 
 func (inv *Invocation) wakeAllLocked() {
 	for w := range inv.waits {
-		select {
-		case w.interrupt <- struct{}{}:
-		default:
-		}
+		w.wake()
 	}
 }
 

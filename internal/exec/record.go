@@ -38,8 +38,8 @@ func (inv *Invocation) takeLocked() store.Commit {
 			delete(inv.dues, r.StepKey)
 		}
 	}
-	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, Consumed: inv.consumed, Seen: inv.seen}
-	inv.pending, inv.consumed = nil, nil
+	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
+	inv.pending, inv.writes, inv.consumed, inv.spawn = nil, nil, nil, nil
 	return c
 }
 
@@ -89,7 +89,7 @@ func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
 	if res.Pausing {
 		inv.draining = true
 	}
-	if res.Events > inv.seen && inv.waitsForSignalLocked() {
+	if res.Events > inv.seen && inv.waitsForEventLocked() {
 		go inv.lookAtInbox()
 	}
 	return true

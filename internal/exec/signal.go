@@ -22,7 +22,7 @@ func (b *Branch) Signal(name string, timeout time.Duration) (payload []byte, tim
 		inv.mu.Unlock()
 		return s.Output, s.Failure != nil, nil
 	}
-	w := &wait{signal: true}
+	w := &wait{wakes: store.WakeSignal}
 	began := time.Now()
 	switch {
 	case o.recorded != nil && !o.recorded.DueAt.IsZero():
@@ -81,51 +81,4 @@ func (inv *Invocation) findSignalLocked(name string) int {
 		}
 	}
 	return -1
-}
-
-func (inv *Invocation) waitsForSignalLocked() bool {
-	for w := range inv.waits {
-		if w.signal {
-			return true
-		}
-	}
-	return false
-}
-
-// News tells the invocation that its run has had so many events. What came is
-// fetched when something waits for it.
-func (inv *Invocation) News(events int64) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if events > inv.seen && !inv.closed && inv.waitsForSignalLocked() {
-		go inv.lookAtInbox()
-	}
-}
-
-// lookAtInbox reads the run's inbox and lets those go on who wait for what it
-// brings.
-func (inv *Invocation) lookAtInbox() {
-	box, ok := inv.host.Inbox(inv)
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if !ok || inv.closed || box.Events < inv.seen { // too late, or overtaken by a later look
-		return
-	}
-	inv.seen = box.Events
-	inv.cut = len(box.Signals) >= store.MaxPage
-	inv.signals = inv.signals[:0:0]
-	for _, s := range box.Signals {
-		if !inv.taken[s.ID] {
-			inv.signals = append(inv.signals, s)
-		}
-	}
-	for w := range inv.waits {
-		if w.signal {
-			w.news = true
-			select {
-			case w.interrupt <- struct{}{}:
-			default:
-			}
-		}
-	}
 }

@@ -1,0 +1,65 @@
+package exec
+
+import "github.com/pawlhq/pawl/store"
+
+func (inv *Invocation) waitsForEventLocked() bool {
+	for w := range inv.waits {
+		if w.wakes != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// News tells the invocation that its run has had so many events. What came is
+// fetched when something waits for it.
+func (inv *Invocation) News(events int64) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if events > inv.seen && !inv.closed && inv.waitsForEventLocked() {
+		go inv.lookAtInbox()
+	}
+}
+
+// lookAtInbox reads the run's inbox and lets those go on who wait for what it
+// brings.
+func (inv *Invocation) lookAtInbox() {
+	box, ok := inv.host.Inbox(inv)
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if !ok || inv.closed || box.Events < inv.seen { // too late, or overtaken by a later look
+		return
+	}
+	inv.seen = box.Events
+	inv.takeInLocked(box)
+	for w := range inv.waits {
+		if w.wakes != 0 {
+			w.news = true
+			w.wake()
+		}
+	}
+}
+
+// takeInLocked makes a box's content what the invocation knows.
+func (inv *Invocation) takeInLocked(box store.Inbox) {
+	inv.cut = len(box.Signals) >= store.MaxPage
+	inv.signals = inv.signals[:0:0]
+	for _, s := range box.Signals {
+		if !inv.taken[s.ID] {
+			inv.signals = append(inv.signals, s)
+		}
+	}
+	inv.state, inv.groups = nil, nil
+	if len(box.State) > 0 {
+		inv.state = make(map[string]store.StateEntry, len(box.State))
+		for _, e := range box.State {
+			inv.state[e.Key] = e
+		}
+	}
+	if len(box.Groups) > 0 {
+		inv.groups = make(map[string]store.Group, len(box.Groups))
+		for _, g := range box.Groups {
+			inv.groups[g.Name] = g
+		}
+	}
+}
