@@ -133,6 +133,14 @@ func (w *wire) Signal(ctx context.Context, p store.SignalParams) ([]store.Signal
 	return carry(w, ctx, "signal", true, p, w.Store.Signal)
 }
 
+func (w *wire) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
+	return carry(w, ctx, "set-state", true, p, w.Store.SetState)
+}
+
+func (w *wire) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
+	return carry(w, ctx, "get-state", false, p, w.Store.GetState)
+}
+
 func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
 	return carry(w, ctx, "list-workflows", false, p, w.Store.ListWorkflows)
 }

@@ -360,7 +360,7 @@ func (c *Commit) Validate(l Limits) error {
 func (s *StepRecord) validate(l Limits) error {
 	name := "step " + strconv.Quote(clip(s.Name))
 	switch {
-	case s.Kind < KindFunction || s.Kind > KindValue:
+	case s.Kind < KindFunction || s.Kind > KindState:
 		return Invalid(name, "it has no kind")
 	case s.Status < StepPending || s.Status > StepFailed:
 		return Invalid(name, "it has no status")

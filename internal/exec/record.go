@@ -39,7 +39,7 @@ func (inv *Invocation) takeLocked() store.Commit {
 		}
 	}
 	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
-	inv.pending, inv.writes, inv.consumed, inv.spawn = nil, nil, nil, nil
+	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn = nil, nil, inv.writes, nil, nil
 	return c
 }
 
@@ -65,14 +65,15 @@ func (inv *Invocation) commitLocked() {
 	res := inv.host.Commit(c)
 	inv.mu.Lock()
 	inv.flushing = false
-	if inv.answeredLocked(res) {
+	if inv.answeredLocked(&c, res, false) {
 		inv.flushed = upTo
 	}
 	inv.durable.Broadcast()
 }
 
-// answeredLocked takes in what the store says of the run; applied: the commit was.
-func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
+// answeredLocked takes in what the store says of the run to a commit; applied: it
+// was.
+func (inv *Invocation) answeredLocked(c *store.Commit, res store.CommitResult, inTx bool) (applied bool) {
 	if rejected(res.Err) {
 		inv.failLocked(Fail(res.Err))
 		return false
@@ -81,6 +82,7 @@ func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
 		inv.cancel(ErrLeaseLost)
 		return false
 	}
+	inv.wroteLocked(c, res, inTx)
 	if res.Status == store.Canceling && !inv.canceling {
 		inv.canceling = true
 		inv.cancel(ErrCanceled)
@@ -108,7 +110,7 @@ func (inv *Invocation) lingerLocked() {
 func (inv *Invocation) linger() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if len(inv.pending) > 0 && !inv.flushing && !inv.held && !inv.closed && !inv.finished {
+	if inv.flushed < inv.appended && !inv.flushing && !inv.held && !inv.closed && !inv.finished {
 		inv.commitLocked()
 	}
 }
