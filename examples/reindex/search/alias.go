@@ -141,7 +141,7 @@ func (c *Catalog) Follow(ctx context.Context, src *source.Source, seen func(age 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
