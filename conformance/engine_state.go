@@ -2,9 +2,11 @@ package conformance
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
@@ -371,5 +373,479 @@ var stateEngineCases = []EngineCase{
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
 		_, err := h.Result(e.ctx)
 		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
+	}},
+	{Name: "state/outside-waits", Promise: "P5", Rule: "A wait from outside ends with the change, at once where the store gives hints, whoever made it; it ends with an error when the run has ended or does not exist.", Run: func(e *E) {
+		poll := workflow.PollInterval(e.d(20 * time.Second))
+		goOn := make(chan struct{}, 10)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			for i := range 3 {
+				if err := workflow.Do(ctx, "step", func(ctx context.Context) error {
+					<-goOn
+					if i == 0 {
+						return count.Set(workflow.InStep(ctx), 1)
+					}
+					return nil
+				}); err != nil {
+					return 0, err
+				}
+				if i == 1 {
+					if err := count.Set(ctx, 2); err != nil {
+						return 0, err
+					}
+				}
+			}
+			return 0, nil
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		for i := range 2 {
+			const waiters = 50
+			errs := make(chan error, waiters)
+			for range waiters {
+				go func() {
+					errs <- workflow.WaitForState(outside(e, h.ID()), "counted", atLeast(count, i+1), poll)
+				}()
+			}
+			pause(e) // most of them wait now
+			from := time.Now()
+			goOn <- struct{}{}
+			for range waiters {
+				e.ok("wait", receive(e, "the end of a wait", errs))
+			}
+			if e.h.Bubble {
+				e.check(time.Since(from) < time.Second, "change %d was heard of after %v", i+1, time.Since(from))
+			}
+		}
+		errs := make(chan error, 1)
+		go func() { errs <- workflow.WaitForState(outside(e, h.ID()), "never", atLeast(count, 3), poll) }()
+		goOn <- struct{}{}
+		result(e, h)
+		err := receive(e, "the end of the wait", errs)
+		e.check(errors.Is(err, store.ErrFinished), "when the run has completed: saw %v", err)
+		e.ok("a wait for what the finished run has", workflow.WaitForState(outside(e, h.ID()), "was", atLeast(count, 2)))
+		e.check(errors.Is(count.Set(outside(e, h.ID()), 9), store.ErrFinished), "a finished run's state was written")
+		none := outside(e, store.NewID())
+		e.check(errors.Is(workflow.WaitForState(none, "none", atLeast(count, 1)), store.ErrNotFound), "a wait for a run that does not exist went on")
+		e.check(errors.Is(count.Set(none, 1), store.ErrNotFound), "state of a run that does not exist was written")
+		_, _, err = count.Get(none)
+		e.check(errors.Is(err, store.ErrNotFound), "state of a run that does not exist was read")
+		ctx, cancel := context.WithCancel(e.ctx)
+		cancel()
+		err = workflow.WaitForState(workflow.OfRun(ctx, e.eng, start(e, wf, 0).ID()), "never", atLeast(count, 1))
+		e.check(errors.Is(err, context.Canceled), "with a context that has ended: saw %v", err)
+		for range 3 {
+			goOn <- struct{}{}
+		}
+	}},
+	{Name: "state/many-waiters", Promise: "P5", Rule: "Many runs that sleep for state each wake with their own change, and one change wakes all branches that wait for it.", Run: func(e *E) {
+		const runs, branches = 30, 10
+		wf := workflow.New("wf", func(ctx workflow.Context, n int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			for i := range branches {
+				g.Go("b", func(ctx workflow.Context) error { return workflow.WaitForState(ctx, "counted", atLeast(count, n+i%2)) })
+			}
+			return n, g.Wait()
+		})
+		e.process(defs(wf), worker.Concurrency(100))
+		hs := startN(e, wf, runs)
+		for i, h := range hs {
+			if i > 0 { // of the first, half the branches find what they wait for
+				e.until(h.ID(), store.Sleeping)
+			}
+			set(e, count, h.ID(), i)
+		}
+		for i, h := range hs {
+			e.untilStep(h.ID(), "b/counted", store.StepCompleted)
+			e.until(h.ID(), store.Sleeping)
+			set(e, count, h.ID(), i+1)
+		}
+		for i, n := range results(e, hs) {
+			e.eq("output", n, i)
+		}
+	}},
+	{Name: "state/compare-and-set", Promise: "P3", Rule: "Of concurrent compare-and-sets on one version one succeeds, from steps and from outside: nothing is lost.", Run: func(e *E) {
+		const branches, each = 4, 5
+		add := func(in workflow.LiveScope) error {
+			for range each {
+				for {
+					v, version, err := count.GetVersion(in)
+					if err != nil {
+						return err
+					}
+					next, err := count.CompareAndSet(in, version, v+1)
+					if err == nil && next <= version {
+						return fmt.Errorf("version %d became %d", version, next)
+					}
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, store.ErrConflict) {
+						return err
+					}
+				}
+			}
+			return nil
+		}
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			for range branches {
+				g.Go("add", func(ctx workflow.Context) error {
+					return workflow.Do(ctx, "add", func(ctx context.Context) error { return add(workflow.InStep(ctx)) }, workflow.Attempts(1))
+				})
+			}
+			if err := g.Wait(); err != nil {
+				return 0, err
+			}
+			if err := workflow.WaitForState(ctx, "all", atLeast(count, 2*branches*each)); err != nil {
+				return 0, err
+			}
+			v, _, err := count.Get(ctx)
+			return v, err
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		errs := make(chan error, branches)
+		for range branches {
+			go func() { errs <- add(outside(e, h.ID())) }()
+		}
+		for range branches {
+			e.ok("adding from outside", receive(e, "its end", errs))
+		}
+		e.eq("output", result(e, h), 2*branches*each)
+	}},
+	{Name: "state/zombie-is-fenced", Promise: "P2", Rule: "A step whose worker has lost the run to another writes no state, and is told so.", Run: func(e *E) {
+		var ran tally
+		blocked, release, told := make(chan struct{}, 1), make(chan struct{}), make(chan error, 3)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			return 1, workflow.Do(ctx, "work", func(ctx context.Context) error {
+				in := workflow.InStep(ctx)
+				n := ran.add("work")
+				if err := count.Set(in, n); err != nil || n > 1 {
+					return err
+				}
+				blocked <- struct{}{}
+				<-release // heeds no context: a zombie does not
+				for range 2 {
+					told <- note.Set(in, "of a zombie")
+				}
+				told <- workflow.WaitForState(in, "never", atLeast(count, 9))
+				return nil
+			})
+		})
+		zombie := e.process(defs(wf))
+		h := start(e, wf, 0)
+		receive(e, "the step", blocked)
+		e.eq("what the step has written so far", get(e, count, h.ID()), 1)
+		zombie.wire.set(wireDown)
+		e.process(defs(wf))
+		becomes(e, count, h.ID(), 2)
+		zombie.wire.set(wireUp)
+		close(release)
+		for range 3 {
+			err := receive(e, "the answer to the zombie", told)
+			e.check(errors.Is(err, workflow.ErrLeaseLost), "the zombie was told %v", err)
+		}
+		zombie.stop()
+		result(e, h)
+		e.eq("state", get(e, note, h.ID()), "")
+	}},
+	{Name: "state/killed-anywhere", Promise: "P3", Rule: "Whenever the worker is killed, a write of the run's function is there with its record or not at all, and a wait that has ended stays ended.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			sum := 0
+			for i := range 3 {
+				v, _, err := count.Get(ctx)
+				if err != nil {
+					return 0, err
+				}
+				sum += v
+				if err := count.Set(ctx, v+1); err != nil {
+					return 0, err
+				}
+				if err := workflow.Do(ctx, "step", func(ctx context.Context) error { return target.Set(workflow.InStep(ctx), 10*(i+1)) }); err != nil {
+					return 0, err
+				}
+				if err := workflow.WaitForState(ctx, "both", func(r workflow.FlowStateReader) (bool, error) {
+					c, _, err := count.Read(r)
+					t, _, err2 := target.Read(r)
+					if c != i+1 || t != 10*(i+1) {
+						err = errors.Join(err, fmt.Errorf("round %d waits with count %d and target %d", i, c, t))
+					}
+					return true, errors.Join(err, err2)
+				}); err != nil {
+					return 0, err
+				}
+				if err := workflow.Sleep(ctx, "nap", e.d(time.Second)); err != nil {
+					return 0, err
+				}
+			}
+			return sum, nil
+		})
+		for _, behind := range []bool{false, true} {
+			for at := 1; ; at++ {
+				var mu sync.Mutex
+				commits, killed := 0, make(chan struct{})
+				p := e.process(defs(wf))
+				p.wire.hook(func(verb string) {
+					if verb != "commit" {
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if commits++; commits == at {
+						if behind {
+							p.wire.cutBehind()
+						} else {
+							p.wire.set(wireCut)
+						}
+						close(killed)
+					}
+				})
+				h := start(e, wf, 0)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_, _ = h.Result(e.ctx)
+				}()
+				reached := true
+				select {
+				case <-killed:
+					p.kill()
+					<-p.done
+					p = e.process(defs(wf))
+				case <-ended:
+					reached = false
+				}
+				e.eq(fmt.Sprintf("sum, killed at commit %d", at), result(e, h), 0+1+2)
+				e.eq("count", get(e, count, h.ID()), 3)
+				e.eq("steps", len(e.steps(h.ID())), 15)
+				p.stop()
+				if !reached {
+					e.check(at > 3, "the run made %d commits only", at-1)
+					break
+				}
+			}
+		}
+	}},
+	{Name: "state/predicate-fails", Promise: "P16", Rule: "A predicate's error ends the wait; in the run's function it is recorded, with its code, and not tried again.", Run: func(e *E) {
+		var ran tally
+		bad := func(workflow.FlowStateReader) (bool, error) {
+			ran.add("eval")
+			return false, workflow.Coded("bad-state", errFlaky)
+		}
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (string, error) {
+			err := workflow.WaitForState(ctx, "look", bad)
+			var failed *workflow.StepError
+			if !errors.As(err, &failed) {
+				return "", fmt.Errorf("the wait ended with %T: %w", err, err)
+			}
+			if err := workflow.Sleep(ctx, "nap", e.d(time.Minute)); err != nil {
+				return "", err
+			}
+			return workflow.ErrorCode(err), nil
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		err := workflow.WaitForState(outside(e, h.ID()), "look", bad)
+		e.check(errors.Is(err, errFlaky), "outside: saw %v", err)
+		e.eq("code", result(e, h), "bad-state")
+		e.eq("evaluations", ran.get("eval"), 2)
+		e.eq("record", e.steps(h.ID())["look"].Status, store.StepFailed)
+	}},
+	{Name: "state/predicate-panics", Promise: "P16", Rule: "A predicate that panics fails its run, with an error that names the wait; in a step it fails the attempt, outside it is the caller's.", Run: func(e *E) {
+		bad := func(workflow.FlowStateReader) (bool, error) { panic("in a predicate") }
+		var ran tally
+		inStep := false
+		wf := workflow.New("wf", func(ctx workflow.Context, how string) (int, error) {
+			if how == "step" {
+				inStep = true
+				return 1, workflow.Do(ctx, "step", func(ctx context.Context) error {
+					if ran.add("step") == 1 {
+						return workflow.WaitForState(workflow.InStep(ctx), "look", bad)
+					}
+					return nil
+				}, workflow.Backoff(e.d(time.Second), 1, 0))
+			}
+			defer func() {
+				if v := recover(); v != nil {
+					ran.add("recovered")
+				}
+			}()
+			return 1, workflow.WaitForState(ctx, "look", bad)
+		})
+		e.process(defs(wf))
+		_, err := start(e, wf, "function").Result(e.ctx)
+		e.eq("code", workflow.ErrorCode(err), workflow.CodePanic)
+		e.check(err != nil && strings.Contains(err.Error(), `the predicate of wait "look" panicked: in a predicate`), "saw %v", err)
+		e.eq("recovered by the workflow's code", ran.get("recovered"), 0)
+		h := start(e, wf, "step")
+		e.eq("output", result(e, h), 1)
+		e.eq("attempts", e.steps(h.ID())["step"].Attempt, 2)
+		e.check(inStep, "the step did not run")
+		func() {
+			defer func() { e.eq("panic outside", recover(), "in a predicate") }()
+			_ = workflow.WaitForState(outside(e, h.ID()), "look", bad)
+		}()
+	}},
+	{Name: "state/too-large", Promise: "P12", Rule: "A value over the limit is refused with an error that names it; nothing is lost and the run goes on.", Run: func(e *E) {
+		limit := e.s.Limits().Payload
+		large := strings.Repeat("x", limit)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (string, error) {
+			if err := note.Set(ctx, "small"); err != nil {
+				return "", err
+			}
+			err := note.Set(ctx, large)
+			if !errors.Is(err, store.ErrTooLarge) || !strings.Contains(err.Error(), `"note"`) {
+				return "", fmt.Errorf("the function was told %w", err)
+			}
+			if err := workflow.Do(ctx, "step", func(ctx context.Context) error {
+				if err := note.Set(workflow.InStep(ctx), large); !errors.Is(err, store.ErrTooLarge) {
+					return fmt.Errorf("the step was told %w", err)
+				}
+				if _, err := note.CompareAndSet(workflow.InStep(ctx), 0, large); !errors.Is(err, store.ErrTooLarge) {
+					return fmt.Errorf("the step was told %w", err)
+				}
+				return nil
+			}, workflow.Attempts(1)); err != nil {
+				return "", err
+			}
+			if err := workflow.NewState[int]("").Set(ctx, 1); !errors.Is(err, store.ErrInvalid) {
+				return "", fmt.Errorf("a state without a name: %w", err)
+			}
+			if err := workflow.WaitForState(ctx, "go on", atLeast(count, 1)); err != nil {
+				return "", err
+			}
+			v, _, err := note.Get(ctx)
+			return v, err
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.until(h.ID(), store.Sleeping)
+		err := note.Set(outside(e, h.ID()), large)
+		e.check(errors.Is(err, store.ErrTooLarge), "outside: saw %v", err)
+		set(e, count, h.ID(), 1)
+		e.eq("output", result(e, h), "small")
+	}},
+	{Name: "state/coord-error", Promise: "P11", Rule: "Once coord.error is set, every wait of the run ends with its reason, and what waited in vain is not tried again.", Run: func(e *E) {
+		var ran tally
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) ([]string, error) {
+			var outs []string
+			stepWaits := workflow.Go(ctx, "step", func(ctx workflow.Context) (int, error) {
+				return 0, workflow.Do(ctx, "wait", func(ctx context.Context) error {
+					ran.add("wait")
+					return workflow.WaitForState(workflow.InStep(ctx), "counted", atLeast(count, 1))
+				})
+			})
+			watcher := workflow.Go(ctx, "watcher", func(ctx workflow.Context) (int, error) {
+				return 0, workflow.Do(ctx, "watch", func(ctx context.Context) error {
+					return workflow.CoordError.Set(workflow.InStep(ctx), "the source is gone")
+				})
+			})
+			err := workflow.WaitForState(ctx, "counted", atLeast(count, 1))
+			outs = append(outs, fmt.Sprint(errors.Is(err, workflow.ErrCoordination), err))
+			if _, err := watcher.Get(ctx); err != nil {
+				return nil, err
+			}
+			_, err = stepWaits.Get(ctx)
+			outs = append(outs, workflow.ErrorCode(err))
+			if _, err := word.Receive(ctx); err != nil { // and a replay
+				return nil, err
+			}
+			if err := workflow.CoordError.Delete(ctx); err != nil {
+				return nil, err
+			}
+			return outs, workflow.WaitForState(ctx, "counted", atLeast(count, 1))
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.until(h.ID(), store.Sleeping)
+		err := workflow.WaitForState(outside(e, h.ID()), "counted", atLeast(count, 1))
+		e.check(errors.Is(err, workflow.ErrCoordination) && strings.Contains(err.Error(), "the source is gone"), "outside: saw %v", err)
+		send(e, word, h.ID(), "go on")
+		e.untilStep(h.ID(), "counted#2", store.StepRunning)
+		set(e, count, h.ID(), 1)
+		e.eq("what was seen", result(e, h), []string{"true step counted: coord.error is set: the source is gone", workflow.CodeCoordination})
+		e.eq("attempts of the step that waited", ran.get("wait"), 1)
+	}},
+	{Name: "state/step-tx", Promise: "P3", Rule: "What a transactional step writes of the run's state commits with the transaction, and is gone when that is rolled back.", Run: transactions(func(e *E) {
+		var ran tally
+		wf := withEffects(func(ctx workflow.Context, table string) error {
+			run := ctx.Info().RunID
+			if err := note.Set(ctx, "before"); err != nil {
+				return err
+			}
+			err := workflow.DoTx(ctx, "add", func(ctx context.Context, tx *sql.Tx) error {
+				in := workflow.InStep(ctx)
+				if err := errors.Join(addRow(ctx, tx, table), note.Set(in, "in"), count.Set(in, ran.add("add"))); err != nil {
+					return err
+				}
+				v, _, err := note.Get(in)
+				if v != "in" || err != nil {
+					return fmt.Errorf("the step read %q: %w", v, err)
+				}
+				if err := target.Delete(in); err != nil {
+					return err
+				}
+				if _, ok, err := target.Get(in); ok || err != nil {
+					return fmt.Errorf("the step read what it had deleted: %w", err)
+				}
+				if _, err := count.CompareAndSet(in, 0, 1); !errors.Is(err, store.ErrInvalid) {
+					return fmt.Errorf("a compare-and-set in a transaction: %w", err)
+				}
+				if err := workflow.WaitForState(in, "wait", atLeast(count, 1)); !errors.Is(err, store.ErrInvalid) {
+					return fmt.Errorf("a wait in a transaction: %w", err)
+				}
+				switch ran.get("add") {
+				case 1:
+					return errFlaky
+				case 2:
+					if v := get(e, note, run); v != "before" {
+						return fmt.Errorf("outside of the transaction the state is %q", v)
+					}
+				}
+				return nil
+			}, workflow.Attempts(2), workflow.Backoff(e.d(time.Second), 1, 0))
+			if err != nil {
+				return err
+			}
+			return workflow.WaitForState(ctx, "written", func(r workflow.FlowStateReader) (bool, error) {
+				v, _, err := note.Read(r)
+				n, _, err2 := count.Read(r)
+				return v == "in" && n == 2, errors.Join(err, err2)
+			}, workflow.WaitTimeout(e.d(time.Minute)))
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.eq("rows", result(e, h), 1)
+		e.eq("version of the key", e.version(h.ID(), "count") > 0, true)
+	})},
+	{Name: "state/not-in-a-step", Promise: "P16", Rule: "State is written where it can be: not by a goroutine that its step has left behind, and not with the context of no step.", Run: func(e *E) {
+		goOn, told := make(chan struct{}), make(chan error, 1)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			if err := workflow.Do(ctx, "step", func(ctx context.Context) error {
+				go func() {
+					<-goOn
+					told <- note.Set(workflow.InStep(ctx), "late")
+				}()
+				return nil
+			}); err != nil {
+				return 0, err
+			}
+			return 1, workflow.WaitForState(ctx, "go on", atLeast(count, 1))
+		})
+		e.process(defs(wf), worker.Park(e.d(time.Minute)))
+		h := start(e, wf, 0)
+		e.untilStep(h.ID(), "step", store.StepCompleted)
+		close(goOn)
+		err := receive(e, "the answer", told)
+		e.check(errors.Is(err, store.ErrInvalid), "a goroutine left behind was told %v", err)
+		in := workflow.InStep(e.ctx)
+		_, _, err = count.Get(in)
+		e.check(errors.Is(errors.Join(err), store.ErrInvalid), "the context of no step was told %v", err)
+		e.check(errors.Is(count.Set(in, 1), store.ErrInvalid), "the context of no step has set a state")
+		e.check(errors.Is(workflow.WaitForState(in, "w", atLeast(count, 1)), store.ErrInvalid), "the context of no step has waited")
+		e.check(errors.Is(workflow.WaitForState(outside(e, h.ID()), "w", nil), store.ErrInvalid), "a wait without a predicate")
+		set(e, count, h.ID(), 1)
+		result(e, h)
+		e.eq("state", get(e, note, h.ID()), "")
 	}},
 }

@@ -123,7 +123,8 @@ type Gap struct {
 // payload/failure-text, payload/not-shared.
 type Limits struct {
 	// Payload bounds a run's input and output, a step's output, a signal's
-	// payload and a state value, each.
+	// payload and a state value, each. The output of a signal step may be longer
+	// by a signal's name, which is noted with the payload.
 	Payload int
 }
 

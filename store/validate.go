@@ -372,11 +372,20 @@ func (s *StepRecord) validate(l Limits) error {
 	return first(
 		ValidateName("step name", s.Name),
 		optionalName("branch", s.Branch),
-		size(name+" output", len(s.Output), l.Payload),
+		size(name+" output", len(s.Output), l.stepOutput(s.Kind)),
 		failureSize(name+" failure", s.Failure),
 		duration(name+" duration", s.Took),
 		duration(name+" delay", s.DueIn),
 	)
+}
+
+// stepOutput bounds a step's output: that of a signal step is a signal's payload, of
+// any allowed size, and what it was received as.
+func (l Limits) stepOutput(kind StepKind) int {
+	if kind == KindSignal {
+		return l.Payload + MaxName + 20
+	}
+	return l.Payload
 }
 
 func (t *Transition) validate(l Limits) error {
