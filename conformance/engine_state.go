@@ -183,17 +183,21 @@ var stateEngineCases = []EngineCase{
 	}},
 	{Name: "state/as-the-run-suspends", Promise: "P5", Rule: "A change in the moment between the evaluation of a predicate and the sleep of the run is not lost.", Run: func(e *E) {
 		park := e.d(time.Second)
-		wf := waiter()
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			for i := range 3 {
+				if err := workflow.WaitForState(ctx, "keys", func(r workflow.FlowStateReader) (bool, error) { return r.Len() > i, nil }); err != nil {
+					return i, err
+				}
+			}
+			return 3, nil
+		})
 		e.process(defs(wf), worker.Park(park), worker.Concurrency(100))
-		hs := make([]workflow.Handle[int], 60)
-		for i := range hs {
-			hs[i] = start(e, wf, 3)
-		}
+		hs := startN(e, wf, 60)
 		for i := range 3 {
 			timer := time.NewTimer(park)
 			<-timer.C
 			for _, h := range hs {
-				go func() { _ = count.Set(outside(e, h.ID()), i+1) }()
+				go func() { _ = workflow.NewState[int](fmt.Sprint("key", i)).Set(outside(e, h.ID()), i) }()
 			}
 		}
 		for _, n := range results(e, hs) {
@@ -550,9 +554,9 @@ var stateEngineCases = []EngineCase{
 		e.eq("state", get(e, note, h.ID()), "")
 	}},
 	{Name: "state/killed-anywhere", Promise: "P3", Rule: "Whenever the worker is killed, a write of the run's function is there with its record or not at all, and a wait that has ended stays ended.", Run: func(e *E) {
-		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+		rounds := func(ctx workflow.Context, _ int) (int, error) {
 			sum := 0
-			for i := range 3 {
+			for i := range 2 {
 				v, _, err := count.Get(ctx)
 				if err != nil {
 					return 0, err
@@ -579,52 +583,58 @@ var stateEngineCases = []EngineCase{
 				}
 			}
 			return sum, nil
-		})
-		for _, behind := range []bool{false, true} {
-			for at := 1; ; at++ {
-				var mu sync.Mutex
-				commits, killed := 0, make(chan struct{})
-				p := e.process(defs(wf))
-				p.wire.hook(func(verb string) {
-					if verb != "commit" {
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					if commits++; commits == at {
-						if behind {
-							p.wire.cutBehind()
-						} else {
-							p.wire.set(wireCut)
-						}
-						close(killed)
-					}
-				})
-				h := start(e, wf, 0)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					_, _ = h.Result(e.ctx)
-				}()
-				reached := true
-				select {
-				case <-killed:
-					p.kill()
-					<-p.done
-					p = e.process(defs(wf))
-				case <-ended:
-					reached = false
+		}
+		type victim struct {
+			wf     *workflow.Workflow[int, int]
+			h      workflow.Handle[int]
+			killed chan struct{}
+		}
+		const moments = 7
+		var victims []victim
+		for at := range 2 * moments {
+			behind := at >= moments // of the commit, its answer is lost
+			v := victim{wf: workflow.New(fmt.Sprint("wf", at), rounds), killed: make(chan struct{})}
+			p := e.process(defs(v.wf))
+			var mu sync.Mutex
+			commits := 0
+			p.wire.hook(func(verb string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if verb != "commit" {
+					return
 				}
-				e.eq(fmt.Sprintf("sum, killed at commit %d", at), result(e, h), 0+1+2)
-				e.eq("count", get(e, count, h.ID()), 3)
-				e.eq("steps", len(e.steps(h.ID())), 15)
-				p.stop()
-				if !reached {
-					e.check(at > 3, "the run made %d commits only", at-1)
-					break
+				if commits++; commits == at%moments+1 {
+					if behind {
+						p.wire.cutBehind()
+					} else {
+						p.wire.set(wireCut)
+					}
+					close(v.killed)
 				}
+			})
+			v.h = start(e, v.wf, 0)
+			victims = append(victims, v)
+		}
+		reached := 0
+		for _, v := range victims {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = v.h.Result(e.ctx)
+			}()
+			select {
+			case <-v.killed:
+				reached++
+				e.process(defs(v.wf))
+			case <-ended:
 			}
 		}
+		for _, v := range victims {
+			e.eq("sum", result(e, v.h), 0+1)
+			e.eq("count", get(e, count, v.h.ID()), 2)
+			e.eq("steps", len(e.steps(v.h.ID())), 10)
+		}
+		e.check(reached > moments, "%d of %d moments were reached", reached, 2*moments)
 	}},
 	{Name: "state/predicate-fails", Promise: "P16", Rule: "A predicate's error ends the wait; in the run's function it is recorded, with its code, and not tried again.", Run: func(e *E) {
 		var ran tally
