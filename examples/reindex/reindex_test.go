@@ -16,6 +16,8 @@ import (
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/examples/reindex/search"
 	"github.com/pawlhq/pawl/examples/reindex/source"
+	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/sqldtest"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
@@ -332,6 +334,24 @@ func TestProgram(t *testing.T) {
 
 	require.ErrorContains(t, run(t.Context(), &asked, []string{"-dir", dir, "-docs", "1"}), "-docs must be 200 at least")
 	require.Equal(t, store.Completed, statusOf(t, dir))
+}
+
+// The workflow's records may be anywhere.
+func TestOtherBackends(t *testing.T) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"postgres": func(t *testing.T) string { return pgtest.Start(t).URL() },
+		"turso": func(t *testing.T) string {
+			server := sqldtest.Start(t)
+			server.NamespaceNamed(t, "127") // what the server reads out of 127.0.0.1
+			return "http://" + server.Addr()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out output
+			require.NoError(t, run(t.Context(), &out, []string{"-db", url(t), "-dir", t.TempDir(), "-docs", "200", "-rate", "50", "-batch", "100"}))
+			require.Contains(t, out.String(), "index docs-2 equals the source")
+		})
+	}
 }
 
 func statusOf(t *testing.T, dir string) store.Status {
