@@ -204,13 +204,14 @@ func (s *indexer) consume(ctx context.Context, p Plan, from int64) error {
 				return err
 			}
 		}
-		if len(changes) == p.Batch {
-			continue // there is more
-		}
-		// Behind the switch the new index is followed as the alias's target is.
+		// Asked however much there is to do: behind the switch the new index is followed as
+		// the alias's target is, and who cannot keep up must not go on for ever.
 		over, _, err := SwitchOver.Get(run)
 		if over || err != nil {
 			return err
+		}
+		if len(changes) == p.Batch {
+			continue
 		}
 		select {
 		case <-ctx.Done():
