@@ -91,8 +91,8 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	}
 	w.log = w.log.With("worker", w.id)
 	w.cfg.Logger = w.log
-	w.cfg.PayloadLimit = eng.Store().Limits().Payload
-	w.cfg.PayloadWarn = w.cfg.PayloadLimit / 2
+	limits := eng.Store().Limits()
+	w.cfg.PayloadLimit, w.cfg.PayloadWarn = limits.Payload, limits.Warn
 	w.slots.free, w.slots.freed = w.concurrency, w.freed
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = batch.New(commitBatch, 1, w.commit)

@@ -44,7 +44,8 @@ type Option func(*config)
 // WithSchema sets the schema that holds Pawl's tables. The default is "pawl".
 func WithSchema(name string) Option { return func(c *config) { c.schema = name } }
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default.
+// WithLimits sets the sizes that are enforced; zero fields keep their default (see
+// [store.Limits.OrDefault]).
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithLogger sets the logger. The default is [slog.Default].
@@ -162,8 +163,9 @@ func hangUp(conn *pgx.Conn) {
 // (pgxpool's BeforeClose), are the pool's to say; Open bounds both.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	c := newConfig(opts)
-	if c.limits.Payload == 0 {
-		c.limits.Payload = store.DefaultPayloadLimit
+	var err error
+	if c.limits, err = c.limits.OrDefault(); err != nil {
+		return nil, err
 	}
 	if err := checkSchema(c.schema); err != nil {
 		return nil, err
