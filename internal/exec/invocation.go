@@ -73,6 +73,9 @@ type Config struct {
 	MaxCrashes int
 	// Wrap, when set, is called in place of a step's function, which is next.
 	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
+	// Meta, when set, makes what a child's record carries for the engine of the context
+	// that its parent has.
+	Meta func(ctx context.Context) []byte
 	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
 	PayloadLimit, PayloadWarn int
 	Logger                    *slog.Logger
