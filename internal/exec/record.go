@@ -82,9 +82,7 @@ func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
 		return false
 	}
 	if res.Status == store.Canceling && !inv.canceling {
-		inv.canceling = true
-		inv.cancel(ErrCanceled)
-		inv.wakeAllLocked()
+		inv.cancelLocked()
 	}
 	if res.Pausing {
 		inv.draining = true
