@@ -13,11 +13,12 @@ import (
 // can go down for a while, and it can lose answers.
 type wire struct {
 	store.Store
-	mu    sync.Mutex
-	state wireState
-	up    chan struct{} // closed when a wire that hangs is up again
-	lose  int           // every lose-th write is applied and its answer lost; 0: none
-	calls int
+	mu      sync.Mutex
+	state   wireState
+	up      chan struct{} // closed when a wire that hangs is up again
+	lose    int           // every lose-th write is applied and its answer lost; 0: none
+	calls   int
+	cutNext bool // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
 	after  func(verb string) // likewise, when the call has been done
@@ -82,6 +83,21 @@ func (w *wire) loseEvery(n int) {
 	w.lose = n
 }
 
+// cutBehind lets the present call through and cuts the wire behind it: the caller does
+// not get the answer.
+func (w *wire) cutBehind() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cutNext = true
+}
+
+// hook calls fn with the name of each verb before it goes out.
+func (w *wire) hook(fn func(verb string)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = fn
+}
+
 // pass lets a call through when the wire is up.
 func (w *wire) pass(ctx context.Context, verb string, write bool, call func() error) error {
 	w.mu.Lock()
@@ -93,7 +109,10 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 	for {
 		w.mu.Lock()
 		state, up := w.state, w.up
-		lost := false
+		lost, last := false, write && w.cutNext && state == wireUp
+		if last {
+			w.state, w.cutNext = wireCut, false
+		}
 		if write && state == wireUp && w.lose > 0 {
 			w.calls++
 			lost = w.calls%w.lose == 0
@@ -115,6 +134,9 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 		err := call()
 		if after != nil {
 			after(verb)
+		}
+		if last {
+			return errCut
 		}
 		if lost && err == nil {
 			return store.ErrOutcomeUnknown
@@ -177,6 +199,14 @@ func (w *wire) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 
 func (w *wire) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
 	return carry(w, ctx, "signal", true, p, w.Store.Signal)
+}
+
+func (w *wire) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
+	return carry(w, ctx, "set-state", true, p, w.Store.SetState)
+}
+
+func (w *wire) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
+	return carry(w, ctx, "get-state", false, p, w.Store.GetState)
 }
 
 func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {

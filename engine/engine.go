@@ -42,6 +42,7 @@ type Engine struct {
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
+	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
 
@@ -106,7 +107,7 @@ func New(st store.Store, opts ...Option) *Engine {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.starts = batch.New(startBatch, 1, e.create)
 	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
-	e.waiters.engine = e
+	e.waiters.engine, e.watches.engine = e, e
 	e.instrument()
 	return e
 }

@@ -95,6 +95,43 @@ func (h host) Ready(inv *exec.Invocation) bool {
 	return true
 }
 
+// State implements [exec.Host].
+func (h host) State(ctx context.Context, inv *exec.Invocation, keys ...string) ([]store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.GetState(ctx, inv.Lease().Run, keys...)
+		if !store.Retryable(err) || !h.pause(ctx, inv, wait) {
+			return entries, err
+		}
+	}
+}
+
+// SetState implements [exec.Host].
+func (h host) SetState(ctx context.Context, inv *exec.Invocation, write store.StateWrite) (store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.SetState(ctx, inv.Lease().Run, write)
+		switch {
+		case err == nil:
+			return entries[0], nil
+		case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !h.pause(ctx, inv, wait):
+			return store.StateEntry{}, err
+		}
+	}
+}
+
+// pause waits before a call is made again; false: it is not to be.
+func (h host) pause(ctx context.Context, inv *exec.Invocation, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-inv.Closing():
+	case <-h.w.stop.Done():
+	}
+	return false
+}
+
 // Inbox implements [exec.Host].
 func (h host) Inbox(inv *exec.Invocation) (box store.Inbox, ok bool) {
 	ok = h.Ask(inv, "the run's inbox", func(ctx context.Context, st store.Store, namespace string) (err error) {
