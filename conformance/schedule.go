@@ -107,6 +107,7 @@ var scheduleCases = []Case{
 			page := c.schedules(store.ListSchedulesParams{Due: true})
 			c.eq("due", scheduleNames(page), append([]string{}, want...))
 			c.eq("NextDue", page.NextDue, began.Add(time.Hour))
+			c.eq("Now", page.Now, c.now)
 		}
 		c.advance(time.Hour - time.Microsecond)
 		see()
