@@ -49,12 +49,13 @@ type ListSchedulesParams struct {
 }
 
 // SchedulePage is a page of schedules; Next is empty on the last one. NextDue is
-// the earliest NextAt of all schedules that are not paused; zero: none. Now is the
-// store's clock.
+// the earliest NextAt of all schedules that are not paused, Later the earliest of those
+// that are not due; zero: none. Now is the store's clock.
 type SchedulePage struct {
 	Schedules []Schedule
 	Next      string
 	NextDue   time.Time
+	Later     time.Time
 	Now       time.Time
 }
 

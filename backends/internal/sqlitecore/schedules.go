@@ -91,8 +91,9 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 		return err
 	}
 	err = c.read(ctx, list, Stmt{
-		SQL:  `SELECT min(next_at) FROM schedules WHERE namespace=? AND paused=0 AND next_at IS NOT NULL`,
-		Args: []any{p.Namespace}, Rows: one(scanTime{&page.NextDue}),
+		SQL: `SELECT (SELECT min(next_at) FROM schedules WHERE namespace=?1 AND paused=0 AND next_at IS NOT NULL),
+			(SELECT min(next_at) FROM schedules WHERE namespace=?1 AND paused=0 AND next_at IS NOT NULL AND next_at>?2)`,
+		Args: []any{p.Namespace, now}, Rows: one(scanTime{&page.NextDue}, scanTime{&page.Later}),
 	})
 	page.Now = micro(now)
 	if len(page.Schedules) > limit {

@@ -78,6 +78,9 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 		}
 		if !sc.Paused {
 			page.NextDue = earliest(page.NextDue, sc.NextAt)
+			if sc.NextAt.After(now) {
+				page.Later = earliest(page.Later, sc.NextAt)
+			}
 		}
 		due := !sc.Paused && !sc.NextAt.IsZero() && !sc.NextAt.After(now)
 		if oneOf(p.Names, sc.Name) && (due || !p.Due) && sc.Name > pos {
