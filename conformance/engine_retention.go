@@ -139,9 +139,9 @@ var retentionEngineCases = []EngineCase{
 		clock := &clocked{Store: w}
 		clock.set(e, "1998-06-01T00:00:00Z")
 		eng := e.client(clock)
-		started, err := eng.StartMany(e.ctx, "wf", make([]engine.Item, 1200))
+		started, err := eng.StartMany(e.ctx, "wf", make([]engine.Item, 620))
 		e.ok("StartMany", err)
-		for _, part := range [][]engine.Started{started[:900], started[900:1190]} {
+		for _, part := range [][]engine.Started{started[:520], started[520:610]} {
 			ids := make([]store.ID, len(part))
 			for i := range part {
 				ids[i] = part[i].ID
@@ -160,9 +160,9 @@ var retentionEngineCases = []EngineCase{
 		e.eq("purged of another status", purge(engine.PurgeFilter{Statuses: []store.Status{store.Failed}}), 0)
 		e.eq("purged up to a limit", purge(engine.PurgeFilter{Limit: 7}), 7)
 		before := calls.get("purge")
-		e.eq("purged of the old", purge(engine.PurgeFilter{Workflow: "wf", OlderThan: 2 * time.Hour}), 893)
+		e.eq("purged of the old", purge(engine.PurgeFilter{Workflow: "wf", OlderThan: 2 * time.Hour}), 513)
 		e.eq("batches", calls.get("purge")-before, 2)
-		e.eq("purged of all", purge(engine.PurgeFilter{}), 290)
+		e.eq("purged of all", purge(engine.PurgeFilter{}), 90)
 		counts, err := eng.Count(e.ctx, store.RunFilter{})
 		e.ok("Count", err)
 		e.check(len(counts) == 1 && counts[0].Status == store.Pending && counts[0].Count == 10, "left: saw %+v", counts)

@@ -300,25 +300,28 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 			times = nil
 		}
 	}
-	fire := func(at, next time.Time, run *store.NewRun) error {
+	fire := func(at, next time.Time, run *store.NewRun) (on bool, err error) {
 		p := store.FireParams{Namespace: e.namespace, Schedule: s.Name, At: at, Next: next, Run: run}
-		return e.retry(ctx, func(ctx context.Context) error {
+		err = e.retry(ctx, func(ctx context.Context) error {
 			res, err := e.store.Fire(ctx, p)
 			switch {
-			case err != nil || !res.Fired: // or somebody else has
+			case err != nil || !res.Fired: // or somebody else has, and has perhaps gone on
 			case run != nil && res.Run == run.ID:
 				pass.Fired++
 			default:
 				pass.Skipped++
 			}
+			on = err == nil && res.Fired
 			return err
 		})
+		return on, err
 	}
 	switch {
 	case len(times) == 0:
-		return pass, blocked, fire(s.NextAt, rule.After(s.NextAt, now), nil)
+		_, err := fire(s.NextAt, rule.After(s.NextAt, now), nil)
+		return pass, blocked, err
 	case times[0].After(s.NextAt):
-		if err := fire(s.NextAt, times[0], nil); err != nil {
+		if on, err := fire(s.NextAt, times[0], nil); err != nil || !on {
 			return pass, blocked, err
 		}
 	}
@@ -327,11 +330,9 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 		if i+1 < len(times) {
 			next = times[i+1]
 		}
-		if err := fire(at, next, s.fired(e.namespace, at)); err != nil {
+		on, err := fire(at, next, s.fired(e.namespace, at))
+		if err != nil || !on || inTurn { // with inTurn, the next one waits for this one
 			return pass, blocked, err
-		}
-		if inTurn {
-			break // the next one waits for this one
 		}
 	}
 	return pass, blocked, nil
