@@ -514,8 +514,10 @@ func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, err
 	if s.Overlap == OverlapAllow {
 		run.Suffix = "triggered " + store.NewID().String()
 	}
-	run.Meta = runMeta(name, time.Time{})
-	started, err := e.Start(ctx, s.Workflow, s.Input, func(r *store.NewRun) { *r = run })
+	started, err := e.Start(ctx, s.Workflow, s.Input, func(r *store.NewRun) {
+		run.Meta = runMeta(r.Meta, name, time.Time{})
+		*r = run
+	})
 	return started, scheduleError(name, err)
 }
 
@@ -541,7 +543,7 @@ func (s *Schedule) fired(namespace string, at time.Time) *store.NewRun {
 	if s.Overlap == OverlapAllow {
 		run.Suffix = at.UTC().Format(time.RFC3339)
 	}
-	run.Meta = runMeta(s.Name, at)
+	run.Meta = runMeta(nil, s.Name, at)
 	return &run
 }
 
@@ -558,11 +560,15 @@ func firedID(namespace, schedule string, at time.Time) store.ID {
 type fireMeta struct {
 	Schedule string     `json:"schedule,omitempty"`
 	FireAt   *time.Time `json:"fireAt,omitempty"` // nil: triggered by hand
+
+	Trace json.RawMessage `json:"trace,omitempty"` // of the telemetry
 }
 
-func runMeta(schedule string, at time.Time) []byte {
-	m := fireMeta{Schedule: schedule}
-	if !at.IsZero() {
+// runMeta adds to a run's meta which schedule starts it.
+func runMeta(meta []byte, schedule string, at time.Time) []byte {
+	var m fireMeta
+	_ = json.Unmarshal(meta, &m) // none, or that of the telemetry
+	if m.Schedule = schedule; !at.IsZero() {
 		at = at.UTC()
 		m.FireAt = &at
 	}

@@ -95,7 +95,7 @@ func (w *Worker) scheduleLoop(ctx context.Context) {
 		for _, at := range []time.Time{pass.Next, pass.Again} {
 			if !at.IsZero() {
 				if second {
-					at = at.Add(lag())
+					at = at.Add(stagger())
 				}
 				wait = min(wait, time.Until(at))
 			}
@@ -104,8 +104,8 @@ func (w *Worker) scheduleLoop(ctx context.Context) {
 	}
 }
 
-// lag is by how much a worker comes later that leaves the first go to another.
-func lag() time.Duration { return 250*time.Millisecond + rand.N(time.Second) }
+// stagger is by how much a worker comes later that leaves the first go to another.
+func stagger() time.Duration { return 250*time.Millisecond + rand.N(time.Second) }
 
 // tidyLoop does what has time: retention, and the registrations of dead workers.
 func (w *Worker) tidyLoop(ctx context.Context) {
