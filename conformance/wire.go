@@ -225,6 +225,38 @@ func (w *wire) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) err
 	return w.pass(ctx, "remove-worker", true, func() error { return w.Store.RemoveWorker(ctx, p) })
 }
 
+func (w *wire) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
+	return carry(w, ctx, "put-schedule", true, p, w.Store.PutSchedule)
+}
+
+func (w *wire) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
+	return w.pass(ctx, "delete-schedule", true, func() error { return w.Store.DeleteSchedule(ctx, p) })
+}
+
+func (w *wire) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+	return carry(w, ctx, "list-schedules", false, p, w.Store.ListSchedules)
+}
+
+func (w *wire) Fire(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+	return carry(w, ctx, "fire", true, p, w.Store.Fire)
+}
+
+func (w *wire) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
+	return carry(w, ctx, "find", false, p, w.Store.Find)
+}
+
+func (w *wire) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+	return carry(w, ctx, "lock", true, p, w.Store.Lock)
+}
+
+func (w *wire) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
+	return carry(w, ctx, "purge", true, p, w.Store.Purge)
+}
+
+func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+	return carry(w, ctx, "list-workers", false, p, w.Store.ListWorkers)
+}
+
 // Hints passes on those of the store, if it gives any.
 func (w *wire) Hints(ctx context.Context) (<-chan []store.Hint, error) {
 	if h, ok := w.Store.(store.Hinter); ok {

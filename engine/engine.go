@@ -37,7 +37,8 @@ type Engine struct {
 	log       *slog.Logger
 	trigger   Trigger
 	retryFor  time.Duration
-	poll      time.Duration // 0: as waiting sees fit
+	poll      time.Duration        // 0: as waiting sees fit
+	retention map[string]Retention // by workflow; of "": the others
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
@@ -100,7 +101,7 @@ const startBatch = 500
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
 	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
-		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider()}
+		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention)}
 	for _, opt := range opts {
 		opt(e)
 	}
