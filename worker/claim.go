@@ -77,9 +77,23 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			w.begin(&claimed.Runs[i], asked, answered, claimed.Now)
 		}
 		if resting && len(claimed.Runs) == 0 && (claimed.NextDue.IsZero() || claimed.NextDue.After(claimed.Now)) {
-			found.reached = true
+			fired, next, err := w.fireDue(ctx)
+			switch {
+			case fired:
+				timer.Reset(0)
+				continue
+			case err != nil:
+				if ctx.Err() != nil {
+					return found
+				}
+				backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
+				w.log.Error("schedules could not be fired, will try again", "in", backoff, "error", err)
+				timer.Reset(backoff)
+				continue
+			}
+			found.reached, found.next = true, next
 			if !claimed.NextDue.IsZero() {
-				found.next = answered.Add(claimed.NextDue.Sub(claimed.Now))
+				found.next = earliest(next, answered.Add(claimed.NextDue.Sub(claimed.Now)))
 			}
 			return found
 		}
@@ -113,7 +127,13 @@ func (w *Worker) claim(ctx context.Context, demands []store.Demand, n int) (stor
 	// out: it could take the worker's own runs over.
 	ctx, cancel := context.WithDeadline(ctx, w.ledger.goodUntil())
 	defer cancel()
-	return w.store.Claim(ctx, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
+	began := time.Now()
+	claimed, err := w.store.Claim(ctx, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
+	if err == nil {
+		w.tel.Claimed(len(claimed.Runs), time.Since(began))
+		w.noteLag(claimed)
+	}
+	return claimed, err
 }
 
 // callTimeout bounds a call of the store, so that a connection that hangs does
@@ -143,7 +163,7 @@ func (w *Worker) demands() []store.Demand {
 // begin starts a claimed run, whose slot is taken. asked is when the claim went out
 // and answered when its answer came, in which the store's clock said now.
 func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
-	inv := exec.New(w.stop, w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
+	inv := exec.New(w.tel.Execute(w.stop, &cr.Run, cr.Lease), w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
 	if before != nil && before.Lease().Epoch >= cr.Lease.Epoch { // a late answer
@@ -220,6 +240,7 @@ func (w *Worker) hintLoop(ctx context.Context) {
 	}
 	for batch := range hints {
 		for _, hint := range batch {
+			w.house.hinted(hint)
 			switch hint.Kind {
 			case store.HintRescan:
 				signal(w.wake)
