@@ -169,6 +169,45 @@ func TestGate(t *testing.T) {
 	require.True(t, v.OK(), v.String())
 }
 
+// Writers are faster than the consumer can be. It ends all the same, and those who
+// follow the alias's target take over.
+func TestConsumerIsBehind(t *testing.T) {
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	storm, stop := context.WithCancel(t.Context())
+	defer stop()
+	behind := int64(0)
+	w := newWorld(t, func(w *world) hook {
+		return func(ctx context.Context, step worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
+			if step.Key.Name == "switch-alias" {
+				for range 20 {
+					w.write() // faster than one by one
+				}
+				writing.Go(func() {
+					for storm.Err() == nil {
+						w.write()
+					}
+				})
+			}
+			out, err := next(ctx)
+			if step.Key.Name == "consume-changes" {
+				offset, _, err1 := ConsumerOffset.Get(workflow.InStep(ctx))
+				end, err2 := w.source.End(ctx)
+				require.NoError(w, errors.Join(err1, err2))
+				behind = end - offset
+				stop()
+			}
+			return out, err
+		}
+	})
+	h, err := w.reindex().Start(t.Context(), w.eng, Plan{To: "docs-2", Analyzer: "en", Batch: 1})
+	require.NoError(t, err)
+	v, err := h.Result(t.Context())
+	require.NoError(t, err)
+	require.True(t, v.OK(), v.String())
+	require.Greater(t, behind, int64(100))
+}
+
 // Nobody writes: the gate opens all the same.
 func TestNothingIsWritten(t *testing.T) {
 	v, err := newWorld(t, nil).start().Result(t.Context())
