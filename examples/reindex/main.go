@@ -151,6 +151,7 @@ func ask[Out any](ctx context.Context, p program, w *workflow.Workflow[struct{},
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(p.out, "asked; waiting for the process that serves")
 	out, err := h.Result(ctx)
 	if err != nil {
 		return err
