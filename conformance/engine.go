@@ -34,6 +34,7 @@ func EngineCases() []EngineCase {
 		stateEngineCases,
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
+		controlEngineCases, workerEngineCases,
 	)
 }
 
