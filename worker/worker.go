@@ -226,7 +226,8 @@ func (w *Worker) announce(ctx context.Context) bool {
 	names, queues := w.served()
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
-		flows[i] = store.Workflow{Name: name, Queue: w.defs[name].Queue}
+		def := w.defs[name]
+		flows[i] = store.Workflow{Name: name, Queue: def.Queue, Meta: def.Meta}
 	}
 	host, _ := os.Hostname()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {

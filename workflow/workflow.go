@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +18,7 @@ type Workflow[In, Out any] struct {
 	name  string
 	queue string
 	retry exec.Policy
+	meta  []byte
 	err   error
 }
 
@@ -42,6 +44,14 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	}
 	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry}
 	w.err = errors.Join(store.ValidateName("workflow", name), store.ValidateName("workflow", o.name), store.ValidateName("queue", o.queue))
+	if o.graph != nil {
+		var err error
+		if w.meta, err = json.Marshal(exec.Meta{Graph: o.graph}); err != nil {
+			w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its graph is not valid JSON: "+err.Error()))
+		} else if len(w.meta) > store.MaxMeta {
+			w.err = errors.Join(w.err, &store.TooLargeError{Field: "the graph of workflow " + name, Size: len(w.meta), Limit: store.MaxMeta})
+		}
+	}
 	if fn == nil {
 		w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its function is nil"))
 	}
@@ -54,7 +64,7 @@ func (w *Workflow[In, Out]) Name() string { return w.name }
 // Define implements [Definition].
 func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 	return &exec.Definition{
-		Name: w.name, Queue: w.queue, Retry: w.retry, Err: w.err,
+		Name: w.name, Queue: w.queue, Retry: w.retry, Meta: w.meta, Err: w.err,
 		Invoke: func(b *exec.Branch, input []byte) ([]byte, error) {
 			var in In
 			if err := codec.Unmarshal(input, &in); err != nil {

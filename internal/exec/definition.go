@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -14,11 +15,18 @@ type Definition struct {
 	Queue string
 	// Retry is the policy of the run itself: one attempt unless said otherwise.
 	Retry Policy
+	// Meta is a [Meta] in JSON, kept with the definition in the store; nil: none.
+	Meta []byte
 	// Invoke runs the workflow's function from the top. Failures of the function
 	// come back as an error.
 	Invoke func(b *Branch, input []byte) (output []byte, err error)
 	// Err is what is wrong with the definition, found when it was made.
 	Err error
+}
+
+// Meta is what is kept with a definition in the store, as JSON.
+type Meta struct {
+	Graph json.RawMessage `json:"graph,omitempty"`
 }
 
 // Policy says how often and when something is tried again.
