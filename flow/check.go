@@ -243,6 +243,7 @@ func (c *checker) endings(taken map[*node]string) {
 	for _, e := range c.b.ends {
 		const by = "the flow's early completion"
 		var at []*node
+		before := len(c.errs)
 		for _, d := range needsOf(e.from) {
 			c.need(nil, d, by, taken)
 			switch {
@@ -254,13 +255,15 @@ func (c *checker) endings(taken map[*node]string) {
 				at = append(at, d.node)
 			}
 		}
+		if len(c.errs) > before {
+			continue
+		}
 		if len(at) != 1 {
 			c.wrong("%s comes from %d nodes; it must be one, whose end ends the flow: join them in a node", by, len(at))
 			continue
 		}
-		if n := c.nodes[at[0]]; n != nil {
-			n.ends = append(n.ends, e)
-		}
+		n := c.nodes[at[0]]
+		n.ends = append(n.ends, e)
 	}
 }
 
