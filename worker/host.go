@@ -94,25 +94,34 @@ func (h host) Ready(inv *exec.Invocation) bool {
 }
 
 // Inbox implements [exec.Host].
-func (h host) Inbox(inv *exec.Invocation) (store.Inbox, bool) {
+func (h host) Inbox(inv *exec.Invocation) (box store.Inbox, ok bool) {
+	ok = h.Ask(inv, "the run's inbox", func(ctx context.Context, st store.Store, namespace string) (err error) {
+		box, err = st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: inv.Lease().Run})
+		return err
+	})
+	return box, ok
+}
+
+// Ask implements [exec.Host].
+func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
-		box, err := h.w.store.Inbox(ctx, store.InboxParams{Namespace: h.w.namespace, Run: inv.Lease().Run})
+		err := call(ctx, h.w.store, h.w.namespace)
 		timedOut := ctx.Err() != nil
 		cancel()
 		if err == nil {
-			return box, true
+			return true
 		}
 		if h.w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
-			inv.Logger().Error("the run's inbox cannot be read", "error", err)
-			return box, false
+			inv.Logger().Error("the store refuses "+what, "error", err)
+			return false
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-inv.Closing():
 			timer.Stop()
-			return box, false
+			return false
 		}
 	}
 }

@@ -45,6 +45,9 @@ type Host interface {
 	CommitTx(inv *Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error)
 	// Inbox reads what has reached the run; false: it was given up.
 	Inbox(inv *Invocation) (store.Inbox, bool)
+	// Ask makes a call of the store, and makes it again while the store is out of
+	// reach; false: it was given up.
+	Ask(inv *Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool
 	// Closed says that the lease has ended: the last commit is durable or lost.
 	Closed(inv *Invocation, end End)
 }
@@ -113,6 +116,11 @@ type Invocation struct {
 	consumed  []store.SignalID
 	writes    []store.StateWrite      // of state, that the next commit carries
 	spawn     []store.NewRun          // children that it spawns
+	spawned   int                     // bytes of their inputs
+	groupsAt  int64                   // records that were durable when groups was read
+	watching  bool                    // a goroutine looks for the ends of children
+	watchWait time.Duration           // until its next look
+	pinned    int                     // goroutines that wait, and cannot be suspended
 	taken     map[store.SignalID]bool // signals that this lease has consumed
 	lingering *time.Timer
 	deadline  *time.Timer
@@ -155,7 +163,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 		nextPos: 1,
 		done:    make(chan struct{}),
 	}
-	inv.takeInLocked(cr.Inbox) // of the claim's own moment
+	inv.takeInLocked(cr.Inbox, 0) // of the claim's own moment
 	inv.seen = cr.Run.Events
 	inv.durable.L = &inv.mu
 	inv.log = sync.OnceValue(func() *slog.Logger {
@@ -226,6 +234,7 @@ func (inv *Invocation) Execute() {
 	main := newBranch(inv, "")
 	defer inv.leave(main)
 	defer inv.catch("the workflow's function")
+	inv.cancelForgotten()
 	out, err := inv.def.Invoke(main, inv.run.Input)
 	main.returned = true
 	inv.mu.Lock()
@@ -487,7 +496,7 @@ func (inv *Invocation) Drain() {
 	defer inv.mu.Unlock()
 	inv.draining = true
 	if inv.live > 0 && inv.blocked == inv.live {
-		inv.closeLocked(bySuspend)
+		inv.leaveMemoryLocked()
 	}
 }
 

@@ -39,7 +39,7 @@ func (inv *Invocation) takeLocked() store.Commit {
 		}
 	}
 	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
-	inv.pending, inv.writes, inv.consumed, inv.spawn = nil, nil, nil, nil
+	inv.pending, inv.writes, inv.consumed, inv.spawn, inv.spawned = nil, nil, nil, nil, 0
 	return c
 }
 
