@@ -51,10 +51,10 @@ func (b *builder) check(outputs []source, none bool) ([]*checked, error) {
 		c.node(c.nodes[n], taken)
 	}
 	for _, h := range b.handlers {
-		if h.missing {
-			c.wrong("%s: its function is nil", h)
+		for _, what := range h.missing {
+			c.wrong("%s: %s", h, what)
 		}
-		if len(h.after)+len(h.instead)+len(h.whens) > 0 || h.ignore || h.evenIfSkipped {
+		if len(h.after)+len(h.instead)+len(h.whens) > 0 || h.evenIfSkipped || len(h.strayOptions()) > 0 {
 			c.wrong("%s: it runs when a node has failed, and takes no option but flow.With", h)
 		}
 	}
@@ -96,8 +96,8 @@ func (c *checker) name(n *node) {
 
 // node checks what a node says of itself, and finds what it waits for.
 func (c *checker) node(n *checked, taken map[*node]string) {
-	if n.missing {
-		c.wrong("%s: its function is nil", n)
+	for _, what := range n.missing {
+		c.wrong("%s: %s", n, what)
 	}
 	for _, d := range needsOf(n.inputs...) {
 		c.need(n, d, n.String(), taken)
@@ -126,16 +126,13 @@ func (c *checker) node(n *checked, taken map[*node]string) {
 	if n.evenIfSkipped && len(n.node.after) == 0 {
 		c.wrong("%s: flow.EvenIfSkipped is about nodes of flow.After, and there are none; for an input use flow.Optional", n)
 	}
-	if n.kind != KindStep && n.ignore {
-		c.wrong("%s: flow.IgnoreOutput is for steps", n)
+	for _, stray := range n.strayOptions() {
+		c.wrong("%s: %s; leave it out", n, stray)
 	}
 	if n.kind == KindSignal {
 		if !slices.ContainsFunc(needsOf(n.inputs...), func(d need) bool { return d.signal != "" }) {
 			c.wrong("%s: it waits for no signal; give it a flow.WaitFor", n)
 		}
-	}
-	if n.kind != KindStep && len(n.steps) > 0 && len(n.whens) == 0 {
-		c.wrong("%s: flow.With is for steps, and there is none", n)
 	}
 }
 

@@ -76,6 +76,8 @@ func TestCheck(t *testing.T) {
 			flow.Then(f, "inside", flow.Pick(flow.Optional(flow.All[string](missing, nil)), func(flow.Maybe[[]string]) string { return "" }), same)
 			flow.Then(f, "no pick", flow.Pick[string, string](f.Input(), nil), same)
 			flow.Step(f, "condition", same, flow.When[string]("sure", nil, nil), flow.When("", f.Input(), yes))
+			flow.Reduce[string, string, string, string, string](f, "reduce", flow.All[string](f.Input()), nil, "", nil)
+			flow.Generate[string, string, string, string, string](f, "generate", f.Input(), nil, nil)
 			f.OnFailure("undo", nil)
 		}, []string{
 			`step node "no function": its function is nil`,
@@ -89,6 +91,10 @@ func TestCheck(t *testing.T) {
 			`the condition "sure" of step node "condition": its function is nil`,
 			`the condition "sure" of step node "condition": one of its inputs is nil`,
 			`step node "condition": a condition has the text ""; give it a short one that can stand in a picture and in records`,
+			`reduce node "reduce": its function is nil`,
+			`reduce node "reduce": its workflow is nil`,
+			`generate node "generate": its function is nil`,
+			`generate node "generate": its workflow is nil`,
 			`on-failure node "undo": its function is nil`,
 			`the flow's output: one of its inputs is nil`,
 		}},
@@ -104,7 +110,8 @@ func TestCheck(t *testing.T) {
 		}},
 		"options": {func(f *text) {
 			a := flow.Step(f, "a", same, flow.IgnoreOutput(), flow.EvenIfSkipped())
-			flow.Sleep(f, "nap", time.Hour, flow.With(workflow.Attempts(2)), flow.IgnoreOutput())
+			flow.Sleep(f, "nap", time.Hour, flow.With(workflow.Attempts(2)), flow.IgnoreOutput(), flow.WithMap(workflow.AtOnce(1)))
+			flow.Map(f, "map", flow.All[string](f.Input()), shout, flow.WithChild(workflow.Detach()), flow.WithGenerate(workflow.Batch(1)))
 			flow.Then(f, "b", flow.Optional(a), func(context.Context, flow.Maybe[string]) (string, error) { return "", nil },
 				flow.When("told", flow.WaitFor(word), yes))
 			flow.Await(f, "deaf", flow.Const(1))
@@ -117,8 +124,11 @@ func TestCheck(t *testing.T) {
 			flow.Step(f, "behind", same, flow.After(flow.Named("undo")))
 		}, []string{
 			`step node "a": flow.EvenIfSkipped is about nodes of flow.After, and there are none; for an input use flow.Optional`,
-			`sleep node "nap": flow.IgnoreOutput is for steps`,
-			`sleep node "nap": flow.With is for steps, and there is none`,
+			`sleep node "nap": flow.With is for steps; leave it out`,
+			`sleep node "nap": flow.WithMap is for maps and reduces; leave it out`,
+			`sleep node "nap": flow.IgnoreOutput is for steps; leave it out`,
+			`map node "map": flow.WithChild is for children; leave it out`,
+			`map node "map": flow.WithGenerate is for generators; leave it out`,
 			`the condition "told" of step node "b" waits for signal "word"; let a flow.Await node wait for it, and give that to the condition`,
 			`signal node "deaf": it waits for no signal; give it a flow.WaitFor`,
 			`step node "behind" is to run after "undo", which runs on failure only, and nothing runs after that`,

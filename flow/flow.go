@@ -80,7 +80,9 @@ func (f *Flow[In, Out]) CompleteIf(from ...Input[Maybe[Out]]) {
 // options it takes those of steps.
 func (f *Flow[In, Out]) OnFailure(name string, fn func(ctx context.Context, in In, failed *NodeError) (Maybe[Out], error), opts ...Option) {
 	h := newNode(name, KindHandler, opts)
-	h.missing = fn == nil
+	if fn == nil {
+		h.missing = append(h.missing, "its function is nil")
+	}
 	f.b.handlers = append(f.b.handlers, h)
 	f.handler = func(ctx workflow.Context, in any, failed *NodeError) (Maybe[Out], error) {
 		return workflow.Step(ctx, name, func(ctx context.Context) (Maybe[Out], error) {

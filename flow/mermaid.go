@@ -15,7 +15,13 @@ func (g Graph) Mermaid() string {
 	for i, n := range g.Nodes {
 		ids[n.Name] = fmt.Sprintf("n%d", i)
 	}
-	line := func(format string, args ...any) { fmt.Fprintf(&b, "    "+format+"\n", args...) }
+	drawn := make(map[string]bool)
+	line := func(format string, args ...any) {
+		if l := "    " + fmt.Sprintf(format, args...) + "\n"; !drawn[l] {
+			drawn[l] = true
+			b.WriteString(l)
+		}
+	}
 
 	line(`in(["input"])`)
 	for i, n := range g.Nodes {
@@ -37,14 +43,14 @@ func (g Graph) Mermaid() string {
 			line(`c%d -->|yes| n%d`, i, i)
 			to = fmt.Sprintf("c%d", i)
 		}
-		drawn := false
+		first := true
 		for _, e := range n.Edges {
 			if from, ok := ids[e.From]; ok {
 				line("%s %s %s", from, e.arrow(), to)
-				drawn = true
+				first = false
 			}
 		}
-		if !drawn {
+		if first {
 			line("in -.-> %s", to) // it begins with the flow
 		}
 	}
@@ -66,11 +72,11 @@ func (g Graph) Mermaid() string {
 func (n GraphNode) label() string {
 	label := escape(n.Name)
 	add := func(format string, args ...any) { label += "<br/>" + escape(fmt.Sprintf(format, args...)) }
-	if n.Kind != KindStep && n.Kind != KindSignal {
+	switch {
+	case n.Workflow != "":
+		add("%s: %s", n.Kind, n.Workflow)
+	case n.Kind != KindStep && n.Kind != KindSignal:
 		add("%s", strings.TrimSpace(string(n.Kind)+" "+n.Detail))
-	}
-	if n.Workflow != "" {
-		add("runs %s", n.Workflow)
 	}
 	for _, s := range n.Signals {
 		add("waits for signal %s", s)

@@ -69,7 +69,7 @@ type node struct {
 	name    string
 	kind    Kind
 	inputs  []source
-	missing bool // its function is nil
+	missing []string // what it cannot do without
 	exec    func(t *taking) (any, error)
 	item    string // the workflow of its children
 	detail  string // for pictures
@@ -81,6 +81,9 @@ type node struct {
 	void          bool // it has none
 	whens         []condition
 	steps         []workflow.StepOption
+	children      []workflow.ChildOption
+	maps          []workflow.MapOption
+	generates     []workflow.GenerateOption
 }
 
 // condition is what a node's running depends on.
@@ -113,7 +116,10 @@ func newNode(name string, kind Kind, opts []Option) *node {
 // add makes a node and adds it to the flow.
 func add[T any](b *builder, name string, kind Kind, missing bool, opts []Option, exec func(t *taking) (any, error), inputs ...source) *Node[T] {
 	n := newNode(name, kind, opts)
-	n.missing, n.exec, n.inputs = missing, exec, inputs
+	n.exec, n.inputs = exec, inputs
+	if missing {
+		n.missing = append(n.missing, "its function is nil")
+	}
 	b.nodes = append(b.nodes, n)
 	return &Node[T]{n}
 }
