@@ -41,7 +41,7 @@ func every() *text {
 	d := flow.Join3(f, "join", f.Input(), flow.Optional(b), flow.WaitFor(decided), func(_ context.Context, a string, b flow.Maybe[string], d decision) (string, error) {
 		return "", nil
 	}, flow.After(nap, flow.Named("later")), flow.EvenIfSkipped())
-	e := flow.Step(f, "instead", same, flow.IfSkipped(b))
+	e := flow.Step(f, "1. instead *of* it", same, flow.IfSkipped(b))
 	flow.Do(f, "later", flow.Const("x"), func(context.Context, string) error { return nil })
 	f.Output(d, ok, flow.Const("none"))
 	f.CompleteWith(e)

@@ -2,7 +2,9 @@ package flow
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode"
 )
 
 // Mermaid prints the graph as a flowchart in the language of Mermaid, which GitHub and
@@ -114,12 +116,16 @@ func shape(k Kind) (open, end string) {
 	return "[[", "]]"
 }
 
+// list is the beginning of a text that Mermaid would take for an item of a list.
+var list = regexp.MustCompile(`^(\d+[.)]|[-+])\s`)
+
 // escape writes a text so that Mermaid shows it as it is, within quotes.
 func escape(s string) string {
 	var b strings.Builder
-	for _, r := range s {
+	item := len(list.FindString(s))
+	for i, r := range s {
 		switch {
-		case strings.ContainsRune("\"#&<>`\\", r) || r < ' ' || r == 0x7f:
+		case strings.ContainsRune("\"#&<>`\\*", r) || r < ' ' || r == 0x7f || i < item && !unicode.IsDigit(r) && r != ' ':
 			fmt.Fprintf(&b, "#%d;", r)
 		default:
 			b.WriteRune(r)
