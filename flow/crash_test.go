@@ -195,3 +195,32 @@ func TestReplay(t *testing.T) {
 		require.ErrorContains(env, workflowtest.Check(make("a", "b", "c", "d"), h), "now")
 	})
 }
+
+// A flow may change while a run of it is under way.
+func TestChange(t *testing.T) {
+	version := func(n int) *workflow.Workflow[string, string] {
+		f := flow.New[string, string]("changes")
+		var l log
+		a := flow.Step(f, "a", says(&l, "a"))
+		if n == 1 {
+			flow.Then(f, "gone", a, says(&l, "gone"))
+		}
+		nap := flow.Sleep(f, "nap", time.Hour, flow.After(a))
+		last := flow.Then(f, "b", a, says(&l, "b"), flow.After(nap))
+		if n == 2 {
+			added := flow.Step(f, "added", says(&l, "added"), flow.When("any", f.Input(), yes))
+			last = flow.Join2(f, "c", last, added, concat)
+		}
+		f.Output(last)
+		return build(t, f)
+	}
+	workflowtest.Run(t, func(env *workflowtest.Env) {
+		run := workflowtest.Start(env, version(1), "x")
+		env.Advance(time.Minute)
+		h, err := workflowtest.Record(env.Context(), env.Engine(), run.ID())
+		env.NoError(err)
+		require.Len(env, h.Steps, 3)
+		workflowtest.Replay(env, version(1), h)
+		workflowtest.Replay(env, version(2), h)
+	})
+}
