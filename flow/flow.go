@@ -24,7 +24,6 @@ type builder struct {
 	nodes    []*node
 	handlers []*node  // on failure; one is allowed
 	ends     []ending // nodes that may end the flow
-	wrong    []string // what is wrong with calls that make no node
 }
 
 // New begins a flow. The name and the options are those of [workflow.New].

@@ -312,6 +312,28 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
+// A step that waits for its next attempt holds nobody up, also where the run had left
+// memory meanwhile.
+func TestFailureWhileAnotherWaits(t *testing.T) {
+	var l log
+	f := flow.New[string, string]("waits")
+	flow.Step(f, "retries", func(context.Context, string) (string, error) {
+		l.add("retries")
+		return "", errors.New("not yet")
+	}, flow.With(workflow.Attempts(-1), workflow.Backoff(24*time.Hour, 1, 0)))
+	nap := flow.Sleep(f, "nap", time.Hour)
+	bad := flow.Step(f, "bad", func(context.Context, string) (string, error) { return "", workflow.Permanent(errDeclined) }, flow.After(nap))
+	f.Output(bad)
+	workflowtest.Run(t, func(env *workflowtest.Env) {
+		start := time.Now()
+		run := workflowtest.Start(env, build(t, f), "x")
+		_, err := run.Wait()
+		require.ErrorContains(env, err, "declined")
+		require.Less(env, time.Since(start), 2*time.Hour)
+		require.Equal(env, 1, l.count("retries"))
+	})
+}
+
 // The next attempt of a run forgets the failure and what was done about it.
 func TestRunAttempts(t *testing.T) {
 	var l log

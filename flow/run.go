@@ -263,9 +263,6 @@ func step[T any](t *taking, fn func(context.Context) (T, error)) (T, error) {
 	}
 	var zero T
 	w := &turn{run: t.run}
-	if !w.begin() {
-		return zero, errLeftOff
-	}
 	err := workflow.Do(t.ctx, t.n.name, func(ctx context.Context) error {
 		_, err := attempt(ctx, w, fn)
 		return err
@@ -274,14 +271,9 @@ func step[T any](t *taking, fn func(context.Context) (T, error)) (T, error) {
 	return zero, err
 }
 
-// work runs a step unless the flow has stopped, and lets those who stop it know while it
-// runs.
+// work runs a step, and lets those who wait for it know while it runs.
 func work[T any](t *taking, name string, fn func(context.Context) (T, error)) (T, error) {
 	w := &turn{run: t.run}
-	if !w.begin() {
-		var zero T
-		return zero, errLeftOff
-	}
 	v, err := workflow.Step(t.ctx, name, func(ctx context.Context) (T, error) { return attempt(ctx, w, fn) }, w.options(t.n)...)
 	w.end()
 	return v, err
@@ -296,10 +288,10 @@ func attempt[T any](ctx context.Context, w *turn, fn func(context.Context) (T, e
 	return fn(ctx)
 }
 
-// codeLeftOff is the code of a step that was not tried again because the flow stopped.
+// codeLeftOff is the code of a step whose attempt came too late: the flow had stopped.
 const codeLeftOff = "left-off"
 
-var errLeftOff = workflow.Permanent(workflow.Coded(codeLeftOff, errors.New("not tried again: the flow has ended meanwhile, by the failure of another node, or early")))
+var errLeftOff = workflow.Permanent(workflow.Coded(codeLeftOff, errors.New("left off: the flow has ended meanwhile, early or by the failure of another node")))
 
 // interruption reports whether an operation was refused because of the run.
 func interruption(err error) bool {
@@ -333,8 +325,8 @@ func (r *run) wait(ctx workflow.Context) {
 	}
 }
 
-// turn is a step's turn: it is on while the step runs, and off while it waits for its
-// next attempt.
+// turn is a step's turn: it is on while an attempt runs and until its end is in the
+// records, and off while the step waits for its next attempt.
 type turn struct {
 	run *run
 	on  bool
@@ -345,19 +337,15 @@ func (t *turn) options(n *checked) []workflow.StepOption {
 	return append(n.steps[:len(n.steps):len(n.steps)], workflow.RetryIf(func(error) bool { return t.pause() }))
 }
 
-// begin says that the step runs; false: it may not.
+// begin says that an attempt runs; false: it may not.
 func (t *turn) begin() bool {
 	t.run.mu.Lock()
 	defer t.run.mu.Unlock()
-	switch {
-	case t.on:
-	case t.run.stopped:
-		return false
-	default:
+	if !t.run.stopped {
 		t.on = true
 		t.run.busy++
 	}
-	return true
+	return t.on
 }
 
 // pause says that the step waits for its next attempt; false: it will get none.
