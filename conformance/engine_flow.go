@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
@@ -94,6 +95,106 @@ var flowEngineCases = []EngineCase{
 		e.eq("failed node", name, "bad")
 		// The second attempt of the run does the node again, and calls the handler anew.
 		e.eq("executions", []int{ran.get("bad"), ran.get(`node "bad": step bad/bad: bad time 1`), ran.get(`node "bad": step bad/bad: bad time 2`)}, []int{2, 2, 1})
+	}},
+	{Name: "flow/at-once", Promise: "P3", Rule: "Nodes that do not depend on each other run at the same time; one that depends on several begins when all are done.", Run: func(e *E) {
+		var meet sync.WaitGroup
+		meet.Add(3)
+		f := flow.New[int, int]("flow")
+		var sides []flow.Input[int]
+		for i := range 3 {
+			sides = append(sides, flow.Step(f, fmt.Sprint("side ", i), func(context.Context, int) (int, error) {
+				meet.Done()
+				meet.Wait() // all three must be here at once
+				return i + 1, nil
+			}))
+		}
+		f.Output(flow.Then(f, "sum", flow.All(sides...), func(_ context.Context, ns []int) (int, error) { return 100*ns[0] + 10*ns[1] + ns[2], nil }))
+		wf := makes(e, f)
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.eq("output", result(e, h), 123)
+		e.eq("recorded steps", len(e.steps(h.ID())), 4)
+	}},
+	{Name: "flow/items", Promise: "P9", Rule: "Maps, reduces, generators and children are nodes: several processes work on their items.", Run: func(e *E) {
+		const n = 120
+		item := workflow.New("item", func(ctx workflow.Context, n int) (int, error) {
+			return workflow.Step(ctx, "twice", func(context.Context) (int, error) { return 2 * n, nil })
+		})
+		f := flow.New[int, []int64]("flow")
+		list := flow.Step(f, "list", func(_ context.Context, n int) ([]int, error) {
+			l := make([]int, n)
+			for i := range l {
+				l[i] = i
+			}
+			return l, nil
+		})
+		mapped := flow.Map(f, "map", list, item, flow.WithMap(workflow.AtOnce(20)))
+		sum := flow.Reduce(f, "sum", mapped, item, 0, func(acc, _ int, out int) (int, error) { return acc + out, nil })
+		made := flow.Generate(f, "generate", f.Input(), func(_ context.Context, n int, yield func(int) error) error {
+			for i := range n {
+				if err := yield(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, item)
+		child := flow.Child(f, "child", sum, item)
+		f.Output(flow.Pick(flow.Both(flow.Both(sum, child), made), func(p flow.Pair[flow.Pair[int, int], workflow.Generated]) []int64 {
+			return []int64{int64(p.First.First), int64(p.First.Second), p.Second.Spawned, p.Second.Completed}
+		}))
+		wf := makes(e, f)
+		for range 2 {
+			e.process(defs(wf, item))
+		}
+		e.eq("sum, twice the sum, items spawned and completed", result(e, start(e, wf, n)), []int64{2 * n * (n - 1), 4 * n * (n - 1), n, n})
+	}},
+	{Name: "flow/ends-early", Promise: "P11", Rule: "A node that ends the flow completes the run at once: waits are left off, children are canceled, nothing begins any more.", Run: func(e *E) {
+		var ran tally
+		waits := listener(1)
+		f := flow.New[int, string]("flow")
+		flow.Child(f, "child", f.Input(), waits)
+		deaf := flow.Await(f, "deaf", flow.WaitFor(word))
+		flow.Do(f, "behind", deaf, func(context.Context, string) error { ran.add("behind"); return nil })
+		nap := flow.Sleep(f, "nap", e.d(time.Minute))
+		f.CompleteWith(flow.Step(f, "ends", func(context.Context, int) (string, error) { return "early", nil }, flow.After(nap)))
+		f.Output(deaf)
+		wf := makes(e, f)
+		e.process(defs(wf, waits))
+		h := start(e, wf, 0)
+		e.eq("output", result(e, h), "early")
+		page, err := e.eng.List(e.ctx, store.RunFilter{Parent: h.ID()}, "", 10)
+		e.ok("list", err)
+		e.eq("number of children", len(page.Runs), 1)
+		e.eq("status of the child", page.Runs[0].Status, store.Canceled)
+		e.eq("executions behind the wait", ran.get("behind"), 0)
+	}},
+	{Name: "flow/canceled", Promise: "P11", Rule: "A flow that is canceled ends with its waits, its steps and its children, and without its handler.", Run: func(e *E) {
+		var ran tally
+		begun := make(chan struct{}, 1)
+		waits := listener(1)
+		f := flow.New[int, string]("flow")
+		flow.Child(f, "child", f.Input(), waits)
+		flow.Step(f, "blocks", func(ctx context.Context, _ int) (int, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		f.Output(flow.Await(f, "deaf", flow.WaitFor(word)))
+		f.OnFailure("undo", func(context.Context, int, *flow.NodeError) (flow.Maybe[string], error) {
+			ran.add("undo")
+			return flow.Nothing[string](), nil
+		})
+		wf := makes(e, f)
+		e.process(defs(wf, waits))
+		h := start(e, wf, 0)
+		receive(e, "the step", begun)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		_, err := h.Result(e.ctx)
+		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
+		page, err := e.eng.List(e.ctx, store.RunFilter{Parent: h.ID()}, "", 10)
+		e.ok("list", err)
+		e.check(len(page.Runs) == 1 && page.Runs[0].Status.Final(), "children: %v", page.Runs)
+		e.eq("executions of the handler", ran.get("undo"), 0)
 	}},
 	{Name: "flow/graph", Promise: "P12", Rule: "The graph of a flow is kept with its definition and comes back as it was.", Run: func(e *E) {
 		f := flow.New[int, int]("flow \"ö\"")
