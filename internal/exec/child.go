@@ -210,6 +210,9 @@ func (b *Branch) AwaitChild(c *Child) (*ChildEnd, error) {
 			c.read()
 			inv.mu.Lock()
 			inv.exitIfClosedLocked()
+			if c.end == nil && (inv.canceling || inv.expired) {
+				err = inv.interruptionLocked()
+			}
 			continue
 		}
 		err = b.waitLocked(&wait{await: []store.Await{{Group: c.note.Group}}, spawned: c.spawned})
@@ -255,8 +258,10 @@ func (c *Child) endLocked(runs []store.Run, group string) {
 		end = &ChildEnd{Status: run.Status, Output: run.Output, Failure: run.Failure}
 		took = max(0, run.FinishedAt.Sub(run.CreatedAt))
 	}
-	if withParent(end.Status, end.Failure) && !inv.canceling && !inv.expired {
-		c.spawnLocked()
+	if withParent(end.Status, end.Failure) {
+		if !inv.canceling && !inv.expired {
+			c.spawnLocked()
+		}
 		return
 	}
 	c.end = end

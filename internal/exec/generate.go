@@ -104,7 +104,14 @@ func (s *itemStep) generateLocked(opts *GenerateOptions, fn func(ctx context.Con
 		case inv.canceling || inv.expired:
 			return inv.interruptionLocked()
 		case g.lost:
-			s.tooMany = true
+			if s.judgeLocked(g.counts) {
+				s.renewLocked(store.KindGenerator, 0)
+				o.attempt = 1
+				continue
+			}
+			if inv.canceling || inv.expired {
+				return inv.interruptionLocked()
+			}
 			s.note.Status = GeneratorFailed
 			s.noteLocked(store.StepRunning)
 			return nil
@@ -213,7 +220,8 @@ type Generator struct {
 	ended   bool        // the generator has returned, with err
 	err     error
 	refused error // why nothing is spawned any more
-	lost    bool  // it is that too many items have failed
+	lost    bool  // it is that too many items have failed, by these counts
+	counts  store.Group
 
 	sent chan struct{} // closed when the last batch is durable, or given up
 }
@@ -462,11 +470,17 @@ func (g *Generator) room(n int64) bool {
 			unpin()
 			return false
 		}
+		if box.Status == store.Canceling {
+			inv.Cancel() // which is why its items are canceled
+			unpin()
+			return false
+		}
 		for i := range box.Groups {
 			if c := &box.Groups[i]; c.Name == s.note.Group {
 				s.open = c.Open
 				if c.Failed+c.Canceled > s.opts.Failures {
 					unpin()
+					g.counts = *c
 					g.refuse(errItemsFailed)
 					return false
 				}

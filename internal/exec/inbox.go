@@ -35,6 +35,9 @@ func (inv *Invocation) lookAtInbox() {
 	}
 	inv.seen = box.Events
 	inv.takeInLocked(box, at)
+	if box.Status == store.Canceling && !inv.canceling {
+		inv.cancelLocked()
+	}
 	for w := range inv.waits {
 		if w.wakes != 0 {
 			w.news = true

@@ -469,10 +469,14 @@ func (inv *Invocation) Lose() {
 // its further operations return [ErrCanceled].
 func (inv *Invocation) Cancel() {
 	inv.mu.Lock()
-	inv.canceling = true
-	inv.wakeAllLocked()
+	inv.cancelLocked()
 	inv.mu.Unlock()
+}
+
+func (inv *Invocation) cancelLocked() {
+	inv.canceling = true
 	inv.cancel(ErrCanceled)
+	inv.wakeAllLocked()
 }
 
 func (inv *Invocation) expire() {

@@ -244,7 +244,11 @@ func (s *itemStep) drainLocked() (g store.Group, anew bool, err error) {
 		lost := s.note.Failure != nil && s.opts.Failures == 0
 		g, known := s.countsLocked()
 		if known {
-			if s.judgeLocked(g) {
+			anew := s.judgeLocked(g)
+			if g.Failed+g.Canceled > 0 && (inv.canceling || inv.expired) {
+				return g, false, inv.interruptionLocked() // which may be why
+			}
+			if anew {
 				return g, true, nil
 			}
 			if g.Open == 0 {

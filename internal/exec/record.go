@@ -82,9 +82,7 @@ func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
 		return false
 	}
 	if res.Status == store.Canceling && !inv.canceling {
-		inv.canceling = true
-		inv.cancel(ErrCanceled)
-		inv.wakeAllLocked()
+		inv.cancelLocked()
 	}
 	if res.Pausing {
 		inv.draining = true
@@ -108,7 +106,11 @@ func (inv *Invocation) lingerLocked() {
 func (inv *Invocation) linger() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if len(inv.pending) > 0 && !inv.flushing && !inv.held && !inv.closed && !inv.finished {
+	switch {
+	case len(inv.pending) == 0 || inv.closed || inv.finished:
+	case inv.flushing || inv.held:
+		inv.lingering.Reset(inv.cfg.Linger) // the commit under way carries what was there before
+	default:
 		inv.commitLocked()
 	}
 }
