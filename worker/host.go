@@ -36,10 +36,12 @@ func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
 	}
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
+		began := time.Now()
 		results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: commits})
 		timedOut := ctx.Err() != nil
 		cancel()
 		if err == nil {
+			w.tel.Committed(len(commits), time.Since(began))
 			return results
 		}
 		if w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
@@ -212,6 +214,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 		w.eng.Recheck(id)
 	}
 	w.leases.Done()
+	w.tel.Executed(inv.Context(), inv.Run(), end.Status, end.Transition.Failure, inv.Now(), end.Err)
 	switch {
 	case end.Err != nil:
 		inv.Logger().Warn("the run's lease is lost; what was not recorded is done again elsewhere", "error", end.Err)

@@ -440,4 +440,4 @@ func (b *Branch) Resolve(v any, err error) (first bool) {
 func (b *Branch) Context() context.Context { return b.inv.ctx }
 
 // Now is the store's clock as the worker can tell it.
-func (b *Branch) Now() time.Time { return b.inv.now() }
+func (b *Branch) Now() time.Time { return b.inv.Now() }

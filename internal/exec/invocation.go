@@ -73,6 +73,9 @@ type Config struct {
 	MaxCrashes int
 	// Wrap, when set, is called in place of a step's function, which is next.
 	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
+	// Meta, when set, makes what a child's record carries for the engine of the context
+	// that its parent has.
+	Meta func(ctx context.Context) []byte
 	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
 	PayloadLimit, PayloadWarn int
 	Logger                    *slog.Logger
@@ -198,6 +201,9 @@ func (inv *Invocation) AddSteps(steps []store.Step) {
 // Run is the run as it was claimed.
 func (inv *Invocation) Run() *store.Run { return &inv.run }
 
+// Context is that of the run's code, from which those of its steps come.
+func (inv *Invocation) Context() context.Context { return inv.ctx }
+
 // Closing returns a channel that closes when no operation of the run goes on.
 func (inv *Invocation) Closing() <-chan struct{} { return inv.done }
 
@@ -207,8 +213,8 @@ func (inv *Invocation) Lease() store.Lease { return inv.lease }
 // Logger logs with the run's attributes.
 func (inv *Invocation) Logger() *slog.Logger { return inv.log() }
 
-// now is the store's clock as this process can tell it.
-func (inv *Invocation) now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
+// Now is the store's clock as this process can tell it.
+func (inv *Invocation) Now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
 
 // local turns a time of the store's clock into one of this process's.
 func (inv *Invocation) local(t time.Time) time.Time { return inv.claimed.Add(t.Sub(inv.storeTime)) }
@@ -224,7 +230,7 @@ func (inv *Invocation) Execute() {
 	inv.mu.Lock()
 	inv.live = 1
 	if !inv.run.Deadline.IsZero() {
-		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.now()), inv.expire)
+		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.Now()), inv.expire)
 	}
 	canceling := inv.canceling
 	inv.mu.Unlock()
@@ -255,7 +261,7 @@ func (inv *Invocation) refuse() *store.Failure {
 		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
 			"the run's lease ran out %d times in a row without progress: it seems to kill or block its worker; look at the workers' logs of that time, then restart it", inv.run.Crashes)}
 	}
-	if !inv.run.Deadline.IsZero() && !inv.now().Before(inv.run.Deadline) {
+	if !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
 		return deadlineFailure(inv.run.Deadline)
 	}
 	return nil
