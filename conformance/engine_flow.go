@@ -116,7 +116,7 @@ var flowEngineCases = []EngineCase{
 		e.eq("recorded steps", len(e.steps(h.ID())), 4)
 	}},
 	{Name: "flow/items", Promise: "P9", Rule: "Maps, reduces, generators and children are nodes: several processes work on their items.", Run: func(e *E) {
-		const n = 120
+		const n = 40
 		item := workflow.New("item", func(ctx workflow.Context, n int) (int, error) {
 			return workflow.Step(ctx, "twice", func(context.Context) (int, error) { return 2 * n, nil })
 		})
@@ -128,7 +128,7 @@ var flowEngineCases = []EngineCase{
 			}
 			return l, nil
 		})
-		mapped := flow.Map(f, "map", list, item, flow.WithMap(workflow.AtOnce(20)))
+		mapped := flow.Map(f, "map", list, item, flow.WithMap(workflow.AtOnce(10)))
 		sum := flow.Reduce(f, "sum", mapped, item, 0, func(acc, _ int, out int) (int, error) { return acc + out, nil })
 		made := flow.Generate(f, "generate", f.Input(), func(_ context.Context, n int, yield func(int) error) error {
 			for i := range n {
