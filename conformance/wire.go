@@ -213,6 +213,10 @@ func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (
 	return carry(w, ctx, "list-workflows", false, p, w.Store.ListWorkflows)
 }
 
+func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+	return carry(w, ctx, "list-workers", false, p, w.Store.ListWorkers)
+}
+
 func (w *wire) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
 	return w.pass(ctx, "put-workflows", true, func() error { return w.Store.PutWorkflows(ctx, p) })
 }
@@ -251,10 +255,6 @@ func (w *wire) Lock(ctx context.Context, p store.LockParams) (store.LockResult, 
 
 func (w *wire) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 	return carry(w, ctx, "purge", true, p, w.Store.Purge)
-}
-
-func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
-	return carry(w, ctx, "list-workers", false, p, w.Store.ListWorkers)
 }
 
 // Hints passes on those of the store, if it gives any.

@@ -46,6 +46,7 @@ type Engine struct {
 	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
+	online  online
 
 	tracing trace.TracerProvider
 	metrics metric.MeterProvider
@@ -81,6 +82,10 @@ const (
 	TriggerRegistered Trigger = iota
 	// TriggerAny: nothing; the run waits until a worker knows its workflow.
 	TriggerAny
+	// TriggerOnline: some worker that serves the workflow is online now. The store is
+	// asked, and the answer counts for two seconds: a worker that has just gone may
+	// still be counted on.
+	TriggerOnline
 )
 
 // TriggerCheck sets the trigger policy. Default: [TriggerRegistered].
