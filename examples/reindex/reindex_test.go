@@ -239,7 +239,7 @@ func TestRollback(t *testing.T) {
 		w.world("docs-1", "docs-2")
 	}
 	require.Equal(t, "docs-2", w.indices.Alias().Target)
-	h, err := w.drop().Start(t.Context(), w.eng, struct{}{})
+	h, err := w.drop().Start(t.Context(), w.eng, "docs-1")
 	require.NoError(t, err)
 	dropped, err := h.Result(t.Context())
 	require.NoError(t, err)
@@ -376,8 +376,9 @@ func TestProgram(t *testing.T) {
 	var asked output
 	require.NoError(t, run(t.Context(), &asked, args("-rollback")))
 	require.Contains(t, asked.String(), "rollback-alias: {Target:docs-2 Previous:docs-3 Generation:4}")
-	require.NoError(t, run(t.Context(), &asked, args("-drop")))
-	require.Contains(t, asked.String(), "drop-previous: docs-3")
+	require.NoError(t, run(t.Context(), &asked, args("-drop", "docs-3")))
+	require.Contains(t, asked.String(), "drop-index: docs-3")
+	require.ErrorContains(t, run(t.Context(), &asked, args("-drop", "docs-2")), "is the alias's target")
 	stop()
 	require.NoError(t, <-ended)
 	require.NotContains(t, serving.String(), "WRONG")
