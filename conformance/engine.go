@@ -28,7 +28,7 @@ type EngineCase struct {
 
 // EngineCases lists the cases of the engine tier.
 func EngineCases() []EngineCase {
-	return slices.Concat(stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases, stateEngineCases, txEngineCases, idleEngineCases)
+	return slices.Concat(stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases, stateEngineCases, childEngineCases, mapEngineCases, generateEngineCases, txEngineCases, idleEngineCases)
 }
 
 // RunEngine puts a backend through the engine tier: workflows with crashes,

@@ -21,6 +21,7 @@ type wire struct {
 	cutNext bool // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
+	after  func(verb string) // likewise, when the call has been done
 }
 
 type wireState uint8
@@ -48,6 +49,33 @@ func (w *wire) set(s wireState) {
 	}
 }
 
+// dieAt cuts the wire at the n-th call of a verb from now on: before it goes out, or
+// when it has been done and before its answer comes. It tells when that has happened.
+func (w *wire) dieAt(verb string, n int, done bool) <-chan struct{} {
+	died := make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hook := func(v string) {
+		if v != verb {
+			return
+		}
+		w.mu.Lock()
+		n--
+		last := n == 0
+		w.mu.Unlock()
+		if last {
+			w.set(wireCut)
+			close(died)
+		}
+	}
+	if done {
+		w.after = hook
+	} else {
+		w.before = hook
+	}
+	return died
+}
+
 // loseEvery lets the answer to every n-th write be lost.
 func (w *wire) loseEvery(n int) {
 	w.mu.Lock()
@@ -73,7 +101,7 @@ func (w *wire) hook(fn func(verb string)) {
 // pass lets a call through when the wire is up.
 func (w *wire) pass(ctx context.Context, verb string, write bool, call func() error) error {
 	w.mu.Lock()
-	before := w.before
+	before, after := w.before, w.after
 	w.mu.Unlock()
 	if before != nil {
 		before(verb)
@@ -104,6 +132,9 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 			}
 		}
 		err := call()
+		if after != nil {
+			after(verb)
+		}
 		if last {
 			return errCut
 		}
@@ -152,6 +183,18 @@ func (w *wire) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, 
 
 func (w *wire) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
 	return carry(w, ctx, "inbox", false, p, w.Store.Inbox)
+}
+
+func (w *wire) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+	return carry(w, ctx, "list", false, p, w.Store.List)
+}
+
+func (w *wire) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+	return carry(w, ctx, "children", false, p, w.Store.Children)
+}
+
+func (w *wire) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+	return carry(w, ctx, "cancel", true, p, w.Store.Cancel)
 }
 
 func (w *wire) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {

@@ -17,7 +17,12 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawlhq/pawl/internal/batch"
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -40,6 +45,11 @@ type Engine struct {
 	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
+
+	tracing trace.TracerProvider
+	metrics metric.MeterProvider
+	measure time.Duration // 0: runs are not counted for the metrics
+	tel     *telemetry.Telemetry
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -89,7 +99,8 @@ const startBatch = 500
 // New makes an engine on a store. The caller keeps the store and closes it after
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
-	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second}
+	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
+		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider()}
 	for _, opt := range opts {
 		opt(e)
 	}
@@ -97,12 +108,18 @@ func New(st store.Store, opts ...Option) *Engine {
 	e.starts = batch.New(startBatch, 1, e.create)
 	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
 	e.waiters.engine, e.watches.engine = e, e
+	e.instrument()
 	return e
 }
 
 // Close ends what the engine does in the background. Waiting calls return with
 // [ErrClosed]. Runs are not touched.
-func (e *Engine) Close() { e.cancel() }
+func (e *Engine) Close() {
+	e.cancel()
+	if e.root == nil {
+		e.tel.Close()
+	}
+}
 
 // Store returns the engine's store.
 func (e *Engine) Store() store.Store { return e.store }

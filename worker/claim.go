@@ -113,7 +113,13 @@ func (w *Worker) claim(ctx context.Context, demands []store.Demand, n int) (stor
 	// out: it could take the worker's own runs over.
 	ctx, cancel := context.WithDeadline(ctx, w.ledger.goodUntil())
 	defer cancel()
-	return w.store.Claim(ctx, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
+	began := time.Now()
+	claimed, err := w.store.Claim(ctx, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
+	if err == nil {
+		w.tel.Claimed(len(claimed.Runs), time.Since(began))
+		w.noteLag(claimed)
+	}
+	return claimed, err
 }
 
 // callTimeout bounds a call of the store, so that a connection that hangs does
@@ -143,7 +149,7 @@ func (w *Worker) demands() []store.Demand {
 // begin starts a claimed run, whose slot is taken. asked is when the claim went out
 // and answered when its answer came, in which the store's clock said now.
 func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
-	inv := exec.New(w.stop, w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
+	inv := exec.New(w.tel.Execute(w.stop, &cr.Run, cr.Lease), w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
 	if before != nil && before.Lease().Epoch >= cr.Lease.Epoch { // a late answer

@@ -36,10 +36,12 @@ func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
 	}
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
+		began := time.Now()
 		results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: commits})
 		timedOut := ctx.Err() != nil
 		cancel()
 		if err == nil {
+			w.tel.Committed(len(commits), time.Since(began))
 			return results
 		}
 		if w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
@@ -131,25 +133,34 @@ func (h host) pause(ctx context.Context, inv *exec.Invocation, d time.Duration) 
 }
 
 // Inbox implements [exec.Host].
-func (h host) Inbox(inv *exec.Invocation) (store.Inbox, bool) {
+func (h host) Inbox(inv *exec.Invocation) (box store.Inbox, ok bool) {
+	ok = h.Ask(inv, "the run's inbox", func(ctx context.Context, st store.Store, namespace string) (err error) {
+		box, err = st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: inv.Lease().Run})
+		return err
+	})
+	return box, ok
+}
+
+// Ask implements [exec.Host].
+func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
-		box, err := h.w.store.Inbox(ctx, store.InboxParams{Namespace: h.w.namespace, Run: inv.Lease().Run})
+		err := call(ctx, h.w.store, h.w.namespace)
 		timedOut := ctx.Err() != nil
 		cancel()
 		if err == nil {
-			return box, true
+			return true
 		}
 		if h.w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
-			inv.Logger().Error("the run's inbox cannot be read", "error", err)
-			return box, false
+			inv.Logger().Error("the store refuses "+what, "error", err)
+			return false
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-inv.Closing():
 			timer.Stop()
-			return box, false
+			return false
 		}
 	}
 }
@@ -240,6 +251,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 		w.eng.Recheck(id)
 	}
 	w.leases.Done()
+	w.tel.Executed(inv.Context(), inv.Run(), end.Status, end.Transition.Failure, inv.Now(), end.Err)
 	switch {
 	case end.Err != nil:
 		inv.Logger().Warn("the run's lease is lost; what was not recorded is done again elsewhere", "error", end.Err)

@@ -18,11 +18,13 @@ import (
 	"os"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/batch"
 	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -55,6 +57,8 @@ type Worker struct {
 	renew   chan struct{} // renew leases now
 	commits *batch.Group[store.Commit, store.CommitResult]
 	ledger  ledger
+	tel     *telemetry.Telemetry
+	lag     atomic.Pointer[lag]
 
 	// stop ends when the worker gives up talking to the store.
 	emptied chan struct{} // gets a value when no run is held any more; nil: nobody asks
@@ -87,11 +91,13 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	}
 	w.log = w.log.With("worker", w.id)
 	w.cfg.Logger = w.log
-	w.cfg.PayloadLimit = eng.Store().Limits().Payload
-	w.cfg.PayloadWarn = w.cfg.PayloadLimit / 2
+	limits := eng.Store().Limits()
+	w.cfg.PayloadLimit, w.cfg.PayloadWarn = limits.Payload, limits.Warn
 	w.slots.free, w.slots.freed = w.concurrency, w.freed
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = batch.New(commitBatch, 1, w.commit)
+	w.tel = eng.Telemetry()
+	w.instrument()
 	return w
 }
 

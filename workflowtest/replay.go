@@ -140,9 +140,18 @@ func (r *replayer) SetState(context.Context, *exec.Invocation, store.StateWrite)
 }
 
 func (r *replayer) Inbox(*exec.Invocation) (store.Inbox, bool) { return store.Inbox{}, true }
-func (r *replayer) Parked(*exec.Invocation)                    {}
-func (r *replayer) Unparked(*exec.Invocation)                  {}
-func (r *replayer) Ended(*exec.Invocation, bool)               {}
+
+// Ask refuses: what is kept with children is no part of a history.
+func (r *replayer) Ask(*exec.Invocation, string, func(context.Context, store.Store, string) error) bool {
+	if r.beyond == "" {
+		r.beyond = "the large results of a child, which the history does not have"
+	}
+	return false
+}
+
+func (r *replayer) Parked(*exec.Invocation)      {}
+func (r *replayer) Unparked(*exec.Invocation)    {}
+func (r *replayer) Ended(*exec.Invocation, bool) {}
 
 func (r *replayer) Closed(_ *exec.Invocation, end exec.End) {
 	r.end = end

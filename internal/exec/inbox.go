@@ -28,6 +28,9 @@ func (inv *Invocation) News(events int64) {
 // lookAtInbox reads the run's inbox and lets those go on who wait for what it
 // brings.
 func (inv *Invocation) lookAtInbox() {
+	inv.mu.Lock()
+	at := inv.flushed
+	inv.mu.Unlock()
 	box, ok := inv.host.Inbox(inv)
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -36,14 +39,23 @@ func (inv *Invocation) lookAtInbox() {
 	}
 	changed := box.Events > inv.seen || inv.unsure
 	inv.seen = box.Events
-	inv.takeInLocked(box)
+	inv.takeInLocked(box, at)
+	if box.Status == store.Canceling && !inv.canceling {
+		inv.cancelLocked()
+	}
 	if changed {
 		inv.stirLocked(^store.WakeOn(0))
 	}
+	for w := range inv.waits {
+		if w.wakes == 0 && inv.metLocked(w) {
+			w.wake()
+		}
+	}
 }
 
-// takeInLocked makes a box's content what the invocation knows.
-func (inv *Invocation) takeInLocked(box store.Inbox) {
+// takeInLocked makes a box's content what the invocation knows. at: how many records
+// were durable when it was asked for.
+func (inv *Invocation) takeInLocked(box store.Inbox, at int64) {
 	inv.cut = len(box.Signals) >= store.MaxPage
 	inv.signals = inv.signals[:0:0]
 	for _, s := range box.Signals {
@@ -51,7 +63,7 @@ func (inv *Invocation) takeInLocked(box store.Inbox) {
 			inv.signals = append(inv.signals, s)
 		}
 	}
-	inv.state, inv.groups = nil, nil
+	inv.state = nil
 	if len(box.State) > 0 {
 		inv.state = make(map[string]store.StateEntry, len(box.State))
 		for _, e := range box.State {
@@ -63,6 +75,10 @@ func (inv *Invocation) takeInLocked(box store.Inbox) {
 	if own := slices.Concat(inv.sent, inv.writes); len(own) > 0 {
 		inv.learnLocked(own...)
 	}
+	if at < inv.groupsAt {
+		return // a look that was overtaken
+	}
+	inv.groups, inv.groupsAt = nil, at
 	if len(box.Groups) > 0 {
 		inv.groups = make(map[string]store.Group, len(box.Groups))
 		for _, g := range box.Groups {

@@ -50,6 +50,9 @@ type Host interface {
 	SetState(ctx context.Context, inv *Invocation, w store.StateWrite) (store.StateEntry, error)
 	// Inbox reads what has reached the run; false: it was given up.
 	Inbox(inv *Invocation) (store.Inbox, bool)
+	// Ask makes a call of the store, and makes it again while the store is out of
+	// reach; false: it was given up.
+	Ask(inv *Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool
 	// Closed says that the lease has ended: the last commit is durable or lost.
 	Closed(inv *Invocation, end End)
 }
@@ -75,6 +78,9 @@ type Config struct {
 	MaxCrashes int
 	// Wrap, when set, is called in place of a step's function, which is next.
 	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
+	// Meta, when set, makes what a child's record carries for the engine of the context
+	// that its parent has.
+	Meta func(ctx context.Context) []byte
 	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
 	PayloadLimit, PayloadWarn int
 	Logger                    *slog.Logger
@@ -122,6 +128,11 @@ type Invocation struct {
 	stirred   int64                   // changes of state that the invocation has learned of
 	watchers  map[*wait]struct{}      // steps that wait for state
 	spawn     []store.NewRun          // children that it spawns
+	spawned   int                     // bytes of their inputs
+	groupsAt  int64                   // records that were durable when groups was read
+	watching  bool                    // a goroutine looks for the ends of children
+	watchWait time.Duration           // until its next look
+	pinned    int                     // goroutines that wait, and cannot be suspended
 	taken     map[store.SignalID]bool // signals that this lease has consumed
 	lingering *time.Timer
 	deadline  *time.Timer
@@ -164,7 +175,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 		nextPos: 1,
 		done:    make(chan struct{}),
 	}
-	inv.takeInLocked(cr.Inbox) // of the claim's own moment
+	inv.takeInLocked(cr.Inbox, 0) // of the claim's own moment
 	inv.seen = cr.Run.Events
 	inv.durable.L = &inv.mu
 	inv.log = sync.OnceValue(func() *slog.Logger {
@@ -199,6 +210,9 @@ func (inv *Invocation) AddSteps(steps []store.Step) {
 // Run is the run as it was claimed.
 func (inv *Invocation) Run() *store.Run { return &inv.run }
 
+// Context is that of the run's code, from which those of its steps come.
+func (inv *Invocation) Context() context.Context { return inv.ctx }
+
 // Closing returns a channel that closes when no operation of the run goes on.
 func (inv *Invocation) Closing() <-chan struct{} { return inv.done }
 
@@ -208,8 +222,8 @@ func (inv *Invocation) Lease() store.Lease { return inv.lease }
 // Logger logs with the run's attributes.
 func (inv *Invocation) Logger() *slog.Logger { return inv.log() }
 
-// now is the store's clock as this process can tell it.
-func (inv *Invocation) now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
+// Now is the store's clock as this process can tell it.
+func (inv *Invocation) Now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
 
 // local turns a time of the store's clock into one of this process's.
 func (inv *Invocation) local(t time.Time) time.Time { return inv.claimed.Add(t.Sub(inv.storeTime)) }
@@ -225,7 +239,7 @@ func (inv *Invocation) Execute() {
 	inv.mu.Lock()
 	inv.live = 1
 	if !inv.run.Deadline.IsZero() {
-		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.now()), inv.expire)
+		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.Now()), inv.expire)
 	}
 	canceling := inv.canceling
 	inv.mu.Unlock()
@@ -235,6 +249,7 @@ func (inv *Invocation) Execute() {
 	main := newBranch(inv, "")
 	defer inv.leave(main)
 	defer inv.catch("the workflow's function")
+	inv.cancelForgotten()
 	out, err := inv.def.Invoke(main, inv.run.Input)
 	main.returned = true
 	inv.mu.Lock()
@@ -255,7 +270,7 @@ func (inv *Invocation) refuse() *store.Failure {
 		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
 			"the run's lease ran out %d times in a row without progress: it seems to kill or block its worker; look at the workers' logs of that time, then restart it", inv.run.Crashes)}
 	}
-	if !inv.run.Deadline.IsZero() && !inv.now().Before(inv.run.Deadline) {
+	if !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
 		return deadlineFailure(inv.run.Deadline)
 	}
 	return nil
@@ -472,10 +487,14 @@ func (inv *Invocation) Lose() {
 // its further operations return [ErrCanceled].
 func (inv *Invocation) Cancel() {
 	inv.mu.Lock()
-	inv.canceling = true
-	inv.wakeAllLocked()
+	inv.cancelLocked()
 	inv.mu.Unlock()
+}
+
+func (inv *Invocation) cancelLocked() {
+	inv.canceling = true
 	inv.cancel(ErrCanceled)
+	inv.wakeAllLocked()
 }
 
 func (inv *Invocation) expire() {
@@ -499,7 +518,7 @@ func (inv *Invocation) Drain() {
 	defer inv.mu.Unlock()
 	inv.draining = true
 	if inv.live > 0 && inv.blocked == inv.live {
-		inv.closeLocked(bySuspend)
+		inv.leaveMemoryLocked()
 	}
 }
 

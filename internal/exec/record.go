@@ -39,7 +39,7 @@ func (inv *Invocation) takeLocked() store.Commit {
 		}
 	}
 	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
-	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn = nil, nil, inv.writes, nil, nil
+	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn, inv.spawned = nil, nil, inv.writes, nil, nil, 0
 	return c
 }
 
@@ -84,9 +84,7 @@ func (inv *Invocation) answeredLocked(c *store.Commit, res store.CommitResult, i
 	}
 	inv.wroteLocked(c, res, inTx)
 	if res.Status == store.Canceling && !inv.canceling {
-		inv.canceling = true
-		inv.cancel(ErrCanceled)
-		inv.wakeAllLocked()
+		inv.cancelLocked()
 	}
 	if res.Pausing {
 		inv.draining = true
@@ -110,7 +108,11 @@ func (inv *Invocation) lingerLocked() {
 func (inv *Invocation) linger() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if inv.flushed < inv.appended && !inv.flushing && !inv.held && !inv.closed && !inv.finished {
+	switch {
+	case inv.flushed >= inv.appended || inv.closed || inv.finished:
+	case inv.flushing || inv.held:
+		inv.lingering.Reset(inv.cfg.Linger) // the commit under way carries what was there before
+	default:
 		inv.commitLocked()
 	}
 }
