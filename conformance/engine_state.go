@@ -881,8 +881,9 @@ var stateEngineCases = []EngineCase{
 			}); err != nil {
 				return "", err
 			}
-			if err := workflow.WaitForState(ctx, "present", func(r workflow.FlowStateReader) (bool, error) { return r.Has("count"), nil }, workflow.WaitTimeout(0)); err != nil {
-				return "", err
+			err := workflow.WaitForState(ctx, "absent", func(r workflow.FlowStateReader) (bool, error) { return !r.Has("count"), nil }, workflow.WaitTimeout(0))
+			if !errors.Is(err, workflow.ErrTimeout) {
+				return "", fmt.Errorf("the wait ended with %w", err)
 			}
 			v, _, err := note.Get(ctx)
 			return v, err

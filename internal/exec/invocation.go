@@ -126,6 +126,7 @@ type Invocation struct {
 	sent      []store.StateWrite      // of them: those in the commit that is under way
 	unsure    bool                    // state may be older than a write of another, and that unseen
 	stirred   int64                   // changes of state that the invocation has learned of
+	looked    time.Time               // when the inbox was asked for last
 	watchers  map[*wait]struct{}      // steps that wait for state
 	spawn     []store.NewRun          // children that it spawns
 	spawned   int                     // bytes of their inputs

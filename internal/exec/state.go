@@ -308,7 +308,12 @@ func (inv *Invocation) pollInbox(every time.Duration) (stop func()) {
 			case <-inv.done:
 				return
 			case <-ticker.C:
-				inv.lookAtInbox()
+				inv.mu.Lock()
+				just := time.Since(inv.looked) < every/2 // for another one that waits
+				inv.mu.Unlock()
+				if !just {
+					inv.lookAtInbox()
+				}
 			}
 		}
 	}()
