@@ -110,6 +110,13 @@ var hintCases = []Case{
 		c.cancel(id)
 		c.hinted(ch, store.Hint{Kind: store.HintFinal, Namespace: c.ns, Run: id})
 	}},
+	{"hints/schedule", "", "a schedule that is put hints to look again", func(c *C) {
+		ch := c.hints(c.s)
+		c.putSchedule(c.schedule("s"))
+		c.hinted(ch, store.Hint{Kind: store.HintRescan})
+		c.putSchedule(c.schedule("s"))
+		c.hinted(ch, store.Hint{Kind: store.HintRescan})
+	}},
 	{"hints/each-subscriber", "", "each call of Hints is a subscription of its own", func(c *C) {
 		a, b := c.hints(c.s), c.hints(c.s)
 		c.create(store.NewRun{})

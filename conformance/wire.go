@@ -213,6 +213,10 @@ func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (
 	return carry(w, ctx, "list-workflows", false, p, w.Store.ListWorkflows)
 }
 
+func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+	return carry(w, ctx, "list-workers", false, p, w.Store.ListWorkers)
+}
+
 func (w *wire) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
 	return w.pass(ctx, "put-workflows", true, func() error { return w.Store.PutWorkflows(ctx, p) })
 }
@@ -223,6 +227,34 @@ func (w *wire) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 
 func (w *wire) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) error {
 	return w.pass(ctx, "remove-worker", true, func() error { return w.Store.RemoveWorker(ctx, p) })
+}
+
+func (w *wire) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
+	return carry(w, ctx, "put-schedule", true, p, w.Store.PutSchedule)
+}
+
+func (w *wire) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
+	return w.pass(ctx, "delete-schedule", true, func() error { return w.Store.DeleteSchedule(ctx, p) })
+}
+
+func (w *wire) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+	return carry(w, ctx, "list-schedules", false, p, w.Store.ListSchedules)
+}
+
+func (w *wire) Fire(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+	return carry(w, ctx, "fire", true, p, w.Store.Fire)
+}
+
+func (w *wire) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
+	return carry(w, ctx, "find", false, p, w.Store.Find)
+}
+
+func (w *wire) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+	return carry(w, ctx, "lock", true, p, w.Store.Lock)
+}
+
+func (w *wire) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
+	return carry(w, ctx, "purge", true, p, w.Store.Purge)
 }
 
 // Hints passes on those of the store, if it gives any.

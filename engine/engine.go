@@ -37,7 +37,8 @@ type Engine struct {
 	log       *slog.Logger
 	trigger   Trigger
 	retryFor  time.Duration
-	poll      time.Duration // 0: as waiting sees fit
+	poll      time.Duration        // 0: as waiting sees fit
+	retention map[string]Retention // by workflow; of "": the others
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
@@ -45,6 +46,7 @@ type Engine struct {
 	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
+	online  online
 
 	tracing trace.TracerProvider
 	metrics metric.MeterProvider
@@ -80,6 +82,10 @@ const (
 	TriggerRegistered Trigger = iota
 	// TriggerAny: nothing; the run waits until a worker knows its workflow.
 	TriggerAny
+	// TriggerOnline: some worker that serves the workflow is online now. The store is
+	// asked, and the answer counts for two seconds: a worker that has just gone may
+	// still be counted on.
+	TriggerOnline
 )
 
 // TriggerCheck sets the trigger policy. Default: [TriggerRegistered].
@@ -100,7 +106,7 @@ const startBatch = 500
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
 	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
-		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider()}
+		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention)}
 	for _, opt := range opts {
 		opt(e)
 	}

@@ -219,15 +219,15 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 }
 
 // Parked implements [exec.Host].
-func (h host) Parked(*exec.Invocation) { h.w.slots.give(1) }
+func (h host) Parked(inv *exec.Invocation) { h.w.slots.release(inv.Run().Workflow) }
 
 // Unparked implements [exec.Host].
-func (h host) Unparked(*exec.Invocation) { h.w.slots.acquire() }
+func (h host) Unparked(inv *exec.Invocation) { h.w.slots.acquire(inv.Run().Workflow) }
 
 // Ended implements [exec.Host].
-func (h host) Ended(_ *exec.Invocation, parked bool) {
+func (h host) Ended(inv *exec.Invocation, parked bool) {
 	if !parked {
-		h.w.slots.give(1)
+		h.w.slots.release(inv.Run().Workflow)
 	}
 }
 
@@ -270,7 +270,7 @@ func (w *Worker) Reserve(queue, workflow string) bool {
 	if def == nil || def.Queue != queue || !w.ledger.sound(time.Now()) {
 		return false
 	}
-	return w.slots.takeIdle()
+	return w.slots.takeIdle(workflow)
 }
 
 // Holds implements [engine.LocalWorker].
@@ -285,9 +285,8 @@ func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
 
 // Adopt implements [engine.LocalWorker].
 func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
-	if cr == nil {
-		w.slots.give(1)
-		return
-	}
 	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt)
 }
+
+// Release implements [engine.LocalWorker].
+func (w *Worker) Release(workflow string) { w.slots.release(workflow) }

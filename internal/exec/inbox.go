@@ -49,7 +49,7 @@ func (inv *Invocation) lookAtInbox() {
 		inv.stirLocked(^store.WakeOn(0))
 	}
 	for w := range inv.waits {
-		if w.wakes == 0 && inv.metLocked(w) {
+		if inv.metLocked(w) {
 			w.wake()
 		}
 	}

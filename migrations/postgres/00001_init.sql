@@ -135,6 +135,7 @@ CREATE TABLE pawl.workers (
     workflows  text   NOT NULL,                -- JSON
     labels     text   NOT NULL,                -- JSON
     slots      bigint NOT NULL,
+    limits     text   NOT NULL,                -- JSON
     status     smallint NOT NULL,              -- 1 online, 2 draining
     ttl        bigint NOT NULL,                -- microseconds
     started_at bigint NOT NULL,

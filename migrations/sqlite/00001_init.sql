@@ -129,6 +129,7 @@ CREATE TABLE workers (
     workflows  TEXT    NOT NULL,              -- JSON
     labels     TEXT    NOT NULL,              -- JSON
     slots      INTEGER NOT NULL,
+    limits     TEXT    NOT NULL,              -- JSON
     status     INTEGER NOT NULL,              -- 1 online, 2 draining
     ttl        INTEGER NOT NULL,              -- microseconds
     started_at INTEGER NOT NULL,
