@@ -413,6 +413,28 @@ func (b *Branch) Join(child *Branch) (any, error) {
 	return child.value, child.err
 }
 
+// Promise makes an end that branches may wait for with Join, and that one of them
+// brings about with Resolve.
+func (inv *Invocation) Promise() *Branch {
+	p := newBranch(inv, "")
+	p.done = make(chan struct{})
+	return p
+}
+
+// Resolve ends a promise. Only the first one counts; it is told so.
+func (b *Branch) Resolve(v any, err error) (first bool) {
+	inv := b.inv
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	defer inv.mu.Unlock()
+	if b.returned {
+		return false
+	}
+	b.returned, b.value, b.err = true, v, err
+	b.endLocked()
+	return true
+}
+
 // Context is what the workflow's own code may pass on: it ends when the run is
 // canceled, taken over or its worker stops waiting for it.
 func (b *Branch) Context() context.Context { return b.inv.ctx }
