@@ -366,11 +366,11 @@ var scheduleEngineCases = []EngineCase{
 		e.eq("none", e.firings(eng, "none", layout), []string{"1 12:00 missed"})
 		e.eq("one", e.firings(eng, "one", layout), []string{"1 12:00 missed", "2 12:00 started"})
 		all := e.firings(eng, "all", layout)
-		e.eq("all", []any{len(all), all[0], all[24]}, []any{25, "1 12:00 started", "2 12:00 started"})
+		e.eq("all", ends(all), "25: 1 12:00 started, 1 13:00 started ... 2 12:00 started")
 		e.eq("three", e.firings(eng, "three", layout), []string{"1 12:00 missed", "2 10:00 started", "2 11:00 started", "2 12:00 started"})
 		e.eq("late", e.firings(eng, "late", layout), []string{"1 12:30 missed", "2 12:30 started"})
 		every := e.firings(eng, "every", "15:04:05")
-		e.eq("every", []any{len(every), every[0], every[1], every[60]}, []any{61, "11:40:01 missed", "12:30:00 started", "12:30:59 started"})
+		e.eq("every", ends(every), "61: 11:40:01 missed, 12:30:00 started ... 12:30:59 started")
 		for _, name := range []string{"none", "one", "all", "three"} {
 			s, err := eng.Schedule(e.ctx, name)
 			e.ok("Schedule", err)
@@ -684,6 +684,14 @@ var scheduleEngineCases = []EngineCase{
 		_, err = eng.Firings(e.ctx, "s", "", 0)
 		e.check(errors.Is(err, store.ErrNotFound), "firings of no schedule: saw %v", err)
 	}},
+}
+
+// ends shows the ends of a long list.
+func ends(list []string) string {
+	if len(list) < 3 {
+		return fmt.Sprintf("%d: %v", len(list), list)
+	}
+	return fmt.Sprintf("%d: %s, %s ... %s", len(list), list[0], list[1], list[len(list)-1])
 }
 
 // clocks fires schedules through four hours of Berlin's and sees when they fire.
