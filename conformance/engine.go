@@ -28,7 +28,14 @@ type EngineCase struct {
 
 // EngineCases lists the cases of the engine tier.
 func EngineCases() []EngineCase {
-	return slices.Concat(stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases, txEngineCases, idleEngineCases, scheduleEngineCases, housekeepingEngineCases, retentionEngineCases)
+	return slices.Concat(
+		stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
+		childEngineCases, flowEngineCases, mapEngineCases, generateEngineCases,
+		stateEngineCases,
+		txEngineCases, idleEngineCases,
+		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
+		controlEngineCases, workerEngineCases,
+	)
 }
 
 // RunEngine puts a backend through the engine tier: workflows with crashes,

@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// ended makes a run that has come to that end.
-func (e *E) ended(s store.Store, wf string, t *store.Transition) store.ID {
+// finished makes a run that has come to that end.
+func (e *E) finished(s store.Store, wf string, t *store.Transition) store.ID {
 	e.Helper()
 	run := store.NewRun{ID: store.NewID(), Workflow: wf, Queue: wf, Worker: "w", LeaseFor: time.Hour}
 	res, err := s.Create(e.ctx, store.CreateParams{Namespace: "engine", Runs: []store.NewRun{run}})
@@ -49,17 +49,17 @@ var retentionEngineCases = []EngineCase{
 			engine.Retain(engine.Retention{Completed: time.Hour, Failed: 5 * time.Hour}, "a", "b"),
 			engine.Retain(engine.Retention{}, "ever"))
 		for _, name := range []string{"a", "b", "ever", "other"} {
-			w, err := eng.Registration(name, name)
+			w, err := eng.Registration(name, name, nil)
 			e.ok("Registration", err)
 			e.ok("PutWorkflows", clock.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
 		}
 		plain := e.client(clock) // knows of no retention itself
 		runs := map[string]store.ID{}
 		for _, name := range []string{"a", "ever", "other", "unknown"} {
-			runs[name+"+"] = e.ended(clock, name, &store.Transition{Kind: store.Complete})
-			runs[name+"-"] = e.ended(clock, name, &store.Transition{Kind: store.Fail, Failure: &store.Failure{Code: "x"}})
-			runs[name+"x"] = e.ended(clock, name, &store.Transition{Kind: store.CancelRun, Failure: &store.Failure{Code: "x"}})
-			runs[name+"~"] = e.ended(clock, name, nil)
+			runs[name+"+"] = e.finished(clock, name, &store.Transition{Kind: store.Complete})
+			runs[name+"-"] = e.finished(clock, name, &store.Transition{Kind: store.Fail, Failure: &store.Failure{Code: "x"}})
+			runs[name+"x"] = e.finished(clock, name, &store.Transition{Kind: store.CancelRun, Failure: &store.Failure{Code: "x"}})
+			runs[name+"~"] = e.finished(clock, name, nil)
 		}
 		all := e.kept(runs)
 		for _, step := range []struct {
@@ -81,10 +81,10 @@ var retentionEngineCases = []EngineCase{
 	}},
 	{Name: "retention/one-at-a-time", Promise: "P18", Rule: "Retention is done by one process at a time, and by no other before it is time again.", Run: func(e *E) {
 		eng, clock := e.at("1998-06-01T00:00:00Z", engine.Retain(engine.KeepFor(time.Hour)))
-		w, err := eng.Registration("wf", "wf")
+		w, err := eng.Registration("wf", "wf", nil)
 		e.ok("Registration", err)
 		e.ok("PutWorkflows", clock.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
-		e.ended(clock, "wf", &store.Transition{Kind: store.Complete})
+		e.finished(clock, "wf", &store.Transition{Kind: store.Complete})
 		clock.advance(2 * time.Hour)
 		first, second := eng.Housekeeper("first", time.Second), eng.Housekeeper("second", time.Second)
 		for i, want := range []struct {
@@ -106,7 +106,7 @@ var retentionEngineCases = []EngineCase{
 	{Name: "retention/keeps-children", Promise: "P9", Rule: "A child whose parent is not final is kept, however old; it goes when the parent is final.", Run: func(e *E) {
 		eng, clock := e.at("1998-06-01T00:00:00Z", engine.Retain(engine.KeepFor(time.Hour)))
 		for _, name := range []string{"wf", "child"} {
-			w, err := eng.Registration(name, name)
+			w, err := eng.Registration(name, name, nil)
 			e.ok("Registration", err)
 			e.ok("PutWorkflows", clock.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
 		}

@@ -43,8 +43,10 @@ type Engine struct {
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
+	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
+	online  online
 
 	tracing trace.TracerProvider
 	metrics metric.MeterProvider
@@ -80,6 +82,10 @@ const (
 	TriggerRegistered Trigger = iota
 	// TriggerAny: nothing; the run waits until a worker knows its workflow.
 	TriggerAny
+	// TriggerOnline: some worker that serves the workflow is online now. The store is
+	// asked, and the answer counts for two seconds: a worker that has just gone may
+	// still be counted on.
+	TriggerOnline
 )
 
 // TriggerCheck sets the trigger policy. Default: [TriggerRegistered].
@@ -107,7 +113,7 @@ func New(st store.Store, opts ...Option) *Engine {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.starts = batch.New(startBatch, 1, e.create)
 	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
-	e.waiters.engine = e
+	e.waiters.engine, e.watches.engine = e, e
 	e.instrument()
 	return e
 }

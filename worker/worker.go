@@ -40,6 +40,7 @@ type Worker struct {
 	grace       time.Duration
 	poll        time.Duration
 	labels      map[string]string
+	limits      map[string]int // by workflow
 	log         *slog.Logger
 	cfg         exec.Config
 
@@ -59,7 +60,10 @@ type Worker struct {
 	ledger  ledger
 	house   housekeeping
 	tel     *telemetry.Telemetry
-	lag     atomic.Pointer[lag]
+
+	registered atomic.Bool
+	sign       signing
+	lag        atomic.Pointer[lag]
 
 	// stop ends when the worker gives up talking to the store.
 	emptied chan struct{} // gets a value when no run is held any more; nil: nobody asks
@@ -94,7 +98,10 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	w.cfg.Logger = w.log
 	limits := eng.Store().Limits()
 	w.cfg.PayloadLimit, w.cfg.PayloadWarn = limits.Payload, limits.Warn
-	w.slots.free, w.slots.freed = w.concurrency, w.freed
+	w.slots.free, w.slots.freed, w.slots.roomy = w.concurrency, w.freed, w.wake
+	for name, n := range w.limits {
+		w.slots.limit(name, n)
+	}
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = batch.New(commitBatch, 1, w.commit)
 	w.house = w.newHousekeeping()
@@ -228,11 +235,19 @@ func (w *Worker) start() error {
 	case w.poll <= 0:
 		return store.Invalid("poll", fmt.Sprintf("%v is not positive", w.poll))
 	}
+	for name, n := range w.limits {
+		if n < 1 {
+			return store.Invalid("limit", fmt.Sprintf("%d runs of workflow %q is not positive", n, name))
+		}
+		if w.defs[name] == nil {
+			return store.Invalid("limit", fmt.Sprintf("it names workflow %q, which is not registered with this worker; names include the version, as in %q", name, "resize@v2"))
+		}
+	}
 	if err := store.ValidateName("worker", w.id); err != nil {
 		return err
 	}
 	for name, def := range w.defs {
-		if _, err := w.eng.Registration(name, def.Queue); err != nil {
+		if _, err := w.eng.Registration(name, def.Queue, def.Graph); err != nil {
 			return err
 		}
 	}
@@ -242,25 +257,23 @@ func (w *Worker) start() error {
 
 // announce registers the worker and its workflows; false: ctx has ended.
 func (w *Worker) announce(ctx context.Context) bool {
-	names, queues := w.served()
+	names, _ := w.served()
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
-		flows[i], _ = w.eng.Registration(name, w.defs[name].Queue) // start has checked it
+		def := w.defs[name]
+		flows[i], _ = w.eng.Registration(name, def.Queue, def.Graph) // start has checked it
 	}
-	host, _ := os.Hostname()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
 		err := w.store.PutWorkflows(callCtx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 		if err == nil {
-			err = w.store.PutWorker(callCtx, store.PutWorkerParams{Namespace: w.namespace, Worker: store.Worker{
-				ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Labels: w.labels,
-				Slots: w.concurrency, Status: store.Online, TTL: 2 * w.leaseFor,
-			}})
+			err = w.signOn(callCtx)
 		}
 		cancel()
 		if err == nil {
 			w.ledger.renewed(asked.Add(w.leaseFor))
+			w.registered.Store(true)
 			return true
 		}
 		if ctx.Err() != nil {
@@ -294,8 +307,13 @@ func (w *Worker) shutdown() {
 	w.mu.Lock()
 	w.draining = true
 	w.mu.Unlock()
-	for _, inv := range w.holding() {
+	held := w.holding()
+	for _, inv := range held {
 		inv.Drain()
+	}
+	var told sync.WaitGroup
+	if len(held) > 0 {
+		told.Go(w.tellDraining)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -311,11 +329,8 @@ func (w *Worker) shutdown() {
 		// What cannot be given back within a lease is free by then anyway.
 		waitFor(done, w.leaseFor)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: w.id}); err != nil {
-		w.log.Warn("worker could not sign off", "error", err)
-	}
+	told.Wait()
+	w.signOff()
 	w.log.Info("worker stopped")
 }
 

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -14,11 +15,22 @@ type Definition struct {
 	Queue string
 	// Retry is the policy of the run itself: one attempt unless said otherwise.
 	Retry Policy
+	// Graph is a picture of the workflow as JSON, kept with the definition in the
+	// store; nil: none.
+	Graph json.RawMessage
 	// Invoke runs the workflow's function from the top. Failures of the function
 	// come back as an error.
 	Invoke func(b *Branch, input []byte) (output []byte, err error)
+	// Codec is that of the workflow's payloads.
+	Codec Codec
 	// Err is what is wrong with the definition, found when it was made.
 	Err error
+}
+
+// Codec turns payloads into bytes and back, as the engine's does.
+type Codec interface {
+	Marshal(v any) ([]byte, error)
+	Unmarshal(data []byte, v any) error
 }
 
 // Policy says how often and when something is tried again.
