@@ -118,6 +118,28 @@ func Test(t *testing.T, p Program) {
 	require.Len(t, entries, 1)
 	require.Equal(t, "7", string(entries[0].Value))
 
+	// A schedule that is put with the program's writes, or not.
+	for _, commit := range []bool{false, true} {
+		tx, err = p.Begin(ctx)
+		require.NoError(t, err)
+		_, err = ship.Schedule(ctx, eng.InTx(tx.Tx), "weekly", "@weekly", 4)
+		require.NoError(t, err)
+		require.NoError(t, eng.InTx(tx.Tx).PauseSchedule(ctx, "weekly"))
+		if commit {
+			require.NoError(t, tx.Commit())
+			break
+		}
+		require.NoError(t, tx.Rollback())
+		_, err = eng.Schedule(ctx, "weekly")
+		require.ErrorIs(t, err, store.ErrNotFound, "a schedule that was rolled back")
+	}
+	schedule, err := eng.Schedule(ctx, "weekly")
+	require.NoError(t, err)
+	require.True(t, schedule.Paused)
+	require.NoError(t, eng.ResumeSchedule(ctx, "weekly"))
+	_, err = ship.Schedule(ctx, eng.InTx(foreign{}), "weekly", "@weekly", 4)
+	require.ErrorIs(t, err, store.ErrInvalid)
+
 	_, err = ship.Start(ctx, eng.InTx(foreign{}), 3)
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, "InTx")
