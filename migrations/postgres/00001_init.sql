@@ -56,6 +56,8 @@ CREATE UNIQUE INDEX runs_external ON pawl.runs (namespace, external_id, suffix)
     WHERE external_id IS NOT NULL AND status < 6;
 CREATE INDEX runs_external_past ON pawl.runs (namespace, external_id, suffix, created_at, id)
     WHERE external_id IS NOT NULL AND status >= 6;
+-- The children that follow their parent, also among a million that are final.
+CREATE INDEX runs_open_children ON pawl.runs (parent) WHERE parent IS NOT NULL AND status < 6;
 CREATE INDEX runs_parent ON pawl.runs (parent, grp, ordinal) WHERE parent IS NOT NULL;
 CREATE INDEX runs_finished ON pawl.runs (namespace, finished_at) WHERE finished_at IS NOT NULL;
 
