@@ -17,7 +17,12 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawlhq/pawl/internal/batch"
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -32,13 +37,21 @@ type Engine struct {
 	log       *slog.Logger
 	trigger   Trigger
 	retryFor  time.Duration
-	poll      time.Duration // 0: as waiting sees fit
+	poll      time.Duration        // 0: as waiting sees fit
+	retention map[string]Retention // by workflow; of "": the others
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
+	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
+	online  online
+
+	tracing trace.TracerProvider
+	metrics metric.MeterProvider
+	measure time.Duration // 0: runs are not counted for the metrics
+	tel     *telemetry.Telemetry
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -69,6 +82,10 @@ const (
 	TriggerRegistered Trigger = iota
 	// TriggerAny: nothing; the run waits until a worker knows its workflow.
 	TriggerAny
+	// TriggerOnline: some worker that serves the workflow is online now. The store is
+	// asked, and the answer counts for two seconds: a worker that has just gone may
+	// still be counted on.
+	TriggerOnline
 )
 
 // TriggerCheck sets the trigger policy. Default: [TriggerRegistered].
@@ -88,20 +105,27 @@ const startBatch = 500
 // New makes an engine on a store. The caller keeps the store and closes it after
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
-	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second}
+	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
+		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention)}
 	for _, opt := range opts {
 		opt(e)
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.starts = batch.New(startBatch, 1, e.create)
 	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
-	e.waiters.engine = e
+	e.waiters.engine, e.watches.engine = e, e
+	e.instrument()
 	return e
 }
 
 // Close ends what the engine does in the background. Waiting calls return with
 // [ErrClosed]. Runs are not touched.
-func (e *Engine) Close() { e.cancel() }
+func (e *Engine) Close() {
+	e.cancel()
+	if e.root == nil {
+		e.tel.Close()
+	}
+}
 
 // Store returns the engine's store.
 func (e *Engine) Store() store.Store { return e.store }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -52,18 +53,23 @@ type Started struct {
 // encoded. Concurrent starts share one write. Most programs use the typed Start
 // of their workflow.
 //
-// It fails with [ErrUnknownWorkflow], store.ErrInvalid, store.ErrTooLarge, or,
+// It fails with [ErrUnknownWorkflow], [ErrNoWorker], store.ErrInvalid, store.ErrTooLarge, or,
 // after [RetryFor], store.ErrUnavailable (no run was made) or
 // store.ErrOutcomeUnknown (perhaps one was made: start again with the same
 // [RunID] or [ID]). A start whose context ends may or may not have been made.
-func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Started, error) {
-	run := store.NewRun{Workflow: workflow, Input: input}
+func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (started Started, err error) {
+	ctx, end := e.Telemetry().StartRun(ctx, workflow)
+	defer func() { end(started.ID, started.Existing, err) }()
+	run := store.NewRun{Workflow: workflow, Input: input, Meta: telemetry.Inject(ctx)}
 	fresh, err := e.prepare(ctx, &run, "", opts)
 	if err != nil {
 		return Started{}, err
 	}
 	if e.root != nil {
-		results, err := e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: []store.NewRun{run}})
+		began := time.Now()
+		runs := []store.NewRun{run}
+		results, err := e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
+		e.Telemetry().Made(runs, results, time.Since(began))
 		if err == nil {
 			err = results[0].Err
 		}
@@ -104,9 +110,12 @@ type Item struct {
 // StartMany makes many runs of a workflow, in few writes: up to 1,000 in each.
 // The outcomes come in the order of the items. When it fails, the
 // outcomes tell which items were started: those with an ID.
-func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) ([]Started, error) {
+func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (started []Started, err error) {
 	const chunk = 1000
-	started := make([]Started, len(items))
+	ctx, end := e.Telemetry().StartMany(ctx, workflow, len(items))
+	defer func() { end(err) }()
+	meta := telemetry.Inject(ctx)
+	started = make([]Started, len(items))
 	runs := make([]store.NewRun, len(items))
 	queue := ""
 	if len(items) > 0 {
@@ -116,7 +125,7 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 		}
 	}
 	for i, item := range items {
-		runs[i] = store.NewRun{Workflow: workflow, Input: item.Input}
+		runs[i] = store.NewRun{Workflow: workflow, Input: item.Input, Meta: meta}
 		if _, err := e.prepare(ctx, &runs[i], queue, item.Options); err != nil {
 			return started, fmt.Errorf("item %d: %w", i, err)
 		}
@@ -124,10 +133,12 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 	for from := 0; from < len(runs); from += chunk {
 		part := runs[from:min(from+chunk, len(runs))]
 		var results []store.CreateResult
+		began := time.Now()
 		err := e.retry(ctx, func(ctx context.Context) (err error) {
 			results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: part})
 			return err
 		})
+		e.Telemetry().Made(part, results, time.Since(began))
 		if err != nil {
 			return started, startError(workflow, err)
 		}
@@ -161,10 +172,23 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 	if run.Queue == "" {
 		run.Queue = known
 	}
+	if e.trigger == TriggerOnline {
+		if err := e.checkOnline(ctx, run.Workflow); err != nil {
+			return fresh, err
+		}
+	}
 	if err := run.Validate(e.store.Limits()); err != nil {
 		return fresh, startError(run.Workflow, err)
 	}
+	e.weigh("the input of workflow "+run.Workflow, run.Input)
 	return fresh, nil
+}
+
+// weigh warns of a large payload.
+func (e *Engine) weigh(what string, payload []byte) {
+	if l := e.store.Limits(); l.Warn > 0 && len(payload) > l.Warn {
+		e.log.Warn("large payload: keep the data elsewhere and pass a reference", "what", what, "bytes", len(payload), "limit", l.Payload)
+	}
 }
 
 func startError(workflow string, err error) error {
@@ -244,10 +268,12 @@ func (e *Engine) lookUp(names []string) []lookup {
 // create makes the runs of concurrent starts.
 func (e *Engine) create(runs []store.NewRun) []store.CreateResult {
 	var results []store.CreateResult
+	began := time.Now()
 	err := e.retry(context.Background(), func(ctx context.Context) (err error) {
 		results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
 		return err
 	})
+	e.tel.Made(runs, results, time.Since(began))
 	if err != nil {
 		return slices.Repeat([]store.CreateResult{{Err: err}}, len(runs))
 	}

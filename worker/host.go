@@ -36,10 +36,12 @@ func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
 	}
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
+		began := time.Now()
 		results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: commits})
 		timedOut := ctx.Err() != nil
 		cancel()
 		if err == nil {
+			w.tel.Committed(len(commits), time.Since(began))
 			return results
 		}
 		if w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
@@ -91,6 +93,43 @@ func (h host) Ready(inv *exec.Invocation) bool {
 		}
 	}
 	return true
+}
+
+// State implements [exec.Host].
+func (h host) State(ctx context.Context, inv *exec.Invocation, keys ...string) ([]store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.GetState(ctx, inv.Lease().Run, keys...)
+		if !store.Retryable(err) || !h.pause(ctx, inv, wait) {
+			return entries, err
+		}
+	}
+}
+
+// SetState implements [exec.Host].
+func (h host) SetState(ctx context.Context, inv *exec.Invocation, write store.StateWrite) (store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.SetState(ctx, inv.Lease().Run, write)
+		switch {
+		case err == nil:
+			return entries[0], nil
+		case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !h.pause(ctx, inv, wait):
+			return store.StateEntry{}, err
+		}
+	}
+}
+
+// pause waits before a call is made again; false: it is not to be.
+func (h host) pause(ctx context.Context, inv *exec.Invocation, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-inv.Closing():
+	case <-h.w.stop.Done():
+	}
+	return false
 }
 
 // Inbox implements [exec.Host].
@@ -180,15 +219,15 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 }
 
 // Parked implements [exec.Host].
-func (h host) Parked(*exec.Invocation) { h.w.slots.give(1) }
+func (h host) Parked(inv *exec.Invocation) { h.w.slots.release(inv.Run().Workflow) }
 
 // Unparked implements [exec.Host].
-func (h host) Unparked(*exec.Invocation) { h.w.slots.acquire() }
+func (h host) Unparked(inv *exec.Invocation) { h.w.slots.acquire(inv.Run().Workflow) }
 
 // Ended implements [exec.Host].
-func (h host) Ended(_ *exec.Invocation, parked bool) {
+func (h host) Ended(inv *exec.Invocation, parked bool) {
 	if !parked {
-		h.w.slots.give(1)
+		h.w.slots.release(inv.Run().Workflow)
 	}
 }
 
@@ -212,6 +251,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 		w.eng.Recheck(id)
 	}
 	w.leases.Done()
+	w.tel.Executed(inv.Context(), inv.Run(), end.Status, end.Transition.Failure, inv.Now(), end.Err)
 	switch {
 	case end.Err != nil:
 		inv.Logger().Warn("the run's lease is lost; what was not recorded is done again elsewhere", "error", end.Err)
@@ -230,7 +270,7 @@ func (w *Worker) Reserve(queue, workflow string) bool {
 	if def == nil || def.Queue != queue || !w.ledger.sound(time.Now()) {
 		return false
 	}
-	return w.slots.takeIdle()
+	return w.slots.takeIdle(workflow)
 }
 
 // Holds implements [engine.LocalWorker].
@@ -245,9 +285,8 @@ func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
 
 // Adopt implements [engine.LocalWorker].
 func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
-	if cr == nil {
-		w.slots.give(1)
-		return
-	}
 	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt)
 }
+
+// Release implements [engine.LocalWorker].
+func (w *Worker) Release(workflow string) { w.slots.release(workflow) }

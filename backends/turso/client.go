@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawlhq/pawl/store"
 )
 
 // client sends pipelines to one database.
@@ -34,6 +36,16 @@ type Counters struct {
 func (s *Store) Counters() Counters {
 	c := s.client
 	return Counters{c.trips.Load(), c.read.Load(), c.written.Load()}
+}
+
+// Counts implements [store.Counter].
+func (s *Store) Counts() []store.Count {
+	c := s.Counters()
+	return []store.Count{
+		{Name: "round_trips", About: "Requests to the server.", Value: c.RoundTrips},
+		{Name: "rows_read", About: "Rows read, as the server counts them.", Value: c.RowsRead},
+		{Name: "rows_written", About: "Rows written, as the server counts them.", Value: c.RowsWritten},
+	}
 }
 
 // newTransport makes the one transport of a store. Each request has its own

@@ -226,6 +226,11 @@ func TestCounters(t *testing.T) {
 	_, err := s.Create(ctx, createParams(100))
 	require.NoError(t, err)
 	require.Equal(t, int64(1), since().RoundTrips, "a start of 100 runs")
+	var counts []int64
+	for _, c := range s.Counts() {
+		counts = append(counts, c.Value)
+	}
+	require.Equal(t, []int64{last.RoundTrips, last.RowsRead, last.RowsWritten}, counts, "what metrics tell")
 	got, err := s.Claim(ctx, demand)
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 100)

@@ -157,7 +157,7 @@ func (b *Branch) waitLocked(w *wait) error {
 	if inv.canceling || inv.expired {
 		return inv.interruptionLocked()
 	}
-	w.interrupt = make(chan struct{}, 1)
+	w.interrupt, w.news = make(chan struct{}, 1), false // what has come so far was looked at
 	if inv.waits == nil {
 		inv.waits = make(map[*wait]struct{})
 	}
@@ -418,4 +418,4 @@ func (b *Branch) Join(child *Branch) (any, error) {
 func (b *Branch) Context() context.Context { return b.inv.ctx }
 
 // Now is the store's clock as the worker can tell it.
-func (b *Branch) Now() time.Time { return b.inv.now() }
+func (b *Branch) Now() time.Time { return b.inv.Now() }

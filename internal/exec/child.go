@@ -100,6 +100,9 @@ func (o *op) groupLocked() string {
 // spawnLocked adds a child to what the next commit carries. The record that tells
 // of it has been appended, and is in the same commit.
 func (inv *Invocation) spawnLocked(r store.NewRun) {
+	if inv.cfg.Meta != nil {
+		r.Meta = inv.cfg.Meta(inv.ctx)
+	}
 	inv.spawn = append(inv.spawn, r)
 	inv.spawned += len(r.Input)
 }

@@ -43,6 +43,11 @@ type Host interface {
 	// CommitTx ends such a transaction with the step's record in it, and returns
 	// once it is known what came of it. An error says that nothing was applied.
 	CommitTx(inv *Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error)
+	// State reads keys of the run's flow state, and SetState makes a write that
+	// compares versions. They wait while the store is out of reach, until ctx ends or
+	// the run is given up.
+	State(ctx context.Context, inv *Invocation, keys ...string) ([]store.StateEntry, error)
+	SetState(ctx context.Context, inv *Invocation, w store.StateWrite) (store.StateEntry, error)
 	// Inbox reads what has reached the run; false: it was given up.
 	Inbox(inv *Invocation) (store.Inbox, bool)
 	// Ask makes a call of the store, and makes it again while the store is out of
@@ -73,6 +78,9 @@ type Config struct {
 	MaxCrashes int
 	// Wrap, when set, is called in place of a step's function, which is next.
 	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
+	// Meta, when set, makes what a child's record carries for the engine of the context
+	// that its parent has.
+	Meta func(ctx context.Context) []byte
 	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
 	PayloadLimit, PayloadWarn int
 	Logger                    *slog.Logger
@@ -115,6 +123,10 @@ type Invocation struct {
 	cut       bool                        // there are more than were read
 	consumed  []store.SignalID
 	writes    []store.StateWrite      // of state, that the next commit carries
+	sent      []store.StateWrite      // of them: those in the commit that is under way
+	unsure    bool                    // state may be older than a write of another, and that unseen
+	stirred   int64                   // changes of state that the invocation has learned of
+	watchers  map[*wait]struct{}      // steps that wait for state
 	spawn     []store.NewRun          // children that it spawns
 	spawned   int                     // bytes of their inputs
 	groupsAt  int64                   // records that were durable when groups was read
@@ -198,6 +210,9 @@ func (inv *Invocation) AddSteps(steps []store.Step) {
 // Run is the run as it was claimed.
 func (inv *Invocation) Run() *store.Run { return &inv.run }
 
+// Context is that of the run's code, from which those of its steps come.
+func (inv *Invocation) Context() context.Context { return inv.ctx }
+
 // Closing returns a channel that closes when no operation of the run goes on.
 func (inv *Invocation) Closing() <-chan struct{} { return inv.done }
 
@@ -207,8 +222,8 @@ func (inv *Invocation) Lease() store.Lease { return inv.lease }
 // Logger logs with the run's attributes.
 func (inv *Invocation) Logger() *slog.Logger { return inv.log() }
 
-// now is the store's clock as this process can tell it.
-func (inv *Invocation) now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
+// Now is the store's clock as this process can tell it.
+func (inv *Invocation) Now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
 
 // local turns a time of the store's clock into one of this process's.
 func (inv *Invocation) local(t time.Time) time.Time { return inv.claimed.Add(t.Sub(inv.storeTime)) }
@@ -224,7 +239,7 @@ func (inv *Invocation) Execute() {
 	inv.mu.Lock()
 	inv.live = 1
 	if !inv.run.Deadline.IsZero() {
-		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.now()), inv.expire)
+		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.Now()), inv.expire)
 	}
 	canceling := inv.canceling
 	inv.mu.Unlock()
@@ -255,7 +270,7 @@ func (inv *Invocation) refuse() *store.Failure {
 		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
 			"the run's lease ran out %d times in a row without progress: it seems to kill or block its worker; look at the workers' logs of that time, then restart it", inv.run.Crashes)}
 	}
-	if !inv.run.Deadline.IsZero() && !inv.now().Before(inv.run.Deadline) {
+	if !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
 		return deadlineFailure(inv.run.Deadline)
 	}
 	return nil
@@ -383,6 +398,9 @@ func (inv *Invocation) finish(tr store.Transition) {
 	}
 	for inv.flushing {
 		inv.durable.Wait()
+	}
+	if inv.unsure {
+		inv.seen = 0 // a sleep is to end at once
 	}
 	lost := inv.reason == byLoss
 	c := inv.takeLocked()

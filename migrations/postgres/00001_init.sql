@@ -56,12 +56,10 @@ CREATE UNIQUE INDEX runs_external ON pawl.runs (namespace, external_id, suffix)
     WHERE external_id IS NOT NULL AND status < 6;
 CREATE INDEX runs_external_past ON pawl.runs (namespace, external_id, suffix, created_at, id)
     WHERE external_id IS NOT NULL AND status >= 6;
--- The children that follow their parent, also among a million that are final.
-CREATE INDEX runs_open_children ON pawl.runs (parent) WHERE parent IS NOT NULL AND status < 6;
 CREATE INDEX runs_parent ON pawl.runs (parent, grp, ordinal) WHERE parent IS NOT NULL;
 CREATE INDEX runs_finished ON pawl.runs (namespace, finished_at) WHERE finished_at IS NOT NULL;
 
--- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value.
+-- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value, 8 state.
 -- Step status: 1 pending, 2 running, 3 completed, 4 failed.
 CREATE TABLE pawl.steps (
     run_id      uuid     NOT NULL,
@@ -137,6 +135,7 @@ CREATE TABLE pawl.workers (
     workflows  text   NOT NULL,                -- JSON
     labels     text   NOT NULL,                -- JSON
     slots      bigint NOT NULL,
+    limits     text   NOT NULL,                -- JSON
     status     smallint NOT NULL,              -- 1 online, 2 draining
     ttl        bigint NOT NULL,                -- microseconds
     started_at bigint NOT NULL,

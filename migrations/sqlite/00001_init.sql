@@ -65,7 +65,7 @@ CREATE TABLE large_inputs (
     data   BLOB NOT NULL
 ) STRICT;
 
--- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value.
+-- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value, 8 state.
 -- Step status: 1 pending, 2 running, 3 completed, 4 failed.
 CREATE TABLE steps (
     run_id      BLOB    NOT NULL,
@@ -131,6 +131,7 @@ CREATE TABLE workers (
     workflows  TEXT    NOT NULL,              -- JSON
     labels     TEXT    NOT NULL,              -- JSON
     slots      INTEGER NOT NULL,
+    limits     TEXT    NOT NULL,              -- JSON
     status     INTEGER NOT NULL,              -- 1 online, 2 draining
     ttl        INTEGER NOT NULL,              -- microseconds
     started_at INTEGER NOT NULL,
