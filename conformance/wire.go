@@ -153,6 +153,15 @@ func (w *wire) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) err
 	return w.pass(ctx, "remove-worker", true, func() error { return w.Store.RemoveWorker(ctx, p) })
 }
 
+// Import passes on what the store can.
+func (w *wire) Import(ctx context.Context, p store.ImportParams) (bool, error) {
+	imp, ok := w.Store.(store.Importer)
+	if !ok {
+		return false, store.ErrUnsupported
+	}
+	return carry(w, ctx, "import", true, p, imp.Import)
+}
+
 // Hints passes on those of the store, if it gives any.
 func (w *wire) Hints(ctx context.Context) (<-chan []store.Hint, error) {
 	if h, ok := w.Store.(store.Hinter); ok {
