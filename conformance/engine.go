@@ -29,7 +29,7 @@ type EngineCase struct {
 // EngineCases lists the cases of the engine tier.
 func EngineCases() []EngineCase {
 	return slices.Concat(stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases, txEngineCases, idleEngineCases,
-		controlEngineCases, workerEngineCases, exportEngineCases)
+		controlEngineCases, workerEngineCases, exportEngineCases, explainEngineCases)
 }
 
 // RunEngine puts a backend through the engine tier: workflows with crashes,
