@@ -228,7 +228,7 @@ var controlEngineCases = []EngineCase{
 		start(e, wf, n, engine.Queue("other"))
 		mine := store.RunFilter{Queue: "wf"}
 		var reports []engine.Bulk
-		done, err := e.eng.PauseMany(e.ctx, mine, engine.Progress(func(b engine.Bulk) { reports = append(reports, b) }))
+		done, err := e.eng.PauseMany(e.ctx, mine, engine.Report(func(b engine.Bulk) { reports = append(reports, b) }))
 		e.ok("pause of many", err)
 		e.eq("paused", done, engine.Bulk{Done: n})
 		e.check(len(reports) >= 2 && slices.IsSortedFunc(reports, func(a, b engine.Bulk) int { return int(a.Done - b.Done) }) && reports[len(reports)-1] == done,

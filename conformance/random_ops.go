@@ -444,7 +444,7 @@ func (q *sequence) stepRecord(h *holding) store.StepRecord {
 		Index: q.pick(3), Attempt: 1 + q.pick(3), Output: q.payload(),
 	}
 	if q.chance(25) {
-		rec.Kind = of(q, store.KindSleep, store.KindSignal, store.KindChild, store.KindMap, store.KindGenerator, store.KindValue)
+		rec.Kind = of(q, store.KindSleep, store.KindSignal, store.KindChild, store.KindMap, store.KindGenerator, store.KindValue, store.KindState)
 	}
 	q.position++ // a new one for each key is the caller's duty
 	rec.Position = q.position

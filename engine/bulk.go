@@ -37,8 +37,8 @@ type bulk struct {
 // AtMost ends the action when it has done so many runs. Default: no limit.
 func AtMost(n int64) BulkOption { return func(b *bulk) { b.limit = n } }
 
-// Progress lets f be told after each batch how far the action is.
-func Progress(f func(Bulk)) BulkOption { return func(b *bulk) { b.progress = f } }
+// Report lets f be told after each batch how far the action is.
+func Report(f func(Bulk)) BulkOption { return func(b *bulk) { b.progress = f } }
 
 // active are the statuses of runs that are not final.
 func active() []store.Status {

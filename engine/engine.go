@@ -37,11 +37,13 @@ type Engine struct {
 	log       *slog.Logger
 	trigger   Trigger
 	retryFor  time.Duration
-	poll      time.Duration // 0: as waiting sees fit
+	poll      time.Duration        // 0: as waiting sees fit
+	retention map[string]Retention // by workflow; of "": the others
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
+	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
 	online  online
@@ -104,14 +106,14 @@ const startBatch = 500
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
 	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
-		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider()}
+		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention)}
 	for _, opt := range opts {
 		opt(e)
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.starts = batch.New(startBatch, 1, e.create)
 	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
-	e.waiters.engine = e
+	e.waiters.engine, e.watches.engine = e, e
 	e.instrument()
 	return e
 }

@@ -15,6 +15,7 @@ func (e *Engine) Signal(ctx context.Context, s store.NewSignal) error {
 	if s.ID.IsZero() {
 		s.ID = store.NewID()
 	}
+	e.weigh("a signal "+s.Name, s.Payload)
 	err := e.retry(ctx, func(ctx context.Context) error {
 		res, err := e.store.Signal(ctx, store.SignalParams{Namespace: e.namespace, Signals: []store.NewSignal{s}})
 		if err == nil {

@@ -180,7 +180,15 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 	if err := run.Validate(e.store.Limits()); err != nil {
 		return fresh, startError(run.Workflow, err)
 	}
+	e.weigh("the input of workflow "+run.Workflow, run.Input)
 	return fresh, nil
+}
+
+// weigh warns of a large payload.
+func (e *Engine) weigh(what string, payload []byte) {
+	if l := e.store.Limits(); l.Warn > 0 && len(payload) > l.Warn {
+		e.log.Warn("large payload: keep the data elsewhere and pass a reference", "what", what, "bytes", len(payload), "limit", l.Payload)
+	}
 }
 
 func startError(workflow string, err error) error {

@@ -18,6 +18,7 @@ func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.Sta
 	compares := false
 	for _, w := range writes {
 		compares = compares || w.IfVersion != nil
+		e.weigh("the state "+w.Key, w.Value)
 	}
 	var entries []store.StateEntry
 	var doubt error

@@ -111,23 +111,3 @@ type Gap struct {
 	Ability string
 	Reason  string
 }
-
-// Limits are the sizes, in bytes, over which nothing is stored (P12). Cases:
-// payload/limits-declared, payload/at-the-limit, payload/over-the-limit,
-// payload/meta-and-failure-limits, payload/run-input, payload/run-meta,
-// payload/claimed-input, payload/continued-input, payload/child-input,
-// payload/forked-input, payload/run-output, payload/child-output,
-// payload/step-output, payload/claimed-step-output, payload/signal,
-// payload/state, payload/committed-state, payload/schedule-input,
-// payload/schedule-meta, payload/fired-input, payload/workflow-meta,
-// payload/failure-text, payload/not-shared.
-type Limits struct {
-	// Payload bounds a run's input and output, a step's output, a signal's
-	// payload and a state value, each.
-	Payload int
-}
-
-// DefaultPayloadLimit is the payload limit of a backend that was not told
-// another. Payloads are coordination data; larger things belong elsewhere,
-// with a reference in the payload.
-const DefaultPayloadLimit = 2 << 20

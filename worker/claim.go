@@ -77,9 +77,23 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			w.begin(&claimed.Runs[i], asked, answered, claimed.Now)
 		}
 		if resting && len(claimed.Runs) == 0 && (claimed.NextDue.IsZero() || claimed.NextDue.After(claimed.Now)) {
-			found.reached = true
+			fired, next, err := w.fireDue(ctx)
+			switch {
+			case fired:
+				timer.Reset(0)
+				continue
+			case err != nil:
+				if ctx.Err() != nil {
+					return found
+				}
+				backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
+				w.log.Error("schedules could not be fired, will try again", "in", backoff, "error", err)
+				timer.Reset(backoff)
+				continue
+			}
+			found.reached, found.next = true, next
 			if !claimed.NextDue.IsZero() {
-				found.next = answered.Add(claimed.NextDue.Sub(claimed.Now))
+				found.next = earliest(next, answered.Add(claimed.NextDue.Sub(claimed.Now)))
 			}
 			return found
 		}
@@ -266,6 +280,7 @@ func (w *Worker) hintLoop(ctx context.Context) {
 	}
 	for batch := range hints {
 		for _, hint := range batch {
+			w.house.hinted(hint)
 			switch hint.Kind {
 			case store.HintRescan:
 				signal(w.wake)

@@ -95,26 +95,72 @@ func (h host) Ready(inv *exec.Invocation) bool {
 	return true
 }
 
+// State implements [exec.Host].
+func (h host) State(ctx context.Context, inv *exec.Invocation, keys ...string) ([]store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.GetState(ctx, inv.Lease().Run, keys...)
+		if !store.Retryable(err) || !h.pause(ctx, inv, wait) {
+			return entries, err
+		}
+	}
+}
+
+// SetState implements [exec.Host].
+func (h host) SetState(ctx context.Context, inv *exec.Invocation, write store.StateWrite) (store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.SetState(ctx, inv.Lease().Run, write)
+		switch {
+		case err == nil:
+			return entries[0], nil
+		case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !h.pause(ctx, inv, wait):
+			return store.StateEntry{}, err
+		}
+	}
+}
+
+// pause waits before a call is made again; false: it is not to be.
+func (h host) pause(ctx context.Context, inv *exec.Invocation, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-inv.Closing():
+	case <-h.w.stop.Done():
+	}
+	return false
+}
+
 // Inbox implements [exec.Host].
-func (h host) Inbox(inv *exec.Invocation) (store.Inbox, bool) {
+func (h host) Inbox(inv *exec.Invocation) (box store.Inbox, ok bool) {
+	ok = h.Ask(inv, "the run's inbox", func(ctx context.Context, st store.Store, namespace string) (err error) {
+		box, err = st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: inv.Lease().Run})
+		return err
+	})
+	return box, ok
+}
+
+// Ask implements [exec.Host].
+func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
-		box, err := h.w.store.Inbox(ctx, store.InboxParams{Namespace: h.w.namespace, Run: inv.Lease().Run})
+		err := call(ctx, h.w.store, h.w.namespace)
 		timedOut := ctx.Err() != nil
 		cancel()
 		if err == nil {
-			return box, true
+			return true
 		}
 		if h.w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
-			inv.Logger().Error("the run's inbox cannot be read", "error", err)
-			return box, false
+			inv.Logger().Error("the store refuses "+what, "error", err)
+			return false
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-inv.Closing():
 			timer.Stop()
-			return box, false
+			return false
 		}
 	}
 }

@@ -71,16 +71,22 @@ func (l *ledger) wait() <-chan struct{} {
 }
 
 // renewLoop renews the leases every third of their time, and when it is asked to.
+// Where none is held, every other heartbeat is left out.
 func (w *Worker) renewLoop(ctx context.Context) {
 	every := w.leaseFor / 3
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	var backoff time.Duration
+	last := time.Now() // the worker was announced
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+			if backoff == 0 && time.Since(last) < w.leaseFor/2 && len(w.holding()) == 0 {
+				timer.Reset(every)
+				continue
+			}
 		case <-w.renew:
 		}
 		if err := w.renewAll(ctx); err != nil {
@@ -92,7 +98,7 @@ func (w *Worker) renewLoop(ctx context.Context) {
 			timer.Reset(backoff)
 			continue
 		}
-		backoff = 0
+		backoff, last = 0, time.Now()
 		timer.Reset(every)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -23,10 +24,11 @@ func (w *Worker) noteLag(c store.Claimed) {
 	w.lag.Store(&lag{oldest: c.Now.Sub(c.NextDue), told: time.Now()})
 }
 
-// instrument has the attempts of steps traced and measured, and shows the worker's
-// slots among the metrics.
+// instrument has the attempts of steps traced and measured, lets children belong to
+// their parent's trace, and shows the worker's slots among the metrics.
 func (w *Worker) instrument() {
 	tel, wrap := w.tel, w.cfg.Wrap
+	w.cfg.Meta = telemetry.Inject
 	w.cfg.Wrap = func(ctx context.Context, s *exec.StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error) {
 		if wrap != nil {
 			inner := next

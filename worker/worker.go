@@ -58,6 +58,7 @@ type Worker struct {
 	renew   chan struct{} // renew leases now
 	commits *batch.Group[store.Commit, store.CommitResult]
 	ledger  ledger
+	house   housekeeping
 	tel     *telemetry.Telemetry
 
 	registered atomic.Bool
@@ -95,14 +96,15 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	}
 	w.log = w.log.With("worker", w.id)
 	w.cfg.Logger = w.log
-	w.cfg.PayloadLimit = eng.Store().Limits().Payload
-	w.cfg.PayloadWarn = w.cfg.PayloadLimit / 2
+	limits := eng.Store().Limits()
+	w.cfg.PayloadLimit, w.cfg.PayloadWarn = limits.Payload, limits.Warn
 	w.slots.free, w.slots.freed, w.slots.roomy = w.concurrency, w.freed, w.wake
 	for name, n := range w.limits {
 		w.slots.limit(name, n)
 	}
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = batch.New(commitBatch, 1, w.commit)
+	w.house = w.newHousekeeping()
 	w.tel = eng.Telemetry()
 	w.instrument()
 	return w
@@ -161,8 +163,9 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // RunUntilIdle works until nothing is left to do now, shuts down, and returns when
-// the next run that this worker serves is due, by this machine's clock; zero: none
-// is, before somebody starts or signals one. It is for programs that are started by
+// the next run that this worker serves, or the next fire time of a schedule, is due, by
+// this machine's clock; zero: none is, before somebody starts or signals one. Schedules
+// that are due are fired first, and housekeeping is done once. It is for programs that are started by
 // a request or a clock and pay for the time that they run: what sleeps is not waited
 // for, and what waits for a signal neither.
 //
@@ -198,8 +201,12 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 	if untilIdle {
 		// Not attached: it must not get new runs while it is about to leave.
 		w.emptied = make(chan struct{}, 1)
-		found = w.claimLoop(ctx)
+		if found = w.claimLoop(ctx); found.reached {
+			w.tidy(ctx)
+		}
 	} else {
+		wg.Go(func() { w.scheduleLoop(background) })
+		wg.Go(func() { w.tidyLoop(background) })
 		w.eng.Attach(w)
 		w.claimLoop(ctx)
 		w.eng.Attach(nil)
@@ -207,6 +214,7 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 	w.shutdown()
 	end()
 	wg.Wait()
+	w.house.keeper.Release(ctx)
 	return found, nil
 }
 
@@ -238,6 +246,11 @@ func (w *Worker) start() error {
 	if err := store.ValidateName("worker", w.id); err != nil {
 		return err
 	}
+	for name, def := range w.defs {
+		if _, err := w.eng.Registration(name, def.Queue); err != nil {
+			return err
+		}
+	}
 	w.started = true
 	return nil
 }
@@ -247,7 +260,7 @@ func (w *Worker) announce(ctx context.Context) bool {
 	names, _ := w.served()
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
-		flows[i] = store.Workflow{Name: name, Queue: w.defs[name].Queue}
+		flows[i], _ = w.eng.Registration(name, w.defs[name].Queue) // start has checked it
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()

@@ -54,7 +54,7 @@ func (w *Workflow[In, Out]) Name() string { return w.name }
 // Define implements [Definition].
 func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 	return &exec.Definition{
-		Name: w.name, Queue: w.queue, Retry: w.retry, Err: w.err,
+		Name: w.name, Queue: w.queue, Retry: w.retry, Codec: codec, Err: w.err,
 		Invoke: func(b *exec.Branch, input []byte) ([]byte, error) {
 			var in In
 			if err := codec.Unmarshal(input, &in); err != nil {

@@ -101,7 +101,8 @@ type replayer struct {
 
 func (r *replayer) Commit(c store.Commit) store.CommitResult {
 	for _, s := range c.Steps {
-		if r.beyond == "" && s.Kind != store.KindSleep && s.Kind != store.KindSignal {
+		waits := s.Kind == store.KindSleep || s.Kind == store.KindSignal || s.Kind == store.KindState && s.Status == store.StepRunning
+		if r.beyond == "" && !waits {
 			r.beyond = s.String()
 		}
 	}
@@ -125,10 +126,32 @@ func (r *replayer) CommitTx(*exec.Invocation, store.Transaction, store.Commit) (
 	return store.CommitResult{}, store.ErrUnsupported
 }
 
+// State refuses: a read that is not recorded is about to be made.
+func (r *replayer) State(context.Context, *exec.Invocation, ...string) ([]store.StateEntry, error) {
+	if r.beyond == "" {
+		r.beyond = "a read of flow state"
+	}
+	return nil, store.ErrUnsupported
+}
+
+// SetState is never reached: it is of steps.
+func (r *replayer) SetState(context.Context, *exec.Invocation, store.StateWrite) (store.StateEntry, error) {
+	return store.StateEntry{}, store.ErrUnsupported
+}
+
 func (r *replayer) Inbox(*exec.Invocation) (store.Inbox, bool) { return store.Inbox{}, true }
-func (r *replayer) Parked(*exec.Invocation)                    {}
-func (r *replayer) Unparked(*exec.Invocation)                  {}
-func (r *replayer) Ended(*exec.Invocation, bool)               {}
+
+// Ask refuses: what is kept with children is no part of a history.
+func (r *replayer) Ask(*exec.Invocation, string, func(context.Context, store.Store, string) error) bool {
+	if r.beyond == "" {
+		r.beyond = "the large results of a child, which the history does not have"
+	}
+	return false
+}
+
+func (r *replayer) Parked(*exec.Invocation)      {}
+func (r *replayer) Unparked(*exec.Invocation)    {}
+func (r *replayer) Ended(*exec.Invocation, bool) {}
 
 func (r *replayer) Closed(_ *exec.Invocation, end exec.End) {
 	r.end = end

@@ -141,6 +141,18 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		looked(err, time.Since(from))
 		return out, err
 	}
+	stirred := s.stirred.Load()
+	due := func() bool { return len(runs) > 0 || !out.NextDue.IsZero() && !out.NextDue.After(out.Now) }
+	if p.Now.IsZero() && s.in == nil && win.rests(stirred) {
+		// Nobody has told of work: whether there is some is seen by one statement.
+		from := time.Now()
+		err := s.read(ctx, next)
+		before = passed // what it has passed is not told apart; a claim of work will see
+		looked(err, time.Since(from))
+		if err != nil || !due() {
+			return out, err
+		}
+	}
 	take := func() error {
 		from := time.Now()
 		err := s.write(ctx, slices.Concat([]stmt{begin, {
@@ -158,10 +170,11 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	err := take()
 	// What was due and was skipped is locked by a write that is about to end: a signal,
 	// another claim. It is not waited for longer than that usually takes.
-	for wait := time.Millisecond; err == nil && len(runs) == 0 && !out.NextDue.IsZero() && !out.NextDue.After(out.Now) && wait < patience; wait *= 2 {
+	for wait := time.Millisecond; err == nil && len(runs) == 0 && due() && wait < patience; wait *= 2 {
 		pause(ctx, wait)
 		err = take()
 	}
+	win.found(err != nil || due(), stirred)
 	if err != nil {
 		return store.Claimed{}, err
 	}

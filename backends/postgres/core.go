@@ -31,6 +31,10 @@ type stmt struct {
 const plans = `SELECT set_config('enable_seqscan','off',true), set_config('enable_bitmapscan','off',true),
 	set_config('plan_cache_mode','force_generic_plan',true), set_config('jit','off',true)`
 
+// keepSteady makes these the settings of a connection that is Pawl's own. What a step
+// does in a transaction of its own is planned as ever: see usualPlans.
+var keepSteady = strings.ReplaceAll(plans, ",true)", ",false)")
+
 // attempts bounds how often a transaction that lost a deadlock is sent again.
 const attempts = 20
 
@@ -108,7 +112,9 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	if begin != "" {
 		b.Queue(begin)
 	}
-	b.Queue(plans)
+	if !s.steady {
+		b.Queue(plans)
+	}
 	before := b.Len()
 	for i := range stmts {
 		b.Queue(s.sql(stmts[i].sql), stmts[i].args...)

@@ -32,9 +32,9 @@ func (s *Store) Extend(ctx context.Context, p store.ExtendParams) ([]store.Lease
 		ids[i], epochs[i] = l.Run, l.Epoch
 	}
 	held := make(map[store.Lease]store.LeaseState, len(own))
-	stmts := []stmt{begin(func() { clear(held) })}
+	var stmts []stmt
 	if len(own) > 0 {
-		stmts = append(stmts, stmt{
+		stmts = append(stmts, begin(func() { clear(held) }), stmt{
 			sql: extendLeases, args: []any{setNow(p.Now), span(p.LeaseFor), uuids(ids), epochs, p.Namespace, p.Worker},
 			rows: func(scan func(...any) error) error {
 				l, state := store.Lease{Worker: p.Worker}, store.LeaseState{}

@@ -77,9 +77,21 @@ func (s *Store) publish(ctx context.Context, hints ...store.Hint) {
 	}
 }
 
+// tell hands hints on in this process. What is due after that is not looked for
+// before it is claimed.
+func (b *base) tell(hints ...store.Hint) {
+	for i := range hints {
+		if k := hints[i].Kind; k == store.HintQueue || k == store.HintRescan {
+			b.stirred.Add(1)
+			break
+		}
+	}
+	b.hub.Publish(hints...)
+}
+
 // publish tells this process at once and the others soon.
 func (r *relay) publish(hints ...store.Hint) {
-	r.store.hub.Publish(hints...)
+	r.store.tell(hints...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx.Err() != nil {
@@ -159,7 +171,7 @@ func encode(from string, hints []store.Hint) []string {
 			if !queues[g][h.Queue] {
 				queues[g][h.Queue] = true
 			}
-		case store.HintEvent, store.HintFinal:
+		case store.HintEvent, store.HintFinal, store.HintState:
 			if runs[g] = append(runs[g], h.Run[:]...); len(runs[g]) >= perNotice*len(h.Run) {
 				put(notice{Kind: g.kind, Namespace: g.namespace, Runs: base64.RawStdEncoding.EncodeToString(runs[g])})
 				delete(runs, g)
@@ -250,7 +262,7 @@ func (r *relay) hear(ready chan struct{}) {
 		err := r.session(func() {
 			first()
 			said, wait = false, 50*time.Millisecond
-			r.store.hub.Publish(store.Hint{Kind: store.HintRescan})
+			r.store.tell(store.Hint{Kind: store.HintRescan})
 		})
 		first()
 		if r.ctx.Err() != nil {
@@ -321,7 +333,7 @@ func (r *relay) session(up func()) error {
 			if n.Payload == mark {
 				return nil
 			}
-			r.store.hub.Publish(decode(r.self, n.Payload)...)
+			r.store.tell(decode(r.self, n.Payload)...)
 		}
 	}
 	if err := probe(); err != nil {
@@ -335,7 +347,7 @@ func (r *relay) session(up func()) error {
 		cancel()
 		switch {
 		case err == nil:
-			r.store.hub.Publish(decode(r.self, n.Payload)...)
+			r.store.tell(decode(r.self, n.Payload)...)
 		case silent && r.ctx.Err() == nil && !conn.IsClosed():
 			if err := probe(); err != nil {
 				return err

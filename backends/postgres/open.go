@@ -44,7 +44,8 @@ type Option func(*config)
 // WithSchema sets the schema that holds Pawl's tables. The default is "pawl".
 func WithSchema(name string) Option { return func(c *config) { c.schema = name } }
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default.
+// WithLimits sets the sizes that are enforced; zero fields keep their default (see
+// [store.Limits.OrDefault]).
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithLogger sets the logger. The default is [slog.Default].
@@ -71,12 +72,16 @@ type base struct {
 	pool    *pgxpool.Pool
 	own     bool // the pool is this store's
 	config  config
-	texts   sync.Map // SQL as written to SQL with the schema's name
-	lanes   sync.Map // lanes that are in the table
-	windows sync.Map // *window of the demands of a claim
-	hub     store.Hub
-	relay   *relay
-	closed  atomic.Bool
+	texts   sync.Map      // SQL as written to SQL with the schema's name
+	lanes   sync.Map      // lanes that are in the table
+	windows sync.Map      // *window of the demands of a claim
+	stirred atomic.Uint64 // how often hints have told of work
+	// steady says that connections keep the planner's settings, so that transactions
+	// need not make them.
+	steady bool
+	hub    store.Hub
+	relay  *relay
+	closed atomic.Bool
 	// readOnly is when a write was last refused because the database is read-only,
 	// in Unix nanoseconds; 0: it is writable.
 	readOnly atomic.Int64
@@ -85,8 +90,8 @@ type base struct {
 	// isolated says that connections begin transactions above READ COMMITTED, by the
 	// database's or the role's configuration. A write would fail then where it
 	// is to wait.
-	isolated bool
-	// Behind a pooler:
+	isolated   bool
+	pooled     bool // a pooler stands before the server; then:
 	unprepared bool // statements are sent unprepared
 	deaf       bool // LISTEN does not work
 
@@ -118,12 +123,19 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, store.Invalid("database URL", err.Error()) // pgx hides the password
 	}
-	var unprepared atomic.Bool
+	var unprepared, steady atomic.Bool
 	pc.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
 		if unprepared.Load() {
 			cc.DefaultQueryExecMode = pgx.QueryExecModeExec
 		}
 		return nil
+	}
+	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if !steady.Load() {
+			return nil
+		}
+		_, err := conn.Exec(ctx, keepSteady)
+		return err
 	}
 	pc.BeforeClose = hangUp
 	if c := newConfig(opts); pc.ConnConfig.ConnectTimeout <= 0 || pc.ConnConfig.ConnectTimeout > c.timeout {
@@ -139,10 +151,20 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.own = true
-	if s.unprepared { // now it is known; connections from here on are told
-		unprepared.Store(true)
+	// Now it is known what lies before the server; connections from here on are told.
+	if s.pooled {
+		unprepared.Store(s.unprepared)
 		pool.Reset()
+		return s, nil
 	}
+	steady.Store(true)
+	for _, conn := range pool.AcquireAllIdle(ctx) { // those that are there already
+		if _, failed := conn.Exec(ctx, keepSteady); failed != nil {
+			_ = conn.Conn().Close(ctx)
+		}
+		conn.Release()
+	}
+	s.steady = true
 	return s, nil
 }
 
@@ -162,8 +184,9 @@ func hangUp(conn *pgx.Conn) {
 // (pgxpool's BeforeClose), are the pool's to say; Open bounds both.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	c := newConfig(opts)
-	if c.limits.Payload == 0 {
-		c.limits.Payload = store.DefaultPayloadLimit
+	var err error
+	if c.limits, err = c.limits.OrDefault(); err != nil {
+		return nil, err
 	}
 	if err := checkSchema(c.schema); err != nil {
 		return nil, err
@@ -194,7 +217,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 		}
 		return nil, openError(err, pool.Config().ConnConfig, c.schema)
 	}
-	s := &Store{base: &base{pool: pool, config: c, isolated: isolated}}
+	s := &Store{base: &base{pool: pool, config: c, isolated: isolated, pooled: pooled}}
 	if pooled {
 		s.adapt(named)
 	}

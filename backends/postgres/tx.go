@@ -50,6 +50,11 @@ const (
 		set_config('plan_cache_mode', current_setting('pawl_tx.plan_cache'), true), set_config('jit', current_setting('pawl_tx.jit'), true)`
 )
 
+// usualPlans begins a step's transaction: on a connection of Pawl's own the planner is
+// as the database and the role have it.
+const usualPlans = `SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_bitmapscan TO DEFAULT;
+	SET LOCAL plan_cache_mode TO DEFAULT; SET LOCAL jit TO DEFAULT`
+
 type pgxTx struct {
 	tx    pgx.Tx
 	first string // a statement before Pawl's, if any
@@ -145,7 +150,11 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 	var in inner
 	switch target := target.(type) {
 	case *pgx.Tx:
-		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+		if s.steady {
+			opts = pgx.TxOptions{BeginQuery: `BEGIN ISOLATION LEVEL READ COMMITTED; ` + usualPlans}
+		}
+		tx, err := s.pool.BeginTx(ctx, opts)
 		if err != nil {
 			return nil, classify(ctx, &notSent{err}, false)
 		}
@@ -156,6 +165,12 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 		tx, err := s.database().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
 			return nil, classify(ctx, &notSent{err}, false)
+		}
+		if s.steady {
+			if _, err := tx.ExecContext(ctx, usualPlans); err != nil {
+				_ = tx.Rollback()
+				return nil, classify(ctx, &notSent{err}, false)
+			}
 		}
 		*target = tx
 		in, t.commit = sqlTx{tx, abandoned}, func(context.Context) error { return tx.Commit() }

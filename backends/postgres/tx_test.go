@@ -188,6 +188,37 @@ func TestInTxKeepsSettings(t *testing.T) {
 	}
 }
 
+// What a step does in its transaction is planned as the database has it, and not as
+// Pawl's own statements are, on the same connections.
+func TestStepTxIsPlannedAsUsual(t *testing.T) {
+	t.Parallel()
+	const ask = `SELECT concat_ws(' ', current_setting('enable_seqscan'), current_setting('enable_bitmapscan'), current_setting('plan_cache_mode'))`
+	url := pgtest.Database(t)
+	_, db := program(t, url)
+	var usual string
+	require.NoError(t, db.QueryRow(t.Context(), ask).Scan(&usual))
+	s, err := postgres.Open(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	for range 3 {
+		var tx pgx.Tx
+		st, err := s.Begin(t.Context(), &tx)
+		require.NoError(t, err)
+		var got string
+		require.NoError(t, tx.QueryRow(t.Context(), ask).Scan(&got))
+		require.Equal(t, usual, got)
+		st.Rollback()
+		var other *sql.Tx
+		st, err = s.Begin(t.Context(), &other)
+		require.NoError(t, err)
+		require.NoError(t, other.QueryRowContext(t.Context(), ask).Scan(&got))
+		require.Equal(t, usual, got)
+		st.Rollback()
+		_, err = s.Create(t.Context(), store.CreateParams{Namespace: "n", Runs: []store.NewRun{{ID: store.NewID(), Workflow: "w", Queue: "q"}}})
+		require.NoError(t, err)
+	}
+}
+
 // orderAndStart is what the process does that is killed before it commits.
 func orderAndStart(ctx context.Context, url string) error {
 	db, err := pgxpool.New(ctx, url)

@@ -21,6 +21,7 @@ type window struct {
 	floors []map[int16]int64 // for each queue and workflow of the demands, by priority
 	again  [len(depths)]time.Time
 	long   [len(depths)]time.Duration // of the last look of that depth; 0: it was short
+	quiet  uint64                     // 1 above what had stirred the store when nothing was due; 0: something was
 }
 
 // depths are how far before the known beginning a look begins, and how far beyond
@@ -52,6 +53,25 @@ func (s *Store) window(namespace string, queues, workflows []string) *window {
 	}
 	w, _ := s.windows.LoadOrStore(key.String(), &window{floors: make([]map[int16]int64, len(queues))})
 	return w.(*window)
+}
+
+// rests reports that nothing was due at the last claim and no hint has told of
+// anything since.
+func (w *window) rests(stirred uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quiet == stirred+1
+}
+
+// found takes down whether anything was due at a claim, before which stirred was
+// read.
+func (w *window) found(any bool, stirred uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.quiet = stirred + 1
+	if any {
+		w.quiet = 0
+	}
 }
 
 // look chooses the deepest look whose time has come.

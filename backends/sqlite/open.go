@@ -50,7 +50,8 @@ type config struct {
 // Option changes how Open opens.
 type Option func(*config)
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default.
+// WithLimits sets the sizes that are enforced; zero fields keep their default (see
+// [store.Limits.OrDefault]).
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithSynchronous sets what a commit waits for. The default is [Full].
@@ -105,6 +106,10 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 		o(&c)
 	}
 	if err := c.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.limits, err = c.limits.OrDefault(); err != nil {
 		return nil, err
 	}
 	db, err := sqlx.Open("sqlite", c.dsn())

@@ -43,8 +43,9 @@ func WithToken(token string) Option { return func(c *config) { c.token = token }
 // maxPayload is the largest limit of payloads: the server takes rows of up to 5 MB.
 const maxPayload = 4 << 20
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default. The
-// payload limit is 4 MB at most, because the server takes rows of up to 5 MB.
+// WithLimits sets the sizes that are enforced; zero fields keep their default (see
+// [store.Limits.OrDefault]). The payload limit is 4 MB at most, because the server
+// takes rows of up to 5 MB.
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithLogger sets the logger. The default is [slog.Default].
@@ -106,6 +107,10 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	}
 	if c.timeout <= 0 || c.maxSleep <= 0 {
 		return nil, store.Invalid("option", "timeout and the longest sleep are above zero")
+	}
+	var err error
+	if c.limits, err = c.limits.OrDefault(); err != nil {
+		return nil, err
 	}
 	if c.limits.Payload > maxPayload {
 		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: the server takes rows of up to 5 MB", c.limits.Payload, maxPayload))

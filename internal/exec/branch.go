@@ -130,6 +130,7 @@ type wait struct {
 	storeDue  time.Time     // by the store's, where it is fixed
 	wakes     store.WakeOn  // events that may end it
 	await     []store.Await // groups of children that may; they tell a run that sleeps, and no other
+	spawned   int64         // records that must be durable before the counts of the groups tell of their children
 	news      bool          // something has come that the waiting goroutine has not looked at
 	interrupt chan struct{}
 }
@@ -156,11 +157,14 @@ func (b *Branch) waitLocked(w *wait) error {
 	if inv.canceling || inv.expired {
 		return inv.interruptionLocked()
 	}
-	w.interrupt = make(chan struct{}, 1)
+	w.interrupt, w.news = make(chan struct{}, 1), false // what has come so far was looked at
 	if inv.waits == nil {
 		inv.waits = make(map[*wait]struct{})
 	}
 	inv.waits[w] = struct{}{}
+	if len(w.await) > 0 {
+		inv.watchLocked()
+	}
 	var timeIsUp <-chan time.Time
 	if !w.due.IsZero() {
 		timer := time.NewTimer(time.Until(w.due))
@@ -191,7 +195,12 @@ func (inv *Invocation) checkIdleLocked() {
 		return
 	}
 	if inv.draining {
-		inv.closeLocked(bySuspend)
+		inv.leaveMemoryLocked()
+		return
+	}
+	if inv.pinned > 0 {
+		inv.parked = true
+		inv.host.Parked(inv)
 		return
 	}
 	soon, events := false, false
@@ -210,12 +219,22 @@ func (inv *Invocation) checkIdleLocked() {
 	}
 }
 
+// leaveMemoryLocked ends the lease of a run that does nothing but wait and is to be
+// given back. What cannot be suspended is done again elsewhere.
+func (inv *Invocation) leaveMemoryLocked() {
+	if inv.pinned > 0 {
+		inv.closeLocked(byRelease)
+	} else {
+		inv.closeLocked(bySuspend)
+	}
+}
+
 // endPark suspends a run for which no event has come in the time that it waits in
 // memory.
 func (inv *Invocation) endPark() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if !inv.parked || inv.closed {
+	if !inv.parked || inv.closed || inv.pinned > 0 {
 		return
 	}
 	for w := range inv.waits {

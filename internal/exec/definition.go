@@ -17,8 +17,16 @@ type Definition struct {
 	// Invoke runs the workflow's function from the top. Failures of the function
 	// come back as an error.
 	Invoke func(b *Branch, input []byte) (output []byte, err error)
+	// Codec is that of the workflow's payloads.
+	Codec Codec
 	// Err is what is wrong with the definition, found when it was made.
 	Err error
+}
+
+// Codec turns payloads into bytes and back, as the engine's does.
+type Codec interface {
+	Marshal(v any) ([]byte, error)
+	Unmarshal(data []byte, v any) error
 }
 
 // Policy says how often and when something is tried again.

@@ -70,7 +70,7 @@ func (inv *Invocation) checkSize(field string, b []byte) error {
 	if len(b) > inv.cfg.PayloadLimit {
 		return &store.TooLargeError{Field: field, Size: len(b), Limit: inv.cfg.PayloadLimit}
 	}
-	if len(b) > inv.cfg.PayloadWarn {
+	if warn := inv.cfg.PayloadWarn; warn > 0 && len(b) > warn {
 		inv.cfg.Logger.Warn("large payload: keep the data elsewhere and pass a reference", "run", inv.run.ID.String(), "what", field, "bytes", len(b), "limit", inv.cfg.PayloadLimit)
 	}
 	return nil

@@ -43,8 +43,16 @@ type Host interface {
 	// CommitTx ends such a transaction with the step's record in it, and returns
 	// once it is known what came of it. An error says that nothing was applied.
 	CommitTx(inv *Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error)
+	// State reads keys of the run's flow state, and SetState makes a write that
+	// compares versions. They wait while the store is out of reach, until ctx ends or
+	// the run is given up.
+	State(ctx context.Context, inv *Invocation, keys ...string) ([]store.StateEntry, error)
+	SetState(ctx context.Context, inv *Invocation, w store.StateWrite) (store.StateEntry, error)
 	// Inbox reads what has reached the run; false: it was given up.
 	Inbox(inv *Invocation) (store.Inbox, bool)
+	// Ask makes a call of the store, and makes it again while the store is out of
+	// reach; false: it was given up.
+	Ask(inv *Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool
 	// Closed says that the lease has ended: the last commit is durable or lost.
 	Closed(inv *Invocation, end End)
 }
@@ -70,6 +78,9 @@ type Config struct {
 	MaxCrashes int
 	// Wrap, when set, is called in place of a step's function, which is next.
 	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
+	// Meta, when set, makes what a child's record carries for the engine of the context
+	// that its parent has.
+	Meta func(ctx context.Context) []byte
 	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
 	PayloadLimit, PayloadWarn int
 	Logger                    *slog.Logger
@@ -112,7 +123,16 @@ type Invocation struct {
 	cut       bool                        // there are more than were read
 	consumed  []store.SignalID
 	writes    []store.StateWrite      // of state, that the next commit carries
+	sent      []store.StateWrite      // of them: those in the commit that is under way
+	unsure    bool                    // state may be older than a write of another, and that unseen
+	stirred   int64                   // changes of state that the invocation has learned of
+	watchers  map[*wait]struct{}      // steps that wait for state
 	spawn     []store.NewRun          // children that it spawns
+	spawned   int                     // bytes of their inputs
+	groupsAt  int64                   // records that were durable when groups was read
+	watching  bool                    // a goroutine looks for the ends of children
+	watchWait time.Duration           // until its next look
+	pinned    int                     // goroutines that wait, and cannot be suspended
 	taken     map[store.SignalID]bool // signals that this lease has consumed
 	lingering *time.Timer
 	deadline  *time.Timer
@@ -155,7 +175,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 		nextPos: 1,
 		done:    make(chan struct{}),
 	}
-	inv.takeInLocked(cr.Inbox) // of the claim's own moment
+	inv.takeInLocked(cr.Inbox, 0) // of the claim's own moment
 	inv.seen = cr.Run.Events
 	inv.durable.L = &inv.mu
 	inv.log = sync.OnceValue(func() *slog.Logger {
@@ -229,6 +249,7 @@ func (inv *Invocation) Execute() {
 	main := newBranch(inv, "")
 	defer inv.leave(main)
 	defer inv.catch("the workflow's function")
+	inv.cancelForgotten()
 	out, err := inv.def.Invoke(main, inv.run.Input)
 	main.returned = true
 	inv.mu.Lock()
@@ -378,6 +399,9 @@ func (inv *Invocation) finish(tr store.Transition) {
 	for inv.flushing {
 		inv.durable.Wait()
 	}
+	if inv.unsure {
+		inv.seen = 0 // a sleep is to end at once
+	}
 	lost := inv.reason == byLoss
 	c := inv.takeLocked()
 	inv.endedLocked()
@@ -463,10 +487,14 @@ func (inv *Invocation) Lose() {
 // its further operations return [ErrCanceled].
 func (inv *Invocation) Cancel() {
 	inv.mu.Lock()
-	inv.canceling = true
-	inv.wakeAllLocked()
+	inv.cancelLocked()
 	inv.mu.Unlock()
+}
+
+func (inv *Invocation) cancelLocked() {
+	inv.canceling = true
 	inv.cancel(ErrCanceled)
+	inv.wakeAllLocked()
 }
 
 func (inv *Invocation) expire() {
@@ -490,7 +518,7 @@ func (inv *Invocation) Drain() {
 	defer inv.mu.Unlock()
 	inv.draining = true
 	if inv.live > 0 && inv.blocked == inv.live {
-		inv.closeLocked(bySuspend)
+		inv.leaveMemoryLocked()
 	}
 }
 

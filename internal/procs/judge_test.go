@@ -150,7 +150,7 @@ func TestCheckersSee(t *testing.T) {
 		{name: "input lost", sql: `DELETE FROM large_inputs`, tables: "in no place or in two", api: "input of run"},
 		{name: "index that misses rows", sql: `PRAGMA writable_schema=1; UPDATE sqlite_schema SET sql=replace(sql, 'status >= 6', 'status >= 0') WHERE name='runs_external_past';
 			UPDATE sqlite_schema SET sql=replace(sql, 'status < 6', 'status < 9') WHERE name='runs_external'`, tables: "integrity check"},
-		{name: "sleep that ended early", sql: `UPDATE steps SET output=CAST(CAST(output AS TEXT)-100000 AS BLOB) WHERE name='wake'`, api: "early"},
+		{name: "sleep that ended early", sql: `UPDATE steps SET output=(SELECT doze.output FROM steps doze WHERE doze.run_id=steps.run_id AND doze.name='doze') WHERE name='wake'`, api: "early"},
 		{name: "sleep due after its end", sql: `UPDATE steps SET due_at=finished_at+1 WHERE name='nap'`, tables: "out of order", api: "before it was due"},
 		{name: "started before its time", sql: `UPDATE runs SET started_at=created_at+5000 WHERE parts & 16`, api: "before its time"},
 		{name: "run that nobody has worked on", change: func(_ *testing.T, ev *evidence) { ev.journal = nil }, journals: "nobody has worked"},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -37,8 +38,12 @@ const (
 	Code      = attribute.Key("pawl.failure.code")
 )
 
+// unset is the global provider of a program that has set none.
+var unset = otel.GetTracerProvider()
+
 // Telemetry makes the spans of a namespace and holds its instruments.
 type Telemetry struct {
+	global bool // the tracer is the global provider's
 	tracer trace.Tracer
 	meter  metric.Meter
 	base   []attribute.KeyValue
@@ -63,7 +68,7 @@ var (
 // New makes the instruments. What cannot be made is reported, and does nothing.
 func New(tp trace.TracerProvider, mp metric.MeterProvider, namespace, storeName string) (*Telemetry, error) {
 	t := &Telemetry{
-		tracer: tp.Tracer(scope), meter: mp.Meter(scope),
+		global: tp == unset, tracer: tp.Tracer(scope), meter: mp.Meter(scope),
 		base: []attribute.KeyValue{Namespace.String(namespace), StoreName.String(storeName)},
 	}
 	var errs []error
@@ -105,6 +110,9 @@ func (t *Telemetry) Close() {
 	}
 }
 
+// dark says that spans go nowhere, so that none need be made.
+func (t *Telemetry) dark() bool { return t.global && otel.GetTracerProvider() == unset }
+
 // with makes the attributes of a measurement.
 func (t *Telemetry) with(attrs ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(append(attrs, t.base...)...)
@@ -143,6 +151,9 @@ func extract(ctx context.Context, meta []byte) context.Context {
 
 // StartRun begins the span of a start. end takes the run that came of it.
 func (t *Telemetry) StartRun(ctx context.Context, workflow string) (_ context.Context, end func(id store.ID, existing bool, err error)) {
+	if t.dark() {
+		return ctx, func(store.ID, bool, error) {}
+	}
 	ctx, span := t.tracer.Start(ctx, "start "+workflow, trace.WithSpanKind(trace.SpanKindProducer))
 	if !span.IsRecording() {
 		return ctx, func(store.ID, bool, error) {}
@@ -161,6 +172,9 @@ func (t *Telemetry) StartRun(ctx context.Context, workflow string) (_ context.Co
 
 // StartMany begins the span of a start of many.
 func (t *Telemetry) StartMany(ctx context.Context, workflow string, n int) (_ context.Context, end func(error)) {
+	if t.dark() {
+		return ctx, func(error) {}
+	}
 	ctx, span := t.tracer.Start(ctx, "start "+workflow, trace.WithSpanKind(trace.SpanKindProducer))
 	if !span.IsRecording() {
 		return ctx, func(error) {}
@@ -224,6 +238,9 @@ func (t *Telemetry) Committed(n int, took time.Duration) {
 // Execute begins the span of a run's execution under one lease, in the trace of its
 // start. The context that it returns is that of the run's steps.
 func (t *Telemetry) Execute(ctx context.Context, run *store.Run, lease store.Lease) context.Context {
+	if t.dark() {
+		return ctx
+	}
 	ctx, span := t.tracer.Start(extract(ctx, run.Meta), "run "+run.Workflow, trace.WithSpanKind(trace.SpanKindConsumer))
 	if span.IsRecording() {
 		span.SetAttributes(append(t.base, Workflow.String(run.Workflow), Queue.String(run.Queue), Run.String(run.ID.String()),
@@ -268,7 +285,10 @@ func (t *Telemetry) Executed(ctx context.Context, run *store.Run, status store.S
 
 // Attempted puts a span around an attempt of a step.
 func (t *Telemetry) Attempted(ctx context.Context, workflow string, key store.StepKey, attempt int, call func(context.Context) ([]byte, error)) (out []byte, err error) {
-	ctx, span := t.tracer.Start(ctx, "step "+key.Name)
+	span := noSpan
+	if !t.dark() {
+		ctx, span = t.tracer.Start(ctx, "step "+key.Name)
+	}
 	recording, measured := span.IsRecording(), t.stepTime.Enabled(ctx)
 	if !recording && !measured {
 		return call(ctx)
@@ -303,6 +323,8 @@ func (t *Telemetry) Attempted(ctx context.Context, workflow string, key store.St
 	done()
 	return out, err
 }
+
+var noSpan = trace.SpanFromContext(context.Background())
 
 var errUnwound = errors.New("the step panicked")
 

@@ -63,7 +63,7 @@ CREATE TABLE large_inputs (
     data   BLOB NOT NULL
 ) STRICT;
 
--- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value.
+-- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value, 8 state.
 -- Step status: 1 pending, 2 running, 3 completed, 4 failed.
 CREATE TABLE steps (
     run_id      BLOB    NOT NULL,

@@ -80,9 +80,6 @@ type Core struct {
 
 // New makes a core.
 func New(r Runner, config Config) *Core {
-	if config.Limits.Payload == 0 {
-		config.Limits.Payload = store.DefaultPayloadLimit
-	}
 	c := &Core{runner: r, config: config, peek: claimPeek, take: claimRuns, next: claimNext}
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?3", now, 1)

@@ -76,7 +76,7 @@ func New(opts Options) *Store {
 		opts.PayloadLimit = store.DefaultPayloadLimit
 	}
 	return &Store{
-		limits:    store.Limits{Payload: opts.PayloadLimit},
+		limits:    store.Limits{Payload: opts.PayloadLimit, Warn: max(1, opts.PayloadLimit/2)},
 		runs:      map[store.ID]*run{},
 		live:      map[store.ID]*run{},
 		active:    map[external]store.ID{},

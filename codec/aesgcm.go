@@ -1,0 +1,118 @@
+package codec
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Keyring holds keys of AES by their names: 16, 24 or 32 random bytes each. To rotate
+// keys, give every program the new key first, then make it Current, and keep the old
+// one for as long as a payload exists that it has sealed: until its runs are purged.
+type Keyring struct {
+	Current string            // the name of the key that seals
+	Keys    map[string][]byte // all that open, Current among them
+	// AllowPlain lets payloads through that were never sealed: for a time, where
+	// encryption is new to a store that has runs. Who can write to the database could
+	// pass off payloads of their own.
+	AllowPlain bool
+}
+
+// ErrKey: a payload was sealed with a key that the keyring does not have, or a keyring
+// cannot seal. The text names the key.
+var ErrKey = errors.New("no such key")
+
+// ErrPlain: a payload that was not sealed came where only sealed ones are allowed.
+var ErrPlain = errors.New("the payload is not encrypted")
+
+// AESGCM seals payloads with AES-GCM (NIST SP 800-38D) under a random nonce of 12
+// bytes. One key should seal no more than 4,000,000,000 payloads. A payload is not
+// bound to its run: who can write to the database can put one in another's place, but
+// can neither read nor change it.
+//
+// A keyring that is wrong is reported by the first use, with [ErrKey].
+func AESGCM(keys Keyring) Transform {
+	t := &aesGCM{current: keys.Current, plain: keys.AllowPlain, ciphers: map[string]cipher.AEAD{}}
+	for name, key := range keys.Keys {
+		if name == "" || len(name) > 255 {
+			t.err = fmt.Errorf("%w: a key's name has 1 to 255 bytes, not %d", ErrKey, len(name))
+			continue
+		}
+		block, err := aes.NewCipher(key)
+		if err == nil {
+			t.ciphers[name], err = cipher.NewGCMWithRandomNonce(block)
+		}
+		if err != nil {
+			t.err = fmt.Errorf("%w: key %q has %d bytes; AES takes 16, 24 or 32", ErrKey, name, len(key))
+		}
+	}
+	if t.err == nil && t.ciphers[t.current] == nil {
+		t.err = fmt.Errorf("%w: the current key %q is not in the keyring, which has %s", ErrKey, t.current, t.names())
+	}
+	return t
+}
+
+type aesGCM struct {
+	current string
+	plain   bool
+	ciphers map[string]cipher.AEAD
+	err     error
+}
+
+var sealedMark = Mark('E')
+
+// Seal implements [Transform]: the mark, the length of the key's name, the name, the
+// nonce, and the ciphertext with its tag.
+func (t *aesGCM) Seal(data []byte) ([]byte, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	c := t.ciphers[t.current]
+	out := make([]byte, 0, len(sealedMark)+1+len(t.current)+len(data)+c.Overhead())
+	out = append(out, sealedMark[:]...)
+	out = append(out, byte(len(t.current)))
+	out = append(out, t.current...)
+	return c.Seal(out, nil, data, out), nil
+}
+
+// Open implements [Transform].
+func (t *aesGCM) Open(sealed []byte) ([]byte, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	rest, ok := cut(sealed, sealedMark)
+	if !ok {
+		if t.plain {
+			return sealed, nil
+		}
+		return nil, fmt.Errorf("%w: it is older than the encryption, or not from Pawl; Keyring.AllowPlain lets such payloads through", ErrPlain)
+	}
+	if len(rest) < 1 || len(rest) < 1+int(rest[0]) {
+		return nil, damaged("encrypted")
+	}
+	end := 1 + int(rest[0])
+	name, head := string(rest[1:end]), sealed[:len(sealedMark)+end]
+	c := t.ciphers[name]
+	if c == nil {
+		return nil, fmt.Errorf("%w: the payload was sealed with key %.64q, and the keyring has %s; add that key to Keyring.Keys", ErrKey, name, t.names())
+	}
+	data, err := c.Open(nil, nil, rest[end:], head)
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", name, damaged("encrypted"))
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, nil
+}
+
+func (t *aesGCM) names() string {
+	if len(t.ciphers) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(t.ciphers)), ", ")
+}

@@ -1,0 +1,177 @@
+package codec_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pawlhq/pawl/codec"
+	"github.com/pawlhq/pawl/codec/protobuf"
+	"github.com/pawlhq/pawl/codec/zstd"
+	"github.com/pawlhq/pawl/engine"
+)
+
+var (
+	keyA = bytes.Repeat([]byte("a"), 32)
+	keyB = bytes.Repeat([]byte("b"), 16)
+)
+
+type order struct {
+	ID    string
+	Notes string
+}
+
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	ring := codec.Keyring{Current: "a", Keys: map[string][]byte{"a": keyA, "b": keyB}}
+	for name, c := range map[string]engine.Codec{
+		"zstd":         codec.Chain(engine.JSON{}, zstd.New()),
+		"aes":          codec.Chain(engine.JSON{}, codec.AESGCM(ring)),
+		"zstd and aes": codec.Chain(engine.JSON{}, zstd.New(zstd.Above(0)), codec.AESGCM(ring)),
+		"protobuf":     codec.Chain(protobuf.Codec{}, zstd.New(), codec.AESGCM(ring)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, o := range []order{{}, {ID: "1"}, {ID: "2", Notes: strings.Repeat("long ", 10_000)}} {
+				data, err := c.Marshal(o)
+				require.NoError(t, err)
+				again, err := c.Marshal(o)
+				require.NoError(t, err)
+				if strings.Contains(name, "aes") {
+					require.False(t, bytes.Contains(data, []byte("long long")), "it can be read")
+					require.False(t, bytes.Equal(data, again), "each has a nonce of its own")
+				}
+				var got order
+				require.NoError(t, c.Unmarshal(data, &got))
+				require.Equal(t, o, got)
+			}
+			d := durationpb.New(90e9)
+			data, err := c.Marshal(d)
+			require.NoError(t, err)
+			var got *durationpb.Duration
+			require.NoError(t, c.Unmarshal(data, &got))
+			require.Equal(t, d.AsDuration(), got.AsDuration())
+			none := 7
+			require.NoError(t, c.Unmarshal(nil, &none), "an absent payload")
+			require.Equal(t, 7, none)
+		})
+	}
+}
+
+func TestZstd(t *testing.T) {
+	t.Parallel()
+	z := zstd.New()
+	long := bytes.Repeat([]byte("abcdefgh"), 1000)
+	small, err := z.Seal(long)
+	require.NoError(t, err)
+	require.Less(t, len(small), 200)
+	short := []byte(`{"a":1}`)
+	same, err := z.Seal(short)
+	require.NoError(t, err)
+	require.Equal(t, short, same, "too short to be worth it")
+	plain, err := z.Open(short)
+	require.NoError(t, err)
+	require.Equal(t, short, plain, "from before the compression")
+
+	// What looks like its own is told apart.
+	odd := []byte{0, 'Z', 1, 2, 3}
+	sealed, err := z.Seal(odd)
+	require.NoError(t, err)
+	back, err := z.Open(sealed)
+	require.NoError(t, err)
+	require.Equal(t, odd, back)
+
+	_, err = z.Open(odd)
+	require.ErrorContains(t, err, "marked as compressed")
+	_, err = zstd.New(zstd.MaxSize(4000)).Open(small)
+	require.ErrorContains(t, err, "at most 4000 bytes")
+	_, err = zstd.New(zstd.MaxSize(0)).Seal(long)
+	require.ErrorContains(t, err, "must be positive")
+}
+
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	data := []byte("secret")
+	before := codec.AESGCM(codec.Keyring{Current: "a", Keys: map[string][]byte{"a": keyA}})
+	sealed, err := before.Seal(data)
+	require.NoError(t, err)
+	both := codec.AESGCM(codec.Keyring{Current: "b", Keys: map[string][]byte{"a": keyA, "b": keyB}})
+	got, err := both.Open(sealed)
+	require.NoError(t, err)
+	require.Equal(t, data, got)
+	sealed, err = both.Seal(data)
+	require.NoError(t, err)
+	_, err = before.Open(sealed)
+	require.ErrorIs(t, err, codec.ErrKey)
+	require.EqualError(t, err, `no such key: the payload was sealed with key "b", and the keyring has a; add that key to Keyring.Keys`)
+
+	other := codec.AESGCM(codec.Keyring{Current: "b", Keys: map[string][]byte{"b": keyA[:16]}})
+	_, err = other.Open(sealed)
+	require.ErrorContains(t, err, `key "b": the payload is marked as encrypted, but it is damaged or was made with another key`)
+}
+
+func TestEachByteCounts(t *testing.T) {
+	t.Parallel()
+	c := codec.AESGCM(codec.Keyring{Current: "a", Keys: map[string][]byte{"a": keyA}})
+	sealed, err := c.Seal([]byte("secret"))
+	require.NoError(t, err)
+	for i := range sealed {
+		bad := bytes.Clone(sealed)
+		bad[i] ^= 1
+		_, err := c.Open(bad)
+		require.Error(t, err, "byte %d", i)
+		_, err = c.Open(sealed[:i])
+		require.Error(t, err, "cut to %d bytes", i)
+	}
+	empty, err := c.Seal(nil)
+	require.NoError(t, err)
+	got, err := c.Open(empty)
+	require.NoError(t, err)
+	require.Equal(t, []byte{}, got)
+}
+
+func TestPlainPayloads(t *testing.T) {
+	t.Parallel()
+	ring := codec.Keyring{Current: "a", Keys: map[string][]byte{"a": keyA}}
+	_, err := codec.AESGCM(ring).Open([]byte(`{}`))
+	require.ErrorIs(t, err, codec.ErrPlain)
+	ring.AllowPlain = true
+	got, err := codec.AESGCM(ring).Open([]byte(`{}`))
+	require.NoError(t, err)
+	require.Equal(t, []byte(`{}`), got)
+}
+
+func TestWrongKeyrings(t *testing.T) {
+	t.Parallel()
+	for want, ring := range map[string]codec.Keyring{
+		`the current key "" is not in the keyring, which has none`:    {},
+		`the current key "new" is not in the keyring, which has a, b`: {Current: "new", Keys: map[string][]byte{"a": keyA, "b": keyB}},
+		`key "a" has 5 bytes; AES takes 16, 24 or 32`:                 {Current: "a", Keys: map[string][]byte{"a": []byte("short")}},
+		`a key's name has 1 to 255 bytes, not 0`:                      {Current: "", Keys: map[string][]byte{"": keyA}},
+	} {
+		c := codec.AESGCM(ring)
+		_, err := c.Seal([]byte("x"))
+		require.True(t, errors.Is(err, codec.ErrKey), "%v", err)
+		require.ErrorContains(t, err, want)
+		_, err = c.Open([]byte("x"))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestProtobuf(t *testing.T) {
+	t.Parallel()
+	c := protobuf.Codec{}
+	data, err := c.Marshal(durationpb.New(0))
+	require.NoError(t, err)
+	require.NotNil(t, data, "an empty message is not an absent one")
+	var held durationpb.Duration
+	require.NoError(t, c.Unmarshal(data, &held))
+	require.ErrorContains(t, c.Unmarshal([]byte("{}"), &held), "message google.protobuf.Duration")
+	data, err = c.Marshal("text")
+	require.NoError(t, err)
+	require.Equal(t, `"text"`, string(data))
+}

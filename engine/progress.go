@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// GeneratorStatus is where a generator is.
+type GeneratorStatus = exec.GeneratorStatus
+
+// The statuses of a generator.
+const (
+	GeneratorStarted  = exec.GeneratorStarted  // it yields items
+	GeneratorComplete = exec.GeneratorComplete // it has come to the end of its stream
+	GeneratorFailed   = exec.GeneratorFailed   // it has failed for good, or was stopped by failures of its items
+)
+
+// Progress tells how far a step with children has come: a child, a map or a generator.
+type Progress struct {
+	Step   store.StepKey
+	Kind   store.StepKind
+	Status store.StepStatus
+	// Generator is where the generator is; empty for a step of another kind.
+	Generator GeneratorStatus
+	Spawned   int64 // children so far
+	Completed int64
+	Failed    int64
+	Canceled  int64
+	InFlight  int64 // not final
+	// Cursor is where the generator would go on, in the engine's encoding; nil when it
+	// has none.
+	Cursor []byte
+}
+
+// Progress tells how far the steps of a run that have children have come, in the
+// order in which they were begun; detached children are left out. It works while the
+// run goes on, whoever executes it, and afterwards. It fails with store.ErrNotFound.
+func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error) {
+	steps, err := e.Steps(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	// What is counted is read behind what is recorded: no item is in the record that is
+	// not in the counts.
+	var box store.Inbox
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: run})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("progress of run %s: %w", run, err)
+	}
+	groups := make(map[string]store.Group, len(box.Groups))
+	for _, g := range box.Groups {
+		groups[g.Name] = g
+	}
+	var list []Progress
+	for i := range steps {
+		s := &steps[i]
+		p, ok := exec.ProgressOf(s)
+		if !ok {
+			continue
+		}
+		row := Progress{
+			Step: s.StepKey, Kind: s.Kind, Status: s.Status, Generator: p.Generator,
+			Spawned: p.Spawned, Completed: p.Completed, Failed: p.Failed, Canceled: p.Canceled, Cursor: p.Cursor,
+		}
+		if g, ok := groups[p.Group]; ok && !s.Status.Final() {
+			row.Spawned, row.Completed, row.Failed, row.Canceled, row.InFlight = g.Total, g.Completed, g.Failed, g.Canceled, g.Open
+		}
+		list = append(list, row)
+	}
+	return list, nil
+}

@@ -1,0 +1,125 @@
+package workflow
+
+import (
+	"fmt"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// MapOption configures a [Map] or a [Reduce]: an [ItemsOption], or [AtOnce].
+type MapOption interface{ applyMap(*exec.ItemOptions) }
+
+func (o ItemsOption) applyMap(to *exec.ItemOptions) { o(to) }
+
+type mapOption func(*exec.ItemOptions)
+
+func (o mapOption) applyMap(to *exec.ItemOptions) { o(to) }
+
+// AtOnce bounds the items that are spawned and not final, over all workers: n are
+// spawned, and more when half of them are final. Default: all are spawned at once,
+// and workers take them as they have slots.
+func AtOnce(n int) MapOption { return mapOption(func(o *exec.ItemOptions) { o.AtOnce = int64(n) }) }
+
+// Map runs a workflow for each item, as child runs that any worker takes, and
+// returns their outputs in the order of the items. This run sleeps meanwhile and
+// wakes once, or each time that [AtOnce] lets it spawn more. What is to be tried
+// again for an item is up to its workflow: its steps' attempts, and [RunAttempts].
+//
+// Items that fail are dealt with as [FailFast], [Tolerate] or [Collect] say: the
+// error is an [*ItemsError], and the outputs of items that did not complete are zero.
+// A step that failed so is done anew, with all its items, when this run is tried
+// again or restarted; so is one whose items were canceled with this run.
+//
+// The items must be the same each time that this run is replayed: take them from its
+// input or from a step. Outputs of up to 64 KB together are recorded with this run.
+// Larger ones stay with the items, where each replay reads them again, some
+// megabytes at a time; retention keeps the items for as long as this run is not
+// final. Use [Reduce] where the list of outputs is not needed.
+func Map[In, Out any](ctx Context, name string, items []In, item *Workflow[In, Out], opts ...MapOption) ([]Out, error) {
+	outs := make([]Out, len(items))
+	var bad error
+	end, err := runMap(ctx, name, items, item, opts, exec.Visitor{
+		Begin: func() { clear(outs); bad = nil },
+		Item: func(i int, output []byte) error {
+			if err := item.decode(ctx, name, i, output, &outs[i]); err != nil && bad == nil {
+				bad = err
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := itemsError(end, item.name); err != nil {
+		return outs, err
+	}
+	return outs, bad
+}
+
+// Reduce is a [Map] that folds the outputs, in the order of the items, and does not
+// keep the list: outputs are read some megabytes at a time. What fold makes of the
+// last one is recorded, like the result of a [Step], and comes back as it was encoded
+// and decoded; a replay does not fold again.
+//
+// fold gets what the fold before has returned, at first initial, and the outputs of
+// the items that completed, with their places. It must have no effect on anything
+// else: it may be called again for the same outputs. Its error fails the step.
+func Reduce[In, Out, Acc any](ctx Context, name string, items []In, item *Workflow[In, Out], initial Acc, fold func(acc Acc, i int, out Out) (Acc, error), opts ...MapOption) (Acc, error) {
+	var result Acc
+	if fold == nil {
+		return result, store.Invalid("reduce "+name, "its fold function is nil")
+	}
+	acc := initial
+	end, err := runMap(ctx, name, items, item, opts, exec.Visitor{
+		Begin: func() { acc = initial },
+		Item: func(i int, output []byte) error {
+			var out Out
+			err := item.decode(ctx, name, i, output, &out)
+			if err == nil {
+				acc, err = fold(acc, i, out)
+			}
+			return err
+		},
+		Result: func() ([]byte, error) { return encode(ctx, name, acc) },
+	})
+	if err != nil {
+		return result, err
+	}
+	err = itemsError(end, item.name)
+	if end.Result != nil {
+		if bad := decode(ctx, name, end.Result, &result); bad != nil && err == nil {
+			err = bad
+		}
+	}
+	return result, err
+}
+
+func runMap[In, Out any](ctx Context, name string, items []In, item *Workflow[In, Out], opts []MapOption, v exec.Visitor) (*exec.ItemsEnd, error) {
+	if item == nil {
+		return nil, store.Invalid("map "+name, "its workflow is nil")
+	}
+	if item.err != nil {
+		return nil, fmt.Errorf("map %q: %w", name, item.err)
+	}
+	o := exec.ItemOptions{Workflow: item.name, Queue: item.queue}
+	for _, opt := range opts {
+		opt.applyMap(&o)
+	}
+	if o.AtOnce < 0 {
+		return nil, store.Invalid("map "+name, fmt.Sprintf("AtOnce(%d) lets no item run", o.AtOnce))
+	}
+	if err := checkItems(fmt.Sprintf("map %q", name), o); err != nil {
+		return nil, err
+	}
+	return ctx.branch.Map(name, o, len(items), func(i int) ([]byte, error) {
+		return item.item(ctx, fmt.Sprintf("item %d of map %s", i, name), items[i])
+	}, v)
+}
+
+func (w *Workflow[In, Out]) decode(ctx Context, name string, i int, output []byte, out *Out) error {
+	if err := ctx.codec.Unmarshal(output, out); err != nil {
+		return Permanent(fmt.Errorf("the output of item %d of %s, a run of workflow %q, cannot be decoded into %T: %w", i, name, w.name, *out, err))
+	}
+	return nil
+}
