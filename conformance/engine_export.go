@@ -105,7 +105,7 @@ var exportEngineCases = []EngineCase{
 			if err := workflow.Do(ctx, "one", func(context.Context) error { ran.add("one"); return nil }); err != nil {
 				return "", err
 			}
-			if err := workflow.Sleep(ctx, "nap", e.d(time.Hour)); err != nil {
+			if err := workflow.Sleep(ctx, "nap", e.d(2*time.Minute)); err != nil {
 				return "", err
 			}
 			return go1.Receive(ctx)
@@ -129,7 +129,7 @@ var exportEngineCases = []EngineCase{
 		got, err := there.GetState(e.ctx, h.ID())
 		e.ok("state", err)
 		e.eq("state", got, here)
-		other, err := wf.Start(e.ctx, there, 0, engine.Delay(time.Hour))
+		other, err := wf.Start(e.ctx, there, 0, engine.Delay(24*time.Hour))
 		e.ok("start", err)
 		e.ok("cancel", there.Cancel(e.ctx, other.ID(), ""))
 		run, err := there.Get(e.ctx, h.ID())

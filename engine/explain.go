@@ -500,6 +500,10 @@ func (f *facts) steps() {
 		switch {
 		case s.Status == store.StepPending:
 			f.detail("step %s failed in attempt %d, and is tried again at %s: %s", s.StepKey, s.Attempt, f.when(s.DueAt), message(s.Failure))
+		case s.Name == exec.CleanupLimit && s.Kind == store.KindSleep:
+			if !s.DueAt.IsZero() {
+				f.detail("it cleans up, until %s at the latest", f.when(s.DueAt))
+			}
 		case s.Kind == store.KindSleep && !s.DueAt.IsZero():
 			f.detail("step %s sleeps until %s", s.StepKey, f.when(s.DueAt))
 		case !s.DueAt.IsZero():
