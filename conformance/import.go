@@ -87,7 +87,7 @@ var importCases = []Case{
 			c.eq("created", c.imports(rec), true)
 			want := rec
 			want.Run.Namespace, want.Run.Worker, want.Run.Pausing, want.Run.VisibleAt = c.ns, "", false, c.now
-			want.Run.Status = store.Paused
+			want.Run.Status, want.Run.Crashes = store.Paused, 0
 			c.eq("record", c.record(rec.Run.ID), want)
 			c.eq("claimable runs", len(c.claimN(1)), 0)
 			_, err := c.s.Pause(c.ctx, store.PauseParams{Namespace: c.ns, IDs: []store.ID{rec.Run.ID}, Resume: true, Now: c.now})
