@@ -333,6 +333,7 @@ func (inv *Invocation) conclude() {
 	case byFailure:
 		inv.finish(store.Transition{Kind: store.Fail, Failure: failure})
 	case byReturn:
+		var next *Continuation
 		switch {
 		case result.err == nil:
 			if len(result.output) > inv.cfg.PayloadLimit {
@@ -344,6 +345,12 @@ func (inv *Invocation) conclude() {
 			inv.finish(store.Transition{Kind: store.Fail, Failure: deadlineFailure(inv.run.Deadline)})
 		case canceling:
 			inv.finish(store.Transition{Kind: store.CancelRun}) // with the reason of the cancel
+		case errors.As(result.err, &next) && next.Data != nil:
+			if len(next.Data) > inv.cfg.PayloadLimit {
+				inv.finish(inv.failed(tooLarge("the input to continue with", len(next.Data), inv.cfg.PayloadLimit), false))
+				return
+			}
+			inv.finish(store.Transition{Kind: store.Continue, Input: next.Data})
 		default:
 			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err)))
 		}
