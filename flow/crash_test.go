@@ -140,6 +140,10 @@ func TestCrashes(t *testing.T) {
 				return flow.Nothing[string](), nil
 			})
 		},
+		"items": func(w *world, f *flow.Flow[string, string]) {
+			m := flow.Map(f, "map", flow.All[string](f.Input(), flow.Const("y")), shout)
+			f.Output(flow.Pick(m, func(l []string) string { return l[0] + l[1] }))
+		},
 		"attempts of the run": func(w *world, f *flow.Flow[string, string]) {
 			good := flow.Step(f, "good", w.does("good", time.Second, nil))
 			bad := flow.Then(f, "bad", good, func(ctx context.Context, in string) (string, error) {
@@ -163,7 +167,10 @@ func TestCrashes(t *testing.T) {
 			add(w, f)
 			workflowtest.CrashEverywhere(t, build(t, f), "x", workflowtest.Reset(w.reset), workflowtest.Observe(w.seen),
 				workflowtest.Script(func(env *workflowtest.Env, run store.ID) {
-					if name == "signal" {
+					switch name {
+					case "items":
+						env.Register(shout)
+					case "signal":
 						env.NoError(decided.Send(env.Context(), env.Engine(), run, decision{Yes: true}))
 					}
 				}))
