@@ -203,6 +203,34 @@ func TestReplay(t *testing.T) {
 	})
 }
 
+// Histories of runs that ended early, or by a failure, fit: what was left off is no change.
+func TestReplayOfWhatWasLeftOff(t *testing.T) {
+	early := flow.New[string, string]("early")
+	nap := flow.Sleep(early, "nap", time.Minute)
+	quick := flow.Step(early, "quick", same, flow.After(nap))
+	early.Output(flow.Step(early, "slow", func(ctx context.Context, s string) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}))
+	early.CompleteWith(quick)
+	var l log
+	handled := failing(&l)
+	handled.OnFailure("undo", func(context.Context, string, *flow.NodeError) (flow.Maybe[string], error) {
+		return flow.Some("undone"), nil
+	})
+	for _, f := range []*flow.Flow[string, string]{early, failing(&l), handled} {
+		workflowtest.Run(t, func(env *workflowtest.Env) {
+			run := workflowtest.Start(env, build(t, f), "x")
+			_, _ = run.Wait()
+			h, err := workflowtest.Record(env.Context(), env.Engine(), run.ID())
+			env.NoError(err)
+			for range 20 {
+				workflowtest.Replay(env, build(t, f), h)
+			}
+		})
+	}
+}
+
 // A flow may change while a run of it is under way.
 func TestChange(t *testing.T) {
 	version := func(n int) *workflow.Workflow[string, string] {
