@@ -28,7 +28,14 @@ type EngineCase struct {
 
 // EngineCases lists the cases of the engine tier.
 func EngineCases() []EngineCase {
-	return slices.Concat(stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases, childEngineCases, flowEngineCases, mapEngineCases, generateEngineCases, txEngineCases, idleEngineCases)
+	return slices.Concat(
+		stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
+		childEngineCases, mapEngineCases, generateEngineCases,
+		stateEngineCases, flowEngineCases,
+		txEngineCases, idleEngineCases,
+		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
+		controlEngineCases, workerEngineCases,
+	)
 }
 
 // RunEngine puts a backend through the engine tier: workflows with crashes,
@@ -143,6 +150,14 @@ const leaseFor = 30 * time.Second
 // slots, leases of 30 s.
 func (e *E) process(defs []workflow.Definition, opts ...worker.Option) *proc {
 	e.Helper()
+	p := e.build(defs, opts...)
+	p.run()
+	return p
+}
+
+// build makes a process that does not run yet.
+func (e *E) build(defs []workflow.Definition, opts ...worker.Option) *proc {
+	e.Helper()
 	p := &proc{e: e, wire: newWire(e.s), done: make(chan struct{})}
 	if e.h.Reopen != nil {
 		p.wire = newWire(e.h.Reopen(e.TB, e.s))
@@ -154,17 +169,20 @@ func (e *E) process(defs []workflow.Definition, opts ...worker.Option) *proc {
 		def := d.Define(e.eng.Codec())
 		e.eng.Know(def.Name, def.Queue)
 	}
+	return p
+}
+
+func (p *proc) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
-	e.procs = append(e.procs, p)
+	p.e.procs = append(p.e.procs, p)
 	go func() {
 		defer close(p.done)
 		if err := p.worker.Run(ctx); err != nil {
-			e.TB.Errorf("worker.Run: %v", err)
+			p.e.TB.Errorf("worker.Run: %v", err)
 		}
 		p.eng.Close()
 	}()
-	return p
 }
 
 // kill ends the process as a kill -9 would: from now on nothing of it reaches the
@@ -290,6 +308,12 @@ func (t *tally) add(name string) int {
 	}
 	t.n[name]++
 	return t.n[name]
+}
+
+func (t *tally) drop(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n[name]--
 }
 
 func (t *tally) get(name string) int {

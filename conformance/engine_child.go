@@ -149,7 +149,7 @@ var childEngineCases = []EngineCase{
 		e.eq("children", len(e.children(h.ID())), 8)
 	}},
 	{Name: "child/many-before-the-first-wait", Promise: "P3", Rule: "A run may start more children than one commit carries before it waits for any.", Run: func(e *E) {
-		const n = 1200
+		const n = 700
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
 			for i := range n {
 				if _, err := workflow.StartChild(ctx, "off", double, i, workflow.Detach()); err != nil {

@@ -247,5 +247,15 @@ var flowEngineCases = []EngineCase{
 		e.ok("graph", json.Unmarshal(list[0].Graph, &g))
 		e.eq("graph", g.Mermaid(), f.Graph().Mermaid())
 		e.eq("graph of a plain workflow", string(list[1].Graph), "")
+
+		// Beside it the engine keeps what it knows itself.
+		keeps := engine.New(e.s, engine.Namespace("engine"), engine.Retain(engine.Retention{Completed: time.Hour}))
+		defer keeps.Close()
+		w, err := keeps.Registration("both", "q", []byte(`{"any": ["thing"]}`))
+		e.ok("registration", err)
+		e.ok("put", e.s.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
+		list, err = e.eng.Definitions(e.ctx, "both")
+		e.ok("definitions", err)
+		e.eq("both", fmt.Sprintf("%s %s %v", list[0].Queue, list[0].Graph, list[0].Retention.Completed), `q {"any":["thing"]} 1h0m0s`)
 	}},
 }

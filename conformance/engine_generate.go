@@ -26,8 +26,8 @@ func handled(ran *tally) *workflow.Workflow[int, int] {
 	})
 }
 
-// count yields the numbers below n.
-func count(n int) func(ctx context.Context, yield func(int) error) error {
+// numbers yields the numbers below n.
+func numbers(n int) func(ctx context.Context, yield func(int) error) error {
 	return func(ctx context.Context, yield func(int) error) error {
 		for i := range n {
 			if err := yield(i); err != nil {
@@ -77,7 +77,7 @@ var generateEngineCases = []EngineCase{
 	{Name: "generate/in-batches", Promise: "P9", Rule: "Every item that is yielded is run once, by any worker; the step ends when all are final and says how many there were, live and replayed.", Run: func(e *E) {
 		var ran tally
 		item := handled(&ran)
-		wf := stream(e, count(57), item, workflow.Batch(10))
+		wf := stream(e, numbers(57), item, workflow.Batch(10))
 		e.process(defs(wf, item))
 		e.process(defs(item))
 		h := start(e, wf, 0)
@@ -92,7 +92,7 @@ var generateEngineCases = []EngineCase{
 	{Name: "generate/empty", Promise: "P9", Rule: "A generator that yields nothing completes.", Run: func(e *E) {
 		var ran tally
 		item := handled(&ran)
-		wf := stream(e, count(0), item)
+		wf := stream(e, numbers(0), item)
 		e.process(defs(wf, item))
 		e.eq("generated", result(e, start(e, wf, 0)), all(0))
 	}},
@@ -140,7 +140,7 @@ var generateEngineCases = []EngineCase{
 				return n, nil
 			})
 		})
-		wf := stream(e, count(40), item, workflow.Batch(3), workflow.Window(most))
+		wf := stream(e, numbers(40), item, workflow.Batch(3), workflow.Window(most))
 		id := store.NewID()
 		parent.Store(&id)
 		e.process(defs(wf, item), worker.Concurrency(1))
@@ -149,7 +149,7 @@ var generateEngineCases = []EngineCase{
 	}},
 	{Name: "generate/no-slot-while-items-run", Promise: "P9", Rule: "Once the generator has returned, its run sleeps until the last item is final, and wakes once.", Run: func(e *E) {
 		kid := hold("kid")
-		wf := stream(e, count(5), kid)
+		wf := stream(e, numbers(5), kid)
 		e.process(defs(wf, kid))
 		h := start(e, wf, 0)
 		run := e.until(h.ID(), store.Sleeping)
@@ -226,7 +226,7 @@ var generateEngineCases = []EngineCase{
 		}, workflow.RunAttempts(2), workflow.RunBackoff(e.d(time.Second), 1, 0))
 		var seen []string
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (workflow.Generated, error) {
-			got, err := workflow.Generate(ctx, "discover", count(9), item, workflow.Collect())
+			got, err := workflow.Generate(ctx, "discover", numbers(9), item, workflow.Collect())
 			seen = append(seen, told(err))
 			return got, again(e, ctx, "nap")
 		})
@@ -306,7 +306,7 @@ var generateEngineCases = []EngineCase{
 						return nil
 					}, item, batch, workflow.ItemKey(func(i int) string { return fmt.Sprint("item ", i) }))
 				}
-				return workflow.Generate(ctx, "discover", count(n), item, batch)
+				return workflow.Generate(ctx, "discover", numbers(n), item, batch)
 			})
 			h := startBefore(e, wf, item)
 			for i := range 9 {
@@ -363,7 +363,7 @@ var generateEngineCases = []EngineCase{
 	}},
 	{Name: "generate/shutdown", Promise: "P11", Rule: "A worker that shuts down gives back a run whose generator waits for room at once; another goes on with it.", Run: func(e *E) {
 		kid := hold("kid")
-		wf := stream(e, count(12), kid, workflow.Window(4), workflow.Batch(2))
+		wf := stream(e, numbers(12), kid, workflow.Window(4), workflow.Batch(2))
 		first := e.process(defs(wf), worker.Grace(e.d(time.Hour)))
 		h := start(e, wf, 0)
 		for len(e.children(h.ID())) < 4 {
@@ -396,7 +396,7 @@ var generateEngineCases = []EngineCase{
 			return n, nil
 		})
 		wf := workflow.New("wf", func(ctx workflow.Context, n int) (workflow.Generated, error) {
-			return workflow.Generate(ctx, "discover", count(n), item)
+			return workflow.Generate(ctx, "discover", numbers(n), item)
 		}, workflow.RunAttempts(2), workflow.RunBackoff(e.d(time.Second), 1, 0))
 		e.process(defs(wf, item))
 		h := start(e, wf, 4)

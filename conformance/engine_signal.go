@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
@@ -203,6 +204,185 @@ var signalEngineCases = []EngineCase{
 				e.Fatalf("word %d is %q", i, w)
 			}
 		}
+	}},
+	{Name: "signal/select", Promise: "P17", Rule: "Of several signals and timers the first that comes is chosen, once: its place and its payload are one record.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) ([]string, error) {
+			var seen []string
+			for range 4 {
+				var w string
+				var n int
+				chosen, err := workflow.Select(ctx, "next", word.Into(&w), other.Into(&n), workflow.Timer(e.d(30*time.Minute)), workflow.Timer(e.d(time.Minute)))
+				if err != nil {
+					return seen, err
+				}
+				seen = append(seen, fmt.Sprintf("%d %q %d", chosen, w, n))
+			}
+			return seen, nil
+		})
+		p := e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.until(h.ID(), store.Sleeping)
+		send(e, other, h.ID(), 7)
+		e.untilStep(h.ID(), "next", store.StepCompleted)
+		send(e, word, h.ID(), "a")
+		e.untilStep(h.ID(), "next#3", store.StepCompleted) // of itself, after a minute
+		p.stop()
+		e.process(defs(wf))
+		send(e, other, h.ID(), 8)
+		e.eq("what was chosen", result(e, h), []string{`1 "" 7`, `0 "a" 0`, `3 "" 0`, `1 "" 8`})
+		e.eq("number of records", len(e.steps(h.ID())), 4)
+	}},
+	{Name: "signal/select-order", Promise: "P17", Rule: "A signal that is there goes before a timer that is due, and before those of later cases, which stay unread.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) ([]string, error) {
+			var seen []string
+			for range 5 {
+				var w string
+				var n int
+				chosen, err := workflow.Select(ctx, "next", workflow.Timer(0), other.Into(&n), word.Into(&w), workflow.Timer(0))
+				if err != nil {
+					return seen, err
+				}
+				seen = append(seen, fmt.Sprintf("%d %q %d", chosen, w, n))
+			}
+			return seen, nil
+		})
+		e.eng.Know("wf", "wf")
+		h := start(e, wf, 0)
+		send(e, word, h.ID(), "a")
+		send(e, other, h.ID(), 1)
+		send(e, word, h.ID(), "b")
+		send(e, other, h.ID(), 2)
+		e.process(defs(wf))
+		e.eq("what was chosen", result(e, h), []string{`1 "" 1`, `1 "" 2`, `2 "a" 0`, `2 "b" 0`, `0 "" 0`})
+	}},
+	{Name: "signal/select-late-worker", Promise: "P13", Rule: "A timer of a select counts from the first time that the run came there, through a crash; a signal that came in the meantime goes first, however late the worker.", Run: func(e *E) {
+		d := 2 * leaseFor
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (string, error) {
+			from, err := workflow.Now(ctx, "from")
+			if err != nil {
+				return "", err
+			}
+			var w string
+			chosen, err := workflow.Select(ctx, "next", workflow.Timer(e.d(d)), word.Into(&w))
+			if err != nil {
+				return "", err
+			}
+			to, err := workflow.Now(ctx, "to")
+			if chosen == 0 && (to.Sub(from) < e.d(d) || e.h.Bubble && to.Sub(from) > d+time.Minute) {
+				return "", fmt.Errorf("a timer of %v fired after %v", e.d(d), to.Sub(from))
+			}
+			return fmt.Sprint(chosen, w), err
+		})
+		p := e.process(defs(wf))
+		silent, spoken := start(e, wf, 0), start(e, wf, 0)
+		e.until(silent.ID(), store.Sleeping)
+		due := e.until(spoken.ID(), store.Sleeping).VisibleAt
+		p.kill()
+		send(e, word, spoken.ID(), "in time")
+		timer := time.NewTimer(time.Until(due))
+		<-timer.C
+		e.process(defs(wf))
+		e.eq("with a signal", result(e, spoken), "1in time")
+		e.eq("without", result(e, silent), "0")
+	}},
+	{Name: "signal/select-through-a-crash", Promise: "P17", Rule: "A worker that is killed behind a select leaves its choice to the next one, and the signal is received once.", Run: func(e *E) {
+		var ran tally
+		blocked := make(chan struct{}, 1)
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) ([]string, error) {
+			var seen []string
+			for range 3 {
+				var a, b string
+				chosen, err := workflow.Select(ctx, "next", workflow.NewSignal[string]("none").Into(&a), word.Into(&b))
+				if err != nil {
+					return seen, err
+				}
+				seen = append(seen, fmt.Sprint(chosen, b))
+				if err := workflow.Do(ctx, "work", func(ctx context.Context) error {
+					if ran.add("work") == 2 {
+						blocked <- struct{}{}
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return nil
+				}); err != nil {
+					return seen, err
+				}
+			}
+			return seen, nil
+		})
+		first := e.process(defs(wf))
+		h := start(e, wf, 0)
+		send(e, word, h.ID(), "one")
+		send(e, word, h.ID(), "two")
+		receive(e, "the second step", blocked)
+		first.kill()
+		send(e, word, h.ID(), "three")
+		e.process(defs(wf))
+		e.eq("what was chosen", result(e, h), []string{"1one", "1two", "1three"})
+	}},
+	{Name: "signal/select-at-the-limit", Promise: "P12", Rule: "A select takes any signal that could be sent, as large as it may be.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			var w string
+			chosen, err := workflow.Select(ctx, "next", workflow.Timer(e.d(time.Hour)), word.Into(&w))
+			if chosen != 1 {
+				return 0, err
+			}
+			return len(w), err
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		limit := e.s.Limits().Payload
+		text := strings.Repeat("x", limit-2) // and its quotes
+		e.check(errors.Is(word.Send(e.ctx, e.eng, h.ID(), text+"x"), store.ErrTooLarge), "a signal over the limit was taken")
+		send(e, word, h.ID(), text)
+		e.eq("size", result(e, h), limit-2)
+	}},
+	{Name: "signal/select-refused", Promise: "P16", Rule: "A select without cases, or with one that cannot come, says so; so does one whose cases do not fit the record.", Run: func(e *E) {
+		var none *string
+		var w string
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (bool, error) {
+			ok := true
+			for _, cases := range [][]workflow.Case{nil, {word.Into(none)}, {workflow.NewSignal[string]("").Into(&w)}} {
+				_, err := workflow.Select(ctx, "next", cases...)
+				ok = ok && errors.Is(err, store.ErrInvalid)
+			}
+			return ok, nil
+		})
+		changed := false
+		swapped := workflow.New("swapped", func(ctx workflow.Context, _ int) (string, error) {
+			cases := []workflow.Case{word.Into(&w), workflow.Timer(e.d(time.Hour))}
+			if changed {
+				cases[0], cases[1] = cases[1], cases[0]
+			}
+			if _, err := workflow.Select(ctx, "next", cases...); err != nil {
+				return "", err
+			}
+			return word.Receive(ctx)
+		})
+		p := e.process(defs(wf, swapped))
+		e.check(result(e, start(e, wf, 0)), "a select that makes no sense was begun")
+		h := start(e, swapped, 0)
+		send(e, word, h.ID(), "a")
+		e.untilStep(h.ID(), "next", store.StepCompleted)
+		e.until(h.ID(), store.Sleeping)
+		p.stop()
+		changed = true
+		e.process(defs(wf, swapped))
+		send(e, word, h.ID(), "b")
+		_, err := h.Result(e.ctx)
+		e.check(errors.Is(err, engine.ErrNondeterministic), "cases in another order: saw %v", err)
+	}},
+	{Name: "signal/select-canceled", Promise: "P11", Rule: "A select ends when the run is canceled.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			var w string
+			return workflow.Select(ctx, "next", word.Into(&w), workflow.Timer(e.d(time.Hour)))
+		})
+		e.process(defs(wf), worker.Park(e.d(time.Minute)))
+		h := start(e, wf, 0)
+		e.until(h.ID(), store.Running)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		_, err := h.Result(e.ctx)
+		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
 	}},
 	{Name: "signal/canceled-wait", Promise: "P11", Rule: "A wait for a signal ends when the run is canceled.", Run: func(e *E) {
 		wf := listener(1)

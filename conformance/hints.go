@@ -88,6 +88,12 @@ var hintCases = []Case{
 		c.cancel(run.Run.ID)
 		c.hinted(ch, want)
 	}},
+	{"hints/state", "", "a commit that writes state hints so", func(c *C) {
+		ch := c.hints(c.s)
+		run := c.start()
+		c.commit(store.Commit{Lease: run.Lease, State: []store.StateWrite{{Key: "k", Value: []byte("v")}}})
+		c.hinted(ch, store.Hint{Kind: store.HintState, Namespace: c.ns, Run: run.Run.ID})
+	}},
 	{"hints/woken-queue", "", "an event that wakes a sleeper hints that its queue has work", func(c *C) {
 		run := c.start()
 		c.end(run, sleepOn(store.WakeSignal))
@@ -103,6 +109,13 @@ var hintCases = []Case{
 		id := c.create(store.NewRun{})
 		c.cancel(id)
 		c.hinted(ch, store.Hint{Kind: store.HintFinal, Namespace: c.ns, Run: id})
+	}},
+	{"hints/schedule", "", "a schedule that is put hints to look again", func(c *C) {
+		ch := c.hints(c.s)
+		c.putSchedule(c.schedule("s"))
+		c.hinted(ch, store.Hint{Kind: store.HintRescan})
+		c.putSchedule(c.schedule("s"))
+		c.hinted(ch, store.Hint{Kind: store.HintRescan})
 	}},
 	{"hints/each-subscriber", "", "each call of Hints is a subscription of its own", func(c *C) {
 		a, b := c.hints(c.s), c.hints(c.s)

@@ -444,7 +444,7 @@ func (q *sequence) stepRecord(h *holding) store.StepRecord {
 		Index: q.pick(3), Attempt: 1 + q.pick(3), Output: q.payload(),
 	}
 	if q.chance(25) {
-		rec.Kind = of(q, store.KindSleep, store.KindSignal, store.KindChild, store.KindMap, store.KindGenerator, store.KindValue)
+		rec.Kind = of(q, store.KindSleep, store.KindSignal, store.KindChild, store.KindMap, store.KindGenerator, store.KindValue, store.KindState)
 	}
 	q.position++ // a new one for each key is the caller's duty
 	rec.Position = q.position
@@ -1033,13 +1033,13 @@ func (q *sequence) workers() {
 	case 0, 1, 2:
 		_, _ = do(q, "PutWorker", store.PutWorkerParams{Namespace: ns, Now: q.now, Worker: store.Worker{
 			ID: id, Host: of(q, "h", ""), PID: q.pick(3), Queues: of(q, nil, randomQueues), Workflows: of(q, nil, randomWorkflows),
-			Labels: of(q, nil, map[string]string{"zone": "a", "": "b"}), Slots: q.pick(3), Status: of(q, store.Online, store.Draining), TTL: q.span(),
+			Labels: of(q, nil, map[string]string{"zone": "a", "": "b"}), Slots: q.pick(3), Limits: of(q, nil, map[string]int{"f1": 2}), Status: of(q, store.Online, store.Draining), TTL: q.span(),
 			StartedAt: q.now.Add(-time.Hour), Held: 7, // the store's, not ours
 		}}, alone(store.Store.PutWorker))
 	case 3:
 		_, _ = do(q, "RemoveWorker", store.RemoveWorkerParams{Namespace: ns, ID: id}, alone(store.Store.RemoveWorker))
 	default:
-		list, _ := do(q, "ListWorkers", store.ListWorkersParams{Namespace: ns, Now: q.now}, store.Store.ListWorkers)
+		list, _ := do(q, "ListWorkers", store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Now: q.now}, store.Store.ListWorkers)
 		for _, w := range list {
 			if w.Status == store.Offline {
 				q.hit("worker offline")

@@ -39,7 +39,7 @@ var registryCases = []Case{
 	{"workers/put-and-list", "", "a worker is stored as it was put, with the store's times, and listed by ID", func(c *C) {
 		want := store.Worker{
 			ID: "w1", Host: "host", PID: 42, Queues: []string{"q1", "q2"}, Workflows: []string{"a", "b"}, Labels: map[string]string{"zone": "x", "": "empty"},
-			Slots: 7, Status: store.Online, TTL: time.Minute,
+			Slots: 7, Limits: map[string]int{"a": 2, "b@v1": 1}, Status: store.Online, TTL: time.Minute,
 		}
 		c.putWorker(want)
 		want.StartedAt, want.SeenAt = c.now, c.now
@@ -71,6 +71,17 @@ var registryCases = []Case{
 		c.advance(aLease)
 		c.claim1As("w2")
 		held(0)
+	}},
+	{"workers/without-held", "", "a list without Held differs in that alone", func(c *C) {
+		c.putWorker(store.Worker{ID: aWorker, Host: "h", TTL: time.Minute})
+		c.createN(1, store.NewRun{})
+		c.claimN(1)
+		want := c.workers()
+		c.eq("Held", want[0].Held, int64(1))
+		got, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, NoHeld: true, Now: c.now})
+		c.ok("ListWorkers", err)
+		want[0].Held = 0
+		c.eq("workers", got, want)
 	}},
 	{"workers/offline-after-ttl", "P13", "a worker that was not heard of for its TTL is offline, and online again when it is", func(c *C) {
 		c.putWorker(store.Worker{ID: "w1", TTL: time.Minute})

@@ -88,7 +88,7 @@ var scheduleCases = []Case{
 		c.eq("its LastAt", c.theSchedule("s").LastAt, time.Time{})
 		c.eq("its firings", len(c.firings("s")), 0)
 	}},
-	{"schedules/due", "P13", "Due lists what is not paused and whose time is not after the store's, by that time; NextDue is the earliest of all not paused", func(c *C) {
+	{"schedules/due", "P13", "Due lists what is not paused and whose time is not after the store's, by that time; NextDue is the earliest of all not paused, Later of those not due", func(c *C) {
 		put := func(name string, in time.Duration, paused bool) {
 			s := c.schedule(name)
 			s.NextAt, s.Paused = c.now.Add(in), paused
@@ -102,18 +102,20 @@ var scheduleCases = []Case{
 		never := c.schedule("never")
 		never.NextAt = time.Time{}
 		c.putSchedule(never)
-		see := func(want ...string) {
+		see := func(later time.Time, want ...string) {
 			c.Helper()
 			page := c.schedules(store.ListSchedulesParams{Due: true})
 			c.eq("due", scheduleNames(page), append([]string{}, want...))
 			c.eq("NextDue", page.NextDue, began.Add(time.Hour))
+			c.eq("Later", page.Later, later)
+			c.eq("Now", page.Now, c.now)
 		}
 		c.advance(time.Hour - time.Microsecond)
-		see()
+		see(began.Add(time.Hour))
 		c.advance(time.Microsecond)
-		see("b")
+		see(began.Add(2*time.Hour), "b")
 		c.advance(3 * time.Hour)
-		see("b", "c", "a")
+		see(time.Time{}, "b", "c", "a")
 		c.eq("the first one due", scheduleNames(c.schedules(store.ListSchedulesParams{Due: true, Limit: 1})), []string{"b"})
 	}},
 	{"schedules/pages", "P14", "the pages of schedules hold each once, by name, whatever is put meanwhile; cursors of another query are refused", func(c *C) {

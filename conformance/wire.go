@@ -13,11 +13,12 @@ import (
 // can go down for a while, and it can lose answers.
 type wire struct {
 	store.Store
-	mu    sync.Mutex
-	state wireState
-	up    chan struct{} // closed when a wire that hangs is up again
-	lose  int           // every lose-th write is applied and its answer lost; 0: none
-	calls int
+	mu      sync.Mutex
+	state   wireState
+	up      chan struct{} // closed when a wire that hangs is up again
+	lose    int           // every lose-th write is applied and its answer lost; 0: none
+	calls   int
+	cutNext bool // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
 	after  func(verb string) // likewise, when the call has been done
@@ -82,6 +83,21 @@ func (w *wire) loseEvery(n int) {
 	w.lose = n
 }
 
+// cutBehind lets the present call through and cuts the wire behind it: the caller does
+// not get the answer.
+func (w *wire) cutBehind() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cutNext = true
+}
+
+// hook calls fn with the name of each verb before it goes out.
+func (w *wire) hook(fn func(verb string)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = fn
+}
+
 // pass lets a call through when the wire is up.
 func (w *wire) pass(ctx context.Context, verb string, write bool, call func() error) error {
 	w.mu.Lock()
@@ -93,7 +109,10 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 	for {
 		w.mu.Lock()
 		state, up := w.state, w.up
-		lost := false
+		lost, last := false, write && w.cutNext && state == wireUp
+		if last {
+			w.state, w.cutNext = wireCut, false
+		}
 		if write && state == wireUp && w.lose > 0 {
 			w.calls++
 			lost = w.calls%w.lose == 0
@@ -115,6 +134,9 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 		err := call()
 		if after != nil {
 			after(verb)
+		}
+		if last {
+			return errCut
 		}
 		if lost && err == nil {
 			return store.ErrOutcomeUnknown
@@ -179,8 +201,20 @@ func (w *wire) Signal(ctx context.Context, p store.SignalParams) ([]store.Signal
 	return carry(w, ctx, "signal", true, p, w.Store.Signal)
 }
 
+func (w *wire) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
+	return carry(w, ctx, "set-state", true, p, w.Store.SetState)
+}
+
+func (w *wire) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
+	return carry(w, ctx, "get-state", false, p, w.Store.GetState)
+}
+
 func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
 	return carry(w, ctx, "list-workflows", false, p, w.Store.ListWorkflows)
+}
+
+func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+	return carry(w, ctx, "list-workers", false, p, w.Store.ListWorkers)
 }
 
 func (w *wire) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
@@ -193,6 +227,34 @@ func (w *wire) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 
 func (w *wire) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) error {
 	return w.pass(ctx, "remove-worker", true, func() error { return w.Store.RemoveWorker(ctx, p) })
+}
+
+func (w *wire) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
+	return carry(w, ctx, "put-schedule", true, p, w.Store.PutSchedule)
+}
+
+func (w *wire) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
+	return w.pass(ctx, "delete-schedule", true, func() error { return w.Store.DeleteSchedule(ctx, p) })
+}
+
+func (w *wire) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+	return carry(w, ctx, "list-schedules", false, p, w.Store.ListSchedules)
+}
+
+func (w *wire) Fire(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+	return carry(w, ctx, "fire", true, p, w.Store.Fire)
+}
+
+func (w *wire) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
+	return carry(w, ctx, "find", false, p, w.Store.Find)
+}
+
+func (w *wire) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+	return carry(w, ctx, "lock", true, p, w.Store.Lock)
+}
+
+func (w *wire) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
+	return carry(w, ctx, "purge", true, p, w.Store.Purge)
 }
 
 // Hints passes on those of the store, if it gives any.

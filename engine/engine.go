@@ -37,13 +37,16 @@ type Engine struct {
 	log       *slog.Logger
 	trigger   Trigger
 	retryFor  time.Duration
-	poll      time.Duration // 0: as waiting sees fit
+	poll      time.Duration        // 0: as waiting sees fit
+	retention map[string]Retention // by workflow; of "": the others
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
+	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
+	online  online
 
 	tracing trace.TracerProvider
 	metrics metric.MeterProvider
@@ -79,6 +82,10 @@ const (
 	TriggerRegistered Trigger = iota
 	// TriggerAny: nothing; the run waits until a worker knows its workflow.
 	TriggerAny
+	// TriggerOnline: some worker that serves the workflow is online now. The store is
+	// asked, and the answer counts for two seconds: a worker that has just gone may
+	// still be counted on.
+	TriggerOnline
 )
 
 // TriggerCheck sets the trigger policy. Default: [TriggerRegistered].
@@ -99,14 +106,14 @@ const startBatch = 500
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
 	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
-		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider()}
+		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention)}
 	for _, opt := range opts {
 		opt(e)
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.starts = batch.New(startBatch, 1, e.create)
 	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
-	e.waiters.engine = e
+	e.waiters.engine, e.watches.engine = e, e
 	e.instrument()
 	return e
 }

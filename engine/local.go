@@ -19,8 +19,10 @@ type LocalWorker interface {
 	// Holds reports whether the worker executes a run. It must not call the engine.
 	Holds(id store.ID) bool
 	// Adopt hands over the run that was leased for the slot; asked is when the start
-	// went out. Nil gives the slot back.
+	// went out.
 	Adopt(run *store.ClaimedRun, asked time.Time)
+	// Release gives back the slot that was kept for a run of that workflow.
+	Release(workflow string)
 }
 
 type localWorkers struct {
@@ -59,7 +61,7 @@ func (l *localWorkers) reserve(run *store.NewRun) LocalWorker {
 // known, or that may have run out before the answer came, is left to run out.
 func (e *Engine) adopt(w LocalWorker, run store.NewRun, asked time.Time, res store.CreateResult, err error) {
 	if err != nil || !res.Created || res.Lease.Epoch == 0 || time.Since(asked) >= run.LeaseFor {
-		w.Adopt(nil, asked)
+		w.Release(run.Workflow)
 		return
 	}
 	stored := store.Run{

@@ -70,38 +70,3 @@ func (e *Engine) Steps(ctx context.Context, id store.ID) ([]store.Step, error) {
 		after = page.Steps[len(page.Steps)-1].Position
 	}
 }
-
-// Cancel cancels a run: at once when no worker has it, otherwise as soon as its
-// code has heard of it. A canceled run stays canceled; one that has completed or
-// failed gives store.ErrFinished.
-func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
-	return e.control(ctx, id, func(ctx context.Context) ([]store.ControlResult, error) {
-		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason})
-	})
-}
-
-// Restart lets a failed or canceled run go on from what it completed. What failed
-// is tried again. store.ErrConflict when the run is neither failed nor canceled.
-func (e *Engine) Restart(ctx context.Context, id store.ID) error {
-	err := e.retry(ctx, func(ctx context.Context) error {
-		return e.store.Restart(ctx, store.RestartParams{Namespace: e.namespace, ID: id})
-	})
-	if err != nil {
-		return fmt.Errorf("run %s: %w", id, err)
-	}
-	return nil
-}
-
-func (e *Engine) control(ctx context.Context, id store.ID, call func(context.Context) ([]store.ControlResult, error)) error {
-	err := e.retry(ctx, func(ctx context.Context) error {
-		res, err := call(ctx)
-		if err == nil {
-			err = res[0].Err
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("run %s: %w", id, err)
-	}
-	return nil
-}

@@ -53,7 +53,7 @@ type Started struct {
 // encoded. Concurrent starts share one write. Most programs use the typed Start
 // of their workflow.
 //
-// It fails with [ErrUnknownWorkflow], store.ErrInvalid, store.ErrTooLarge, or,
+// It fails with [ErrUnknownWorkflow], [ErrNoWorker], store.ErrInvalid, store.ErrTooLarge, or,
 // after [RetryFor], store.ErrUnavailable (no run was made) or
 // store.ErrOutcomeUnknown (perhaps one was made: start again with the same
 // [RunID] or [ID]). A start whose context ends may or may not have been made.
@@ -171,6 +171,11 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 	}
 	if run.Queue == "" {
 		run.Queue = known
+	}
+	if e.trigger == TriggerOnline {
+		if err := e.checkOnline(ctx, run.Workflow); err != nil {
+			return fresh, err
+		}
 	}
 	if err := run.Validate(e.store.Limits()); err != nil {
 		return fresh, startError(run.Workflow, err)

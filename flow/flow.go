@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -121,8 +120,8 @@ func (f *Flow[In, Out]) Workflow() (*workflow.Workflow[In, Out], error) {
 	return workflow.New(f.b.name, p.execute, opts...), nil
 }
 
-// maxGraph leaves room in store.MaxMeta for what is kept beside the graph.
-const maxGraph = store.MaxMeta - 4<<10
+// maxGraph is what workflow.Graph takes.
+const maxGraph = 60 << 10
 
 // Must is [Flow.Workflow] for package variables: it panics with all that is wrong.
 func (f *Flow[In, Out]) Must() *workflow.Workflow[In, Out] {

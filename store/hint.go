@@ -11,7 +11,8 @@ import (
 type Hinter interface {
 	// Hints returns a channel on which hints arrive in batches until ctx is done
 	// or the store is closed, when it is closed. Each call is a subscription of
-	// its own, to what is written after Hints has returned. Cases: hints/queue, hints/woken-queue, hints/event, hints/final,
+	// its own, to what is written after Hints has returned. Cases: hints/queue,
+	// hints/woken-queue, hints/event, hints/state, hints/final, hints/schedule,
 	// hints/each-subscriber, hints/unread-hinders-nobody, hints/other-handle,
 	// hints/end-with-context.
 	Hints(ctx context.Context) (<-chan []Hint, error)
@@ -30,6 +31,9 @@ const (
 	HintFinal
 	// HintRescan: anything may have happened; look at everything again.
 	HintRescan
+	// HintState: the holder of a run has changed its flow state. (Of a change from
+	// outside, HintEvent tells.)
+	HintState
 )
 
 // Hint tells that something happened.
@@ -37,7 +41,7 @@ type Hint struct {
 	Kind      HintKind
 	Namespace string
 	Queue     string // HintQueue
-	Run       ID     // HintEvent, HintFinal
+	Run       ID     // HintEvent, HintFinal, HintState
 }
 
 // hubBacklog is how many hints may wait for a slow subscriber before they

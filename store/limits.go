@@ -18,7 +18,8 @@ import (
 // payload/failure-text, payload/not-shared.
 type Limits struct {
 	// Payload bounds a run's input and output, a step's output, a signal's
-	// payload and a state value, each.
+	// payload and a state value, each. The output of a signal step may be longer
+	// by a signal's name, which is noted with the payload.
 	Payload int
 	// Warn is the size from which on a payload that is taken is worth a warning in
 	// the log, which the engine gives; 0: none is.

@@ -29,8 +29,9 @@ type Worker struct {
 	Workflows []string
 	Labels    map[string]string
 	Slots     int
-	Status    WorkerStatus  // Online or Draining as it was put; Offline is worked out by ListWorkers
-	TTL       time.Duration // how long it counts as alive after it was heard of
+	Limits    map[string]int // by workflow: how many of its runs execute at the same time
+	Status    WorkerStatus   // Online or Draining as it was put; Offline is worked out by ListWorkers
+	TTL       time.Duration  // how long it counts as alive after it was heard of
 
 	StartedAt time.Time // when it was first put
 	SeenAt    time.Time // when it was last put or extended
@@ -54,10 +55,13 @@ type RemoveWorkerParams struct {
 	ID        string
 }
 
-// ListWorkersParams is the input of ListWorkers, which lists by ID.
+// ListWorkersParams is the input of ListWorkers, which lists by ID. Case:
+// workers/without-held.
 type ListWorkersParams struct {
 	Namespace string
-	Now       time.Time
+	// NoHeld leaves Held zero: to count it may read all active runs.
+	NoHeld bool
+	Now    time.Time
 }
 
 // Workflow is a definition that some worker has registered.

@@ -19,8 +19,9 @@ type Schedule struct {
 }
 
 // PutScheduleParams is the input of PutSchedule, which makes a schedule or
-// replaces it (LastAt, CreatedAt and its firings stay) and returns it as stored.
-// Cases: schedules/put-and-list, schedules/replace.
+// replaces it (LastAt, CreatedAt and its firings stay) and returns it as stored. A
+// store that gives hints gives a HintRescan. Cases: schedules/put-and-list,
+// schedules/replace, hints/schedule.
 type PutScheduleParams struct {
 	Namespace string
 	Schedule  Schedule
@@ -48,11 +49,14 @@ type ListSchedulesParams struct {
 }
 
 // SchedulePage is a page of schedules; Next is empty on the last one. NextDue is
-// the earliest NextAt of all schedules that are not paused; zero: none.
+// the earliest NextAt of all schedules that are not paused, Later the earliest of those
+// that are not due; zero: none. Now is the store's clock.
 type SchedulePage struct {
 	Schedules []Schedule
 	Next      string
 	NextDue   time.Time
+	Later     time.Time
+	Now       time.Time
 }
 
 // FireParams is the input of Fire: in one write, the firing is recorded, the run

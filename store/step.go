@@ -18,9 +18,10 @@ const (
 	KindMap
 	KindGenerator
 	KindValue
+	KindState // of flow state: a write, a read, a wait
 )
 
-var kindNames = [...]string{KindFunction: "function", KindSleep: "sleep", KindSignal: "signal", KindChild: "child", KindMap: "map", KindGenerator: "generator", KindValue: "value"}
+var kindNames = [...]string{KindFunction: "function", KindSleep: "sleep", KindSignal: "signal", KindChild: "child", KindMap: "map", KindGenerator: "generator", KindValue: "value", KindState: "state"}
 
 func (k StepKind) String() string {
 	if int(k) < len(kindNames) && k != 0 {

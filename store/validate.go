@@ -360,7 +360,7 @@ func (c *Commit) Validate(l Limits) error {
 func (s *StepRecord) validate(l Limits) error {
 	name := "step " + strconv.Quote(clip(s.Name))
 	switch {
-	case s.Kind < KindFunction || s.Kind > KindValue:
+	case s.Kind < KindFunction || s.Kind > KindState:
 		return Invalid(name, "it has no kind")
 	case s.Status < StepPending || s.Status > StepFailed:
 		return Invalid(name, "it has no status")
@@ -372,11 +372,20 @@ func (s *StepRecord) validate(l Limits) error {
 	return first(
 		ValidateName("step name", s.Name),
 		optionalName("branch", s.Branch),
-		size(name+" output", len(s.Output), l.Payload),
+		size(name+" output", len(s.Output), l.stepOutput(s.Kind)),
 		failureSize(name+" failure", s.Failure),
 		duration(name+" duration", s.Took),
 		duration(name+" delay", s.DueIn),
 	)
+}
+
+// stepOutput bounds a step's output: that of a signal step is a signal's payload, of
+// any allowed size, and what it was received as.
+func (l Limits) stepOutput(kind StepKind) int {
+	if kind == KindSignal {
+		return l.Payload + MaxName + 20
+	}
+	return l.Payload
 }
 
 func (t *Transition) validate(l Limits) error {

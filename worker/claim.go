@@ -77,9 +77,23 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			w.begin(&claimed.Runs[i], asked, answered, claimed.Now)
 		}
 		if resting && len(claimed.Runs) == 0 && (claimed.NextDue.IsZero() || claimed.NextDue.After(claimed.Now)) {
-			found.reached = true
+			fired, next, err := w.fireDue(ctx)
+			switch {
+			case fired:
+				timer.Reset(0)
+				continue
+			case err != nil:
+				if ctx.Err() != nil {
+					return found
+				}
+				backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
+				w.log.Error("schedules could not be fired, will try again", "in", backoff, "error", err)
+				timer.Reset(backoff)
+				continue
+			}
+			found.reached, found.next = true, next
 			if !claimed.NextDue.IsZero() {
-				found.next = answered.Add(claimed.NextDue.Sub(claimed.Now))
+				found.next = earliest(next, answered.Add(claimed.NextDue.Sub(claimed.Now)))
 			}
 			return found
 		}
@@ -104,11 +118,38 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 	}
 }
 
-// claim asks the store once.
-func (w *Worker) claim(ctx context.Context, demands []store.Demand, n int) (store.Claimed, error) {
-	for i := range demands {
-		demands[i].Max = n
+// claim asks the store once, for no more runs of a workflow than its limit has room
+// for.
+func (w *Worker) claim(ctx context.Context, all []demand, n int) (store.Claimed, error) {
+	demands := make([]store.Demand, 0, len(all))
+	got := make(map[string]int) // room by workflow
+	for _, d := range all {
+		d.Max = n
+		if d.limited {
+			d.Max = w.slots.takeRoom(d.Workflows[0], n)
+			got[d.Workflows[0]] = d.Max
+		}
+		if d.Max > 0 {
+			demands = append(demands, d.Demand)
+		}
 	}
+	claimed, err := store.Claimed{}, error(nil)
+	if len(demands) > 0 {
+		claimed, err = w.ask(ctx, demands, n)
+	}
+	for name, room := range got {
+		used := 0
+		for i := range claimed.Runs {
+			if claimed.Runs[i].Run.Workflow == name {
+				used++
+			}
+		}
+		w.slots.giveRoom(name, room-used, used > 0 && used == room)
+	}
+	return claimed, err
+}
+
+func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int) (store.Claimed, error) {
 	// A claim that hangs must not come through after this worker's leases have run
 	// out: it could take the worker's own runs over.
 	ctx, cancel := context.WithDeadline(ctx, w.ledger.goodUntil())
@@ -132,15 +173,28 @@ func (w *Worker) renewTimeout() time.Duration {
 	return max(w.leaseFor/3, min(w.leaseFor, 2*time.Second))
 }
 
-func (w *Worker) demands() []store.Demand {
+// demand is what a claim asks for; limited: of a single workflow, whose limit bounds
+// it.
+type demand struct {
+	store.Demand
+	limited bool
+}
+
+func (w *Worker) demands() (list []demand) {
 	names, queues := w.served()
-	list := make([]store.Demand, len(queues))
-	for i, q := range queues {
-		list[i].Queue = q
+	for _, q := range queues {
+		free := demand{Demand: store.Demand{Queue: q}}
 		for _, name := range names {
-			if w.defs[name].Queue == q {
-				list[i].Workflows = append(list[i].Workflows, name)
+			switch {
+			case w.defs[name].Queue != q:
+			case w.limits[name] > 0:
+				list = append(list, demand{store.Demand{Queue: q, Workflows: []string{name}}, true})
+			default:
+				free.Workflows = append(free.Workflows, name)
 			}
+		}
+		if len(free.Workflows) > 0 {
+			list = append(list, free)
 		}
 	}
 	return list
@@ -154,7 +208,7 @@ func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
 	before := w.held[cr.Run.ID]
 	if before != nil && before.Lease().Epoch >= cr.Lease.Epoch { // a late answer
 		w.mu.Unlock()
-		w.slots.give(1)
+		w.slots.release(cr.Run.Workflow)
 		return
 	}
 	w.held[cr.Run.ID] = inv
@@ -226,6 +280,7 @@ func (w *Worker) hintLoop(ctx context.Context) {
 	}
 	for batch := range hints {
 		for _, hint := range batch {
+			w.house.hinted(hint)
 			switch hint.Kind {
 			case store.HintRescan:
 				signal(w.wake)

@@ -95,6 +95,43 @@ func (h host) Ready(inv *exec.Invocation) bool {
 	return true
 }
 
+// State implements [exec.Host].
+func (h host) State(ctx context.Context, inv *exec.Invocation, keys ...string) ([]store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.GetState(ctx, inv.Lease().Run, keys...)
+		if !store.Retryable(err) || !h.pause(ctx, inv, wait) {
+			return entries, err
+		}
+	}
+}
+
+// SetState implements [exec.Host].
+func (h host) SetState(ctx context.Context, inv *exec.Invocation, write store.StateWrite) (store.StateEntry, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		entries, err := h.w.eng.SetState(ctx, inv.Lease().Run, write)
+		switch {
+		case err == nil:
+			return entries[0], nil
+		case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !h.pause(ctx, inv, wait):
+			return store.StateEntry{}, err
+		}
+	}
+}
+
+// pause waits before a call is made again; false: it is not to be.
+func (h host) pause(ctx context.Context, inv *exec.Invocation, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-inv.Closing():
+	case <-h.w.stop.Done():
+	}
+	return false
+}
+
 // Inbox implements [exec.Host].
 func (h host) Inbox(inv *exec.Invocation) (box store.Inbox, ok bool) {
 	ok = h.Ask(inv, "the run's inbox", func(ctx context.Context, st store.Store, namespace string) (err error) {
@@ -182,15 +219,15 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 }
 
 // Parked implements [exec.Host].
-func (h host) Parked(*exec.Invocation) { h.w.slots.give(1) }
+func (h host) Parked(inv *exec.Invocation) { h.w.slots.release(inv.Run().Workflow) }
 
 // Unparked implements [exec.Host].
-func (h host) Unparked(*exec.Invocation) { h.w.slots.acquire() }
+func (h host) Unparked(inv *exec.Invocation) { h.w.slots.acquire(inv.Run().Workflow) }
 
 // Ended implements [exec.Host].
-func (h host) Ended(_ *exec.Invocation, parked bool) {
+func (h host) Ended(inv *exec.Invocation, parked bool) {
 	if !parked {
-		h.w.slots.give(1)
+		h.w.slots.release(inv.Run().Workflow)
 	}
 }
 
@@ -233,7 +270,7 @@ func (w *Worker) Reserve(queue, workflow string) bool {
 	if def == nil || def.Queue != queue || !w.ledger.sound(time.Now()) {
 		return false
 	}
-	return w.slots.takeIdle()
+	return w.slots.takeIdle(workflow)
 }
 
 // Holds implements [engine.LocalWorker].
@@ -248,9 +285,8 @@ func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
 
 // Adopt implements [engine.LocalWorker].
 func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
-	if cr == nil {
-		w.slots.give(1)
-		return
-	}
 	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt)
 }
+
+// Release implements [engine.LocalWorker].
+func (w *Worker) Release(workflow string) { w.slots.release(workflow) }

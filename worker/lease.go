@@ -133,5 +133,6 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		}
 	}
 	w.ledger.renewed(asked.Add(w.leaseFor))
+	w.signAgain(ctx)
 	return nil
 }

@@ -16,6 +16,20 @@ type Option func(*Worker)
 // waits does not count. Default: 100.
 func Concurrency(n int) Option { return func(w *Worker) { w.concurrency = n } }
 
+// Limit bounds how many runs of a workflow execute at the same time in this worker,
+// within [Concurrency]: for one that is heavy, or that uses something of which there
+// is little. Runs beyond it wait in the store, where other workers find them, and take
+// no slot from other workflows. The workflow is named as in the store, with its
+// version. Default: no limit but the worker's.
+func Limit(workflow string, n int) Option {
+	return func(w *Worker) {
+		if w.limits == nil {
+			w.limits = make(map[string]int)
+		}
+		w.limits[workflow] = n
+	}
+}
+
 // Lease sets how long the worker's right to a run lasts without renewal: a run
 // whose worker has died goes on elsewhere after that time. It is renewed every
 // third of it. Default: 30 s.

@@ -40,6 +40,7 @@ type Worker struct {
 	grace       time.Duration
 	poll        time.Duration
 	labels      map[string]string
+	limits      map[string]int // by workflow
 	log         *slog.Logger
 	cfg         exec.Config
 
@@ -57,8 +58,12 @@ type Worker struct {
 	renew   chan struct{} // renew leases now
 	commits *batch.Group[store.Commit, store.CommitResult]
 	ledger  ledger
+	house   housekeeping
 	tel     *telemetry.Telemetry
-	lag     atomic.Pointer[lag]
+
+	registered atomic.Bool
+	sign       signing
+	lag        atomic.Pointer[lag]
 
 	// stop ends when the worker gives up talking to the store.
 	emptied chan struct{} // gets a value when no run is held any more; nil: nobody asks
@@ -93,9 +98,13 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	w.cfg.Logger = w.log
 	limits := eng.Store().Limits()
 	w.cfg.PayloadLimit, w.cfg.PayloadWarn = limits.Payload, limits.Warn
-	w.slots.free, w.slots.freed = w.concurrency, w.freed
+	w.slots.free, w.slots.freed, w.slots.roomy = w.concurrency, w.freed, w.wake
+	for name, n := range w.limits {
+		w.slots.limit(name, n)
+	}
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = batch.New(commitBatch, 1, w.commit)
+	w.house = w.newHousekeeping()
 	w.tel = eng.Telemetry()
 	w.instrument()
 	return w
@@ -154,8 +163,9 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // RunUntilIdle works until nothing is left to do now, shuts down, and returns when
-// the next run that this worker serves is due, by this machine's clock; zero: none
-// is, before somebody starts or signals one. It is for programs that are started by
+// the next run that this worker serves, or the next fire time of a schedule, is due, by
+// this machine's clock; zero: none is, before somebody starts or signals one. Schedules
+// that are due are fired first, and housekeeping is done once. It is for programs that are started by
 // a request or a clock and pay for the time that they run: what sleeps is not waited
 // for, and what waits for a signal neither.
 //
@@ -191,8 +201,12 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 	if untilIdle {
 		// Not attached: it must not get new runs while it is about to leave.
 		w.emptied = make(chan struct{}, 1)
-		found = w.claimLoop(ctx)
+		if found = w.claimLoop(ctx); found.reached {
+			w.tidy(ctx)
+		}
 	} else {
+		wg.Go(func() { w.scheduleLoop(background) })
+		wg.Go(func() { w.tidyLoop(background) })
 		w.eng.Attach(w)
 		w.claimLoop(ctx)
 		w.eng.Attach(nil)
@@ -200,6 +214,7 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 	w.shutdown()
 	end()
 	wg.Wait()
+	w.house.keeper.Release(ctx)
 	return found, nil
 }
 
@@ -220,35 +235,49 @@ func (w *Worker) start() error {
 	case w.poll <= 0:
 		return store.Invalid("poll", fmt.Sprintf("%v is not positive", w.poll))
 	}
+	for name, n := range w.limits {
+		if n < 1 {
+			return store.Invalid("limit", fmt.Sprintf("%d runs of workflow %q is not positive", n, name))
+		}
+		if w.defs[name] == nil {
+			return store.Invalid("limit", fmt.Sprintf("it names workflow %q, which is not registered with this worker; names include the version, as in %q", name, "resize@v2"))
+		}
+	}
 	if err := store.ValidateName("worker", w.id); err != nil {
 		return err
+	}
+	for name := range w.defs {
+		if _, err := w.registration(name); err != nil {
+			return err
+		}
 	}
 	w.started = true
 	return nil
 }
 
+func (w *Worker) registration(name string) (store.Workflow, error) {
+	def := w.defs[name]
+	return w.eng.Registration(name, def.Queue, def.Graph)
+}
+
 // announce registers the worker and its workflows; false: ctx has ended.
 func (w *Worker) announce(ctx context.Context) bool {
-	names, queues := w.served()
+	names, _ := w.served()
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
-		def := w.defs[name]
-		flows[i] = store.Workflow{Name: name, Queue: def.Queue, Meta: def.Meta}
+		flows[i], _ = w.registration(name) // start has checked it
 	}
-	host, _ := os.Hostname()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
 		err := w.store.PutWorkflows(callCtx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 		if err == nil {
-			err = w.store.PutWorker(callCtx, store.PutWorkerParams{Namespace: w.namespace, Worker: store.Worker{
-				ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Labels: w.labels,
-				Slots: w.concurrency, Status: store.Online, TTL: 2 * w.leaseFor,
-			}})
+			err = w.signOn(callCtx)
 		}
 		cancel()
 		if err == nil {
 			w.ledger.renewed(asked.Add(w.leaseFor))
+			w.registered.Store(true)
 			return true
 		}
 		if ctx.Err() != nil {
@@ -282,8 +311,13 @@ func (w *Worker) shutdown() {
 	w.mu.Lock()
 	w.draining = true
 	w.mu.Unlock()
-	for _, inv := range w.holding() {
+	held := w.holding()
+	for _, inv := range held {
 		inv.Drain()
+	}
+	var told sync.WaitGroup
+	if len(held) > 0 {
+		told.Go(w.tellDraining)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -299,11 +333,8 @@ func (w *Worker) shutdown() {
 		// What cannot be given back within a lease is free by then anyway.
 		waitFor(done, w.leaseFor)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: w.id}); err != nil {
-		w.log.Warn("worker could not sign off", "error", err)
-	}
+	told.Wait()
+	w.signOff()
 	w.log.Info("worker stopped")
 }
 

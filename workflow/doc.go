@@ -26,6 +26,10 @@
 // [*StepError] made of that record, live and replayed alike; match it with
 // [ErrorCode] and [Coded], not by the type of the original error.
 //
+// Other workflows are run as children: one by [Child] or [StartChild], one for each
+// item of a slice by [Map] and [Reduce], and one for each item of a stream by
+// [Generate]. Any worker takes them.
+//
 // When a run only waits, it leaves memory: its goroutines end, running deferred
 // functions, and the function is run again from the top when the wait is over.
 // Deferred functions can therefore run several times in a run's life, and

@@ -24,7 +24,7 @@ func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 // Name is the signal's.
 func (s Signal[T]) Name() string { return s.name }
 
-// ErrTimeout: no signal came in time.
+// ErrTimeout: what was waited for did not come in time.
 var ErrTimeout = errors.New("timed out")
 
 // Receive waits for the next signal of this kind and takes it. The wait may last

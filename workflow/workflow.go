@@ -18,7 +18,7 @@ type Workflow[In, Out any] struct {
 	name  string
 	queue string
 	retry exec.Policy
-	meta  []byte
+	graph []byte
 	err   error
 }
 
@@ -42,15 +42,13 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	if o.queue == "" {
 		o.queue = o.name
 	}
-	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry}
+	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry, graph: o.graph}
 	w.err = errors.Join(store.ValidateName("workflow", name), store.ValidateName("workflow", o.name), store.ValidateName("queue", o.queue))
-	if o.graph != nil {
-		var err error
-		if w.meta, err = json.Marshal(exec.Meta{Graph: o.graph}); err != nil {
-			w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its graph is not valid JSON: "+err.Error()))
-		} else if len(w.meta) > store.MaxMeta {
-			w.err = errors.Join(w.err, &store.TooLargeError{Field: "the graph of workflow " + name, Size: len(w.meta), Limit: store.MaxMeta})
-		}
+	if o.graph != nil && !json.Valid(o.graph) {
+		w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its graph is not valid JSON"))
+	}
+	if len(o.graph) > maxGraph {
+		w.err = errors.Join(w.err, &store.TooLargeError{Field: "the graph of workflow " + name, Size: len(o.graph), Limit: maxGraph})
 	}
 	if fn == nil {
 		w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its function is nil"))
@@ -58,13 +56,16 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	return w
 }
 
+// maxGraph leaves room for what the engine keeps beside it.
+const maxGraph = store.MaxMeta - 4<<10
+
 // Name is the workflow's name in the store, with its version.
 func (w *Workflow[In, Out]) Name() string { return w.name }
 
 // Define implements [Definition].
 func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 	return &exec.Definition{
-		Name: w.name, Queue: w.queue, Retry: w.retry, Meta: w.meta, Err: w.err,
+		Name: w.name, Queue: w.queue, Retry: w.retry, Graph: w.graph, Codec: codec, Err: w.err,
 		Invoke: func(b *exec.Branch, input []byte) ([]byte, error) {
 			var in In
 			if err := codec.Unmarshal(input, &in); err != nil {

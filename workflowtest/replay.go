@@ -106,7 +106,8 @@ func (r *replayer) Commit(c store.Commit) store.CommitResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range c.Steps {
-		if r.beyond == "" && s.Kind != store.KindSleep && s.Kind != store.KindSignal {
+		waits := s.Kind == store.KindSleep || s.Kind == store.KindSignal || s.Kind == store.KindState && s.Status == store.StepRunning
+		if r.beyond == "" && !waits {
 			r.beyond = s.String()
 		}
 	}
@@ -131,6 +132,19 @@ func (r *replayer) Begin(context.Context, *exec.Invocation, any) (store.Transact
 
 func (r *replayer) CommitTx(*exec.Invocation, store.Transaction, store.Commit) (store.CommitResult, error) {
 	return store.CommitResult{}, store.ErrUnsupported
+}
+
+// State refuses: a read that is not recorded is about to be made.
+func (r *replayer) State(context.Context, *exec.Invocation, ...string) ([]store.StateEntry, error) {
+	if r.beyond == "" {
+		r.beyond = "a read of flow state"
+	}
+	return nil, store.ErrUnsupported
+}
+
+// SetState is never reached: it is of steps.
+func (r *replayer) SetState(context.Context, *exec.Invocation, store.StateWrite) (store.StateEntry, error) {
+	return store.StateEntry{}, store.ErrUnsupported
 }
 
 func (r *replayer) Inbox(*exec.Invocation) (store.Inbox, bool) { return store.Inbox{}, true }

@@ -494,6 +494,9 @@ func (b *commit) fence() stmt {
 			return err
 		}
 		b.applied, b.res.Status = true, store.Status(status)
+		if len(b.State) > 0 {
+			b.hints.state(b.Lease.Run)
+		}
 		switch {
 		case t == nil:
 			b.res.VisibleAt = time.Time{} // the lease goes on

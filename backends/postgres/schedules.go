@@ -34,6 +34,7 @@ func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (sto
 	if err != nil {
 		return store.Schedule{}, err
 	}
+	s.publish(ctx, store.Hint{Kind: store.HintRescan})
 	return out, nil
 }
 
@@ -90,8 +91,9 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 		return err
 	}
 	err = s.read(ctx, list, stmt{
-		sql:  `SELECT min(next_at) FROM pawl.schedules WHERE namespace=$1::text AND NOT paused AND next_at IS NOT NULL`,
-		args: []any{p.Namespace}, rows: one(scanTime(&page.NextDue)),
+		sql: `SELECT (SELECT min(next_at) FROM pawl.schedules WHERE namespace=$2::text AND NOT paused AND next_at IS NOT NULL),
+				(SELECT min(next_at) FROM pawl.schedules WHERE namespace=$2::text AND NOT paused AND next_at IS NOT NULL AND next_at>` + now + `), ` + now,
+		args: []any{setNow(p.Now), p.Namespace}, rows: one(scanTime(&page.NextDue), scanTime(&page.Later), scanTime(&page.Now)),
 	})
 	if len(page.Schedules) > limit {
 		page.Schedules = page.Schedules[:limit]

@@ -16,12 +16,12 @@ func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	}
 	w := &p.Worker
 	return s.write(ctx, stmt{
-		sql: `INSERT INTO pawl.workers AS w (namespace, id, host, pid, queues, workflows, labels, slots, status, ttl, started_at, seen_at)
-			VALUES ($2::text, $3::text, $4::text, $5::bigint, $6::text, $7::text, $8::text, $9::bigint, $10::smallint, $11::bigint, ` + now + `, ` + now + `)
+		sql: `INSERT INTO pawl.workers AS w (namespace, id, host, pid, queues, workflows, labels, slots, limits, status, ttl, started_at, seen_at)
+			VALUES ($2::text, $3::text, $4::text, $5::bigint, $6::text, $7::text, $8::text, $9::bigint, $12::text, $10::smallint, $11::bigint, ` + now + `, ` + now + `)
 			ON CONFLICT (namespace, id) DO UPDATE SET host=excluded.host, pid=excluded.pid, queues=excluded.queues, workflows=excluded.workflows,
-				labels=excluded.labels, slots=excluded.slots, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
+				labels=excluded.labels, slots=excluded.slots, limits=excluded.limits, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
 		args: []any{setNow(p.Now), p.Namespace, w.ID, w.Host, int64(w.PID), jsonText(w.Queues), jsonText(w.Workflows), jsonText(w.Labels),
-			int64(w.Slots), int16(w.Status), span(w.TTL)},
+			int64(w.Slots), int16(w.Status), span(w.TTL), jsonText(w.Limits)},
 	})
 }
 
@@ -44,18 +44,18 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]s
 	err := s.read(ctx, stmt{
 		// It reads the active runs of the namespace: an index by worker would cost
 		// each claim and commit more than this rare question is worth.
-		sql: `SELECT w.id, w.host, w.pid, w.queues, w.workflows, w.labels, w.slots, w.status, w.ttl, w.started_at, w.seen_at,
+		sql: `SELECT w.id, w.host, w.pid, w.queues, w.workflows, w.labels, w.slots, w.limits, w.status, w.ttl, w.started_at, w.seen_at,
 				coalesce(held.n, 0), w.seen_at + w.ttl <= ` + now + `
 			FROM pawl.workers w LEFT JOIN (SELECT r.worker, count(*) AS n FROM pawl.runs r
-				WHERE r.namespace=$2::text AND r.visible_at IS NOT NULL AND r.status<>4 AND r.leased GROUP BY r.worker) held ON held.worker=w.id
+				WHERE r.namespace=$2::text AND NOT $3::bool AND r.visible_at IS NOT NULL AND r.status<>4 AND r.leased GROUP BY r.worker) held ON held.worker=w.id
 			WHERE w.namespace=$2::text ORDER BY w.id`,
-		args: []any{setNow(p.Now), p.Namespace},
+		args: []any{setNow(p.Now), p.Namespace, p.NoHeld},
 		rows: func(scan func(...any) error) error {
 			var w store.Worker
 			var pid, slots, ttl int64
 			var status int16
 			var offline bool
-			err := scan(&w.ID, &w.Host, &pid, scanJSON(&w.Queues), scanJSON(&w.Workflows), scanJSON(&w.Labels), &slots, &status, &ttl,
+			err := scan(&w.ID, &w.Host, &pid, scanJSON(&w.Queues), scanJSON(&w.Workflows), scanJSON(&w.Labels), &slots, scanJSON(&w.Limits), &status, &ttl,
 				scanTime(&w.StartedAt), scanTime(&w.SeenAt), &w.Held, &offline)
 			w.PID, w.Slots, w.Status = int(pid), int(slots), store.WorkerStatus(status)
 			w.TTL = time.Duration(ttl) * time.Microsecond

@@ -157,7 +157,7 @@ func (b *Branch) waitLocked(w *wait) error {
 	if inv.canceling || inv.expired {
 		return inv.interruptionLocked()
 	}
-	w.interrupt = make(chan struct{}, 1)
+	w.interrupt, w.news = make(chan struct{}, 1), false // what has come so far was looked at
 	if inv.waits == nil {
 		inv.waits = make(map[*wait]struct{})
 	}

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -15,18 +14,21 @@ type Definition struct {
 	Queue string
 	// Retry is the policy of the run itself: one attempt unless said otherwise.
 	Retry Policy
-	// Meta is a [Meta] in JSON, kept with the definition in the store; nil: none.
-	Meta []byte
+	// Graph is a picture of it, a JSON value, for the store; nil: none.
+	Graph []byte
 	// Invoke runs the workflow's function from the top. Failures of the function
 	// come back as an error.
 	Invoke func(b *Branch, input []byte) (output []byte, err error)
+	// Codec is that of the workflow's payloads.
+	Codec Codec
 	// Err is what is wrong with the definition, found when it was made.
 	Err error
 }
 
-// Meta is what is kept with a definition in the store, as JSON.
-type Meta struct {
-	Graph json.RawMessage `json:"graph,omitempty"`
+// Codec turns payloads into bytes and back, as the engine's does.
+type Codec interface {
+	Marshal(v any) ([]byte, error)
+	Unmarshal(data []byte, v any) error
 }
 
 // Policy says how often and when something is tried again.

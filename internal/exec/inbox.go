@@ -1,6 +1,10 @@
 package exec
 
-import "github.com/pawlhq/pawl/store"
+import (
+	"slices"
+
+	"github.com/pawlhq/pawl/store"
+)
 
 func (inv *Invocation) waitsForEventLocked() bool {
 	for w := range inv.waits {
@@ -8,7 +12,7 @@ func (inv *Invocation) waitsForEventLocked() bool {
 			return true
 		}
 	}
-	return false
+	return len(inv.watchers) > 0
 }
 
 // News tells the invocation that its run has had so many events. What came is
@@ -33,16 +37,17 @@ func (inv *Invocation) lookAtInbox() {
 	if !ok || inv.closed || box.Events < inv.seen { // too late, or overtaken by a later look
 		return
 	}
+	changed := box.Events > inv.seen || inv.unsure
 	inv.seen = box.Events
 	inv.takeInLocked(box, at)
 	if box.Status == store.Canceling && !inv.canceling {
 		inv.cancelLocked()
 	}
+	if changed {
+		inv.stirLocked(^store.WakeOn(0))
+	}
 	for w := range inv.waits {
-		if w.wakes != 0 {
-			w.news = true
-			w.wake()
-		} else if inv.metLocked(w) {
+		if inv.metLocked(w) {
 			w.wake()
 		}
 	}
@@ -64,6 +69,11 @@ func (inv *Invocation) takeInLocked(box store.Inbox, at int64) {
 		for _, e := range box.State {
 			inv.state[e.Key] = e
 		}
+	}
+	// Whether a commit that is under way is in the box already cannot be known.
+	inv.unsure = len(inv.sent) > 0
+	if own := slices.Concat(inv.sent, inv.writes); len(own) > 0 {
+		inv.learnLocked(own...)
 	}
 	if at < inv.groupsAt {
 		return // a look that was overtaken

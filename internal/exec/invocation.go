@@ -43,6 +43,11 @@ type Host interface {
 	// CommitTx ends such a transaction with the step's record in it, and returns
 	// once it is known what came of it. An error says that nothing was applied.
 	CommitTx(inv *Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error)
+	// State reads keys of the run's flow state, and SetState makes a write that
+	// compares versions. They wait while the store is out of reach, until ctx ends or
+	// the run is given up.
+	State(ctx context.Context, inv *Invocation, keys ...string) ([]store.StateEntry, error)
+	SetState(ctx context.Context, inv *Invocation, w store.StateWrite) (store.StateEntry, error)
 	// Inbox reads what has reached the run; false: it was given up.
 	Inbox(inv *Invocation) (store.Inbox, bool)
 	// Ask makes a call of the store, and makes it again while the store is out of
@@ -118,6 +123,10 @@ type Invocation struct {
 	cut       bool                        // there are more than were read
 	consumed  []store.SignalID
 	writes    []store.StateWrite      // of state, that the next commit carries
+	sent      []store.StateWrite      // of them: those in the commit that is under way
+	unsure    bool                    // state may be older than a write of another, and that unseen
+	stirred   int64                   // changes of state that the invocation has learned of
+	watchers  map[*wait]struct{}      // steps that wait for state
 	spawn     []store.NewRun          // children that it spawns
 	spawned   int                     // bytes of their inputs
 	groupsAt  int64                   // records that were durable when groups was read
@@ -389,6 +398,9 @@ func (inv *Invocation) finish(tr store.Transition) {
 	}
 	for inv.flushing {
 		inv.durable.Wait()
+	}
+	if inv.unsure {
+		inv.seen = 0 // a sleep is to end at once
 	}
 	lost := inv.reason == byLoss
 	c := inv.takeLocked()

@@ -39,7 +39,7 @@ func (inv *Invocation) takeLocked() store.Commit {
 		}
 	}
 	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
-	inv.pending, inv.writes, inv.consumed, inv.spawn, inv.spawned = nil, nil, nil, nil, 0
+	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn, inv.spawned = nil, nil, inv.writes, nil, nil, 0
 	return c
 }
 
@@ -65,14 +65,15 @@ func (inv *Invocation) commitLocked() {
 	res := inv.host.Commit(c)
 	inv.mu.Lock()
 	inv.flushing = false
-	if inv.answeredLocked(res) {
+	if inv.answeredLocked(&c, res, false) {
 		inv.flushed = upTo
 	}
 	inv.durable.Broadcast()
 }
 
-// answeredLocked takes in what the store says of the run; applied: the commit was.
-func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
+// answeredLocked takes in what the store says of the run to a commit; applied: it
+// was.
+func (inv *Invocation) answeredLocked(c *store.Commit, res store.CommitResult, inTx bool) (applied bool) {
 	if rejected(res.Err) {
 		inv.failLocked(Fail(res.Err))
 		return false
@@ -81,6 +82,7 @@ func (inv *Invocation) answeredLocked(res store.CommitResult) (applied bool) {
 		inv.cancel(ErrLeaseLost)
 		return false
 	}
+	inv.wroteLocked(c, res, inTx)
 	if res.Status == store.Canceling && !inv.canceling {
 		inv.cancelLocked()
 	}
@@ -107,7 +109,7 @@ func (inv *Invocation) linger() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	switch {
-	case len(inv.pending) == 0 || inv.closed || inv.finished:
+	case inv.flushed >= inv.appended || inv.closed || inv.finished:
 	case inv.flushing || inv.held:
 		inv.lingering.Reset(inv.cfg.Linger) // the commit under way carries what was there before
 	default:

@@ -1,6 +1,10 @@
 package exec
 
 import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -22,6 +26,24 @@ func (b *Branch) Signal(name string, timeout time.Duration) (payload []byte, tim
 		inv.mu.Unlock()
 		return s.Output, s.Failure != nil, nil
 	}
+	_, payload, timedOut, err = o.awaitSignalLocked([]string{name}, timeout, func(_ int, payload []byte, timedOut bool) store.StepRecord {
+		r := o.record(store.StepCompleted)
+		r.Output = payload
+		if timedOut {
+			r.Failure = &store.Failure{Code: CodeTimeout, Message: "no signal came in time"}
+		}
+		return r
+	})
+	o.endLocked()
+	inv.mu.Unlock()
+	return payload, timedOut, err
+}
+
+// awaitSignalLocked waits until a signal of one of the names is there, the first in
+// their order, or the time is up, and records what came of it. Signals go first. With an
+// empty name a place of the list is no signal.
+func (o *op) awaitSignalLocked(names []string, timeout time.Duration, result func(which int, payload []byte, timedOut bool) store.StepRecord) (which int, payload []byte, timedOut bool, err error) {
+	inv := o.b.inv
 	w := &wait{wakes: store.WakeSignal}
 	began := time.Now()
 	switch {
@@ -32,53 +54,106 @@ func (b *Branch) Signal(name string, timeout time.Duration) (payload []byte, tim
 		w.due = began.Add(timeout)
 	}
 	shown := o.recorded != nil
-	for err == nil {
-		if inv.cut && inv.findSignalLocked(name) < 0 {
+	for {
+		which, at := inv.findSignalLocked(names)
+		if at < 0 && inv.cut {
 			inv.flushLocked() // what was taken makes room for the rest
-			inv.mu.Unlock()
-			inv.lookAtInbox()
-			inv.mu.Lock()
-			inv.exitIfClosedLocked()
+			inv.lookLocked()
+			which, at = inv.findSignalLocked(names)
 		}
-		if i := inv.findSignalLocked(name); i >= 0 {
-			s := inv.signals[i]
-			inv.signals = append(inv.signals[:i:i], inv.signals[i+1:]...)
+		if at >= 0 {
+			s := inv.signals[at]
+			inv.signals = append(inv.signals[:at:at], inv.signals[at+1:]...)
 			if inv.taken == nil {
 				inv.taken = make(map[store.SignalID]bool)
 			}
 			inv.taken[s.ID] = true
 			inv.consumed = append(inv.consumed, s.ID)
-			r := o.record(store.StepCompleted)
-			r.Output, r.Took = s.Payload, time.Since(began)
+			r := result(which, s.Payload, false)
+			r.Took = time.Since(began)
 			inv.appendLocked(r, time.Time{})
-			payload = s.Payload
-			break
+			return which, s.Payload, false, nil
 		}
 		if w.over() {
-			r := o.record(store.StepCompleted)
-			r.Failure = &store.Failure{Code: CodeTimeout, Message: "no signal came in time"}
+			r := result(-1, nil, true)
 			r.Took, r.DueAt = time.Since(began), w.storeDue
 			inv.appendLocked(r, time.Time{})
-			timedOut = true
-			break
+			return -1, nil, true, nil
 		}
 		if !shown {
 			inv.appendLocked(o.record(store.StepRunning), w.due)
 			shown = true
 		}
-		err = b.waitLocked(w)
+		if err := o.b.waitLocked(w); err != nil {
+			return -1, nil, false, err
+		}
+	}
+}
+
+// findSignalLocked finds the first unread signal of the first of the names that has
+// one.
+func (inv *Invocation) findSignalLocked(names []string) (which, at int) {
+	for which, name := range names {
+		for at := range inv.signals {
+			if inv.signals[at].Name == name {
+				return which, at
+			}
+		}
+	}
+	return -1, -1
+}
+
+// SelectCase is one thing that a [Branch.Select] waits for: a signal, or a time.
+type SelectCase struct {
+	Signal string // empty: a timer
+	After  time.Duration
+}
+
+// Select waits for the first of several cases and records which it was: the head of the
+// record is the number of the case and the signal's name, and its payload follows.
+func (b *Branch) Select(name string, cases []SelectCase) (chosen int, payload []byte, err error) {
+	names, first := make([]string, len(cases)), -1
+	for i, c := range cases {
+		if names[i] = c.Signal; c.Signal == "" && (first < 0 || c.After < cases[first].After) {
+			first = i // the timer that is due first; later ones never are
+		}
+	}
+	timeout := time.Duration(-1)
+	if first >= 0 {
+		timeout = max(cases[first].After, 0)
+	}
+	inv := b.inv
+	inv.mu.Lock()
+	o, err := b.beginLocked(store.KindSignal, name)
+	if err != nil {
+		inv.mu.Unlock()
+		return -1, nil, err
+	}
+	if s := o.recorded; s != nil && s.Status == store.StepCompleted {
+		head, payload, ok := bytes.Cut(s.Output, []byte("\n"))
+		number, signal, _ := strings.Cut(string(head), " ")
+		chosen, err := strconv.Atoi(number)
+		if !ok || err != nil || chosen < 0 || chosen >= len(cases) || names[chosen] != signal {
+			inv.failLocked(nondeterministic(inv, "select %q was recorded with case %q, which the code does not have", o.key, head))
+			inv.exitIfClosedLocked()
+		}
+		o.endLocked()
+		inv.mu.Unlock()
+		return chosen, payload, nil
+	}
+	chosen, payload, _, err = o.awaitSignalLocked(names, timeout, func(which int, payload []byte, timedOut bool) store.StepRecord {
+		head := fmt.Sprintf("%d\n", first)
+		if !timedOut {
+			head = fmt.Sprintf("%d %s\n", which, names[which])
+		}
+		r := o.record(store.StepCompleted)
+		r.Output = append([]byte(head), payload...)
+		return r
+	})
+	if err == nil && chosen < 0 {
+		chosen = first
 	}
 	o.endLocked()
 	inv.mu.Unlock()
-	return payload, timedOut, err
-}
-
-// findSignalLocked finds the first unread signal of a name.
-func (inv *Invocation) findSignalLocked(name string) int {
-	for i := range inv.signals {
-		if inv.signals[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return chosen, payload, err
 }

@@ -22,6 +22,10 @@ type StepInfo struct {
 	Inv     *Invocation
 	Key     store.StepKey
 	Attempt int
+
+	inTx   bool
+	writes []store.StateWrite // that go with its transaction
+	over   bool               // its function has returned
 }
 
 type stepInfoKey struct{}
@@ -173,7 +177,8 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 	inv.mu.Lock()
 	inv.exitIfClosedLocked() // the lease may have been found lost meanwhile
 	inv.mu.Unlock()
-	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt}
+	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt, inTx: tx != nil}
+	defer info.end()
 	ctx := context.WithValue(inv.ctx, stepInfoKey{}, info)
 	if opts.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -204,6 +209,14 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		f.Message = fmt.Sprintf("timed out after %v: %s", opts.Timeout, f.Message)
 	}
 	return nil, &attemptFailure{Failure: f, retry: Retryable(opts.Retry, err)}, took
+}
+
+// end lets nothing of a goroutine that the step's function has left behind reach
+// the run's state.
+func (i *StepInfo) end() {
+	i.Inv.mu.Lock()
+	defer i.Inv.mu.Unlock()
+	i.over = true
 }
 
 var errTimeout = errors.New("the step's timeout has passed")

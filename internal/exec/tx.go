@@ -56,6 +56,8 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 		return nil, false, err
 	}
 	defer tx.Rollback()
+	info := Info(ctx)
+	info.writes = nil // of an attempt before
 	if out, err = o.call(ctx, fn); err == nil {
 		err = context.Cause(ctx) // its writes go with the context
 	}
@@ -73,7 +75,7 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 	r := o.record(store.StepCompleted)
 	r.Output = out
 	inv.seq++
-	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: []store.StepRecord{r}, Seen: inv.seen}
+	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: []store.StepRecord{r}, State: info.writes, Seen: inv.seen}
 	inv.flushing = true
 	inv.mu.Unlock()
 	res, err := inv.host.CommitTx(inv, tx, c)
@@ -84,7 +86,7 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 	if err != nil {
 		return nil, store.Retryable(err), err
 	}
-	if !inv.answeredLocked(res) {
+	if !inv.answeredLocked(&c, res, true) {
 		return nil, false, res.Err
 	}
 	return out, false, nil

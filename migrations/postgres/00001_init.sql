@@ -59,7 +59,7 @@ CREATE INDEX runs_external_past ON pawl.runs (namespace, external_id, suffix, cr
 CREATE INDEX runs_parent ON pawl.runs (parent, grp, ordinal) WHERE parent IS NOT NULL;
 CREATE INDEX runs_finished ON pawl.runs (namespace, finished_at) WHERE finished_at IS NOT NULL;
 
--- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value.
+-- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value, 8 state.
 -- Step status: 1 pending, 2 running, 3 completed, 4 failed.
 CREATE TABLE pawl.steps (
     run_id      uuid     NOT NULL,
@@ -135,6 +135,7 @@ CREATE TABLE pawl.workers (
     workflows  text   NOT NULL,                -- JSON
     labels     text   NOT NULL,                -- JSON
     slots      bigint NOT NULL,
+    limits     text   NOT NULL,                -- JSON
     status     smallint NOT NULL,              -- 1 online, 2 draining
     ttl        bigint NOT NULL,                -- microseconds
     started_at bigint NOT NULL,

@@ -55,6 +55,8 @@ CREATE UNIQUE INDEX runs_external ON runs (namespace, external_id, suffix)
 CREATE INDEX runs_external_past ON runs (namespace, external_id, suffix)
     WHERE external_id IS NOT NULL AND status >= 6;
 CREATE INDEX runs_parent ON runs (parent, grp, ordinal) WHERE parent IS NOT NULL;
+-- The children that follow their parent, also among a million that are final.
+CREATE INDEX runs_open_children ON runs (parent) WHERE parent IS NOT NULL AND status < 6;
 CREATE INDEX runs_finished ON runs (namespace, finished_at) WHERE finished_at IS NOT NULL;
 
 -- SQLite writes a whole row at each update, so large inputs stand apart.
@@ -63,7 +65,7 @@ CREATE TABLE large_inputs (
     data   BLOB NOT NULL
 ) STRICT;
 
--- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value.
+-- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value, 8 state.
 -- Step status: 1 pending, 2 running, 3 completed, 4 failed.
 CREATE TABLE steps (
     run_id      BLOB    NOT NULL,
@@ -129,6 +131,7 @@ CREATE TABLE workers (
     workflows  TEXT    NOT NULL,              -- JSON
     labels     TEXT    NOT NULL,              -- JSON
     slots      INTEGER NOT NULL,
+    limits     TEXT    NOT NULL,              -- JSON
     status     INTEGER NOT NULL,              -- 1 online, 2 draining
     ttl        INTEGER NOT NULL,              -- microseconds
     started_at INTEGER NOT NULL,

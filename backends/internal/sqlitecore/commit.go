@@ -313,6 +313,9 @@ func (b *commit) fence() Stmt {
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
 	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: func(scan func(...any) error) error {
 		b.applied = true
+		if len(b.State) > 0 {
+			b.hints.state(b.Lease.Run)
+		}
 		dest := []any{&b.res.Status, &b.res.Events, scanTime{&b.res.VisibleAt}, &b.res.Pausing}
 		switch {
 		case t == nil:

@@ -26,6 +26,10 @@ func (h *hints) event(run store.ID) {
 	h.list = append(h.list, store.Hint{Kind: store.HintEvent, Namespace: h.namespace, Run: run})
 }
 
+func (h *hints) state(run store.ID) {
+	h.list = append(h.list, store.Hint{Kind: store.HintState, Namespace: h.namespace, Run: run})
+}
+
 func (h *hints) final(run store.ID) {
 	h.list = append(h.list, store.Hint{Kind: store.HintFinal, Namespace: h.namespace, Run: run})
 }

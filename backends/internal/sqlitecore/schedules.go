@@ -35,6 +35,9 @@ func (c *Core) PutSchedule(ctx context.Context, p store.PutScheduleParams) (stor
 		Args: []any{p.Namespace, s.Name, s.Workflow, s.Queue, s.Spec, blob(s.Input), blob(s.Meta), flag(s.Paused), micros(s.NextAt), now, now},
 		Rows: func(scan func(...any) error) error { return scanSchedule(scan, &out) },
 	}})
+	if err == nil {
+		c.publish(store.Hint{Kind: store.HintRescan})
+	}
 	return out, err
 }
 
@@ -88,9 +91,11 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 		return err
 	}
 	err = c.read(ctx, list, Stmt{
-		SQL:  `SELECT min(next_at) FROM schedules WHERE namespace=? AND paused=0 AND next_at IS NOT NULL`,
-		Args: []any{p.Namespace}, Rows: one(scanTime{&page.NextDue}),
+		SQL: `SELECT (SELECT min(next_at) FROM schedules WHERE namespace=?1 AND paused=0 AND next_at IS NOT NULL),
+			(SELECT min(next_at) FROM schedules WHERE namespace=?1 AND paused=0 AND next_at IS NOT NULL AND next_at>?2)`,
+		Args: []any{p.Namespace, now}, Rows: one(scanTime{&page.NextDue}, scanTime{&page.Later}),
 	})
+	page.Now = micro(now)
 	if len(page.Schedules) > limit {
 		page.Schedules = page.Schedules[:limit]
 		page.Next = p.NextCursor(page.Schedules[limit-1].Name)

@@ -18,12 +18,12 @@ func (c *Core) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	}
 	w := &p.Worker
 	return c.runner.Write(ctx, []Stmt{{
-		SQL: `INSERT INTO workers (namespace, id, host, pid, queues, workflows, labels, slots, status, ttl, started_at, seen_at)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
+		SQL: `INSERT INTO workers (namespace, id, host, pid, queues, workflows, labels, slots, limits, status, ttl, started_at, seen_at)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
 			ON CONFLICT DO UPDATE SET host=excluded.host, pid=excluded.pid, queues=excluded.queues, workflows=excluded.workflows,
-				labels=excluded.labels, slots=excluded.slots, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
+				labels=excluded.labels, slots=excluded.slots, limits=excluded.limits, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
 		Args: []any{p.Namespace, w.ID, w.Host, int64(w.PID), jsonText(w.Queues), jsonText(w.Workflows), jsonText(w.Labels),
-			int64(w.Slots), int64(w.Status), span(w.TTL), now, now},
+			int64(w.Slots), jsonText(w.Limits), int64(w.Status), span(w.TTL), now, now},
 	}})
 }
 
@@ -48,15 +48,15 @@ func (c *Core) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]st
 	err = c.read(ctx, Stmt{
 		// It reads the active runs of the namespace: an index by worker would cost
 		// each claim and commit more than this rare question is worth.
-		SQL: `SELECT id, host, pid, queues, workflows, labels, slots, status, ttl, started_at, seen_at, coalesce(n, 0)
+		SQL: `SELECT id, host, pid, queues, workflows, labels, slots, limits, status, ttl, started_at, seen_at, coalesce(n, 0)
 			FROM workers LEFT JOIN (SELECT worker, count(*) AS n FROM runs
-				WHERE namespace=? AND visible_at IS NOT NULL AND status<>4 AND leased=1 GROUP BY worker) held ON held.worker=workers.id
+				WHERE namespace=? AND NOT ? AND visible_at IS NOT NULL AND status<>4 AND leased=1 GROUP BY worker) held ON held.worker=workers.id
 			WHERE namespace=? ORDER BY id`,
-		Args: []any{p.Namespace, p.Namespace},
+		Args: []any{p.Namespace, flag(p.NoHeld), p.Namespace},
 		Rows: func(scan func(...any) error) error {
 			var w store.Worker
 			var ttl int64
-			err := scan(&w.ID, &w.Host, &w.PID, scanJSON{&w.Queues}, scanJSON{&w.Workflows}, scanJSON{&w.Labels}, &w.Slots, &w.Status, &ttl,
+			err := scan(&w.ID, &w.Host, &w.PID, scanJSON{&w.Queues}, scanJSON{&w.Workflows}, scanJSON{&w.Labels}, &w.Slots, scanJSON{&w.Limits}, &w.Status, &ttl,
 				scanTime{&w.StartedAt}, scanTime{&w.SeenAt}, &w.Held)
 			w.TTL = time.Duration(ttl) * time.Microsecond
 			if w.SeenAt.UnixMicro()+ttl <= now {

@@ -61,6 +61,9 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	for _, w := range c.State {
 		r.write(w, now)
 	}
+	if len(c.State) > 0 {
+		s.hintRun(store.HintState, r)
+	}
 	r.signals = slices.DeleteFunc(r.signals, func(sig store.Signal) bool { return slices.Contains(c.Consumed, sig.ID) })
 	for i := range c.Spawn {
 		s.spawn(r, &c.Spawn[i], now)

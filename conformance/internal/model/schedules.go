@@ -41,6 +41,7 @@ func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (sto
 	put.Input, put.Meta, put.NextAt = bytes.Clone(put.Input), bytes.Clone(put.Meta), micro(put.NextAt)
 	put.LastAt, put.CreatedAt, put.UpdatedAt = sc.LastAt, sc.CreatedAt, now
 	sc.Schedule = put
+	s.hub.Publish(store.Hint{Kind: store.HintRescan})
 	return sc.row(), nil
 }
 
@@ -69,7 +70,7 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 	defer s.mu.Unlock()
 	now := clock(p.Now)
 	limit, _ := store.Page(p.Limit)
-	var page store.SchedulePage
+	page := store.SchedulePage{Now: now}
 	var rows []*schedule
 	for key, sc := range s.schedules {
 		if key.namespace != p.Namespace {
@@ -77,6 +78,9 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 		}
 		if !sc.Paused {
 			page.NextDue = earliest(page.NextDue, sc.NextAt)
+			if sc.NextAt.After(now) {
+				page.Later = earliest(page.Later, sc.NextAt)
+			}
 		}
 		due := !sc.Paused && !sc.NextAt.IsZero() && !sc.NextAt.After(now)
 		if oneOf(p.Names, sc.Name) && (due || !p.Due) && sc.Name > pos {

@@ -30,6 +30,7 @@ func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 
 func cloneWorker(w store.Worker) store.Worker {
 	w.Queues, w.Workflows, w.Labels = slices.Clone(w.Queues), slices.Clone(w.Workflows), maps.Clone(w.Labels)
+	w.Limits = maps.Clone(w.Limits)
 	return w
 }
 
@@ -50,7 +51,7 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]s
 	now := clock(p.Now)
 	held := map[string]int64{}
 	for _, r := range s.live {
-		if r.Namespace == p.Namespace && r.leased() {
+		if r.Namespace == p.Namespace && r.leased() && !p.NoHeld {
 			held[r.Worker]++
 		}
 	}

@@ -417,7 +417,9 @@ var runMutants = []Mutant{
 
 	{"no-hint-of-the-end", "", "a run that becomes final is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintFinal) })},
 	{"no-hint-of-events", "", "an event is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintEvent) })},
+	{"no-hint-of-state", "", "a commit's state write is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintState) })},
 	{"no-hint-of-work", "", "a queue that has work is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintQueue) })},
+	{"no-hint-of-a-schedule", "", "a schedule that is put is not hinted", wrap(func(s *faulty) { s.dropHints(store.HintRescan) })},
 }
 
 func (s *faulty) dropHints(kind store.HintKind) {

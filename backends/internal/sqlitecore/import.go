@@ -1,0 +1,84 @@
+package sqlitecore
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+const (
+	importRun = `INSERT INTO runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
+			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
+			input, meta, output, failure)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?) ON CONFLICT DO NOTHING`
+	importInput = `INSERT INTO large_inputs (run_id, data) SELECT ?,? WHERE` + applied
+	importStep  = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
+		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied
+	importState  = `INSERT INTO state (run_id, key, value, version, updated_at) SELECT ?,?,?,?,? WHERE` + applied
+	importSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at) SELECT ?,?,?,?,?,? WHERE` + applied
+	importGroup  = `INSERT INTO groups (run_id, name, total, open, completed, failed, canceled) SELECT ?,?,?,?,?,?,? WHERE` + applied
+)
+
+// Import implements store.Importer.
+func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
+	if err := p.Validate(c.config.Limits); err != nil {
+		return false, err
+	}
+	now, err := c.now(ctx, p.Now)
+	if err != nil {
+		return false, err
+	}
+	r, stamp := p.Imported(), newStamp()
+	id, input := r.ID[:], blob(r.Input)
+	parts := partSteps | partState | partSignals | partGroups | partChildren
+	if len(r.Input) > inlineInput {
+		input, parts = nil, parts|partLargeInput
+	}
+	var pausedFrom int64
+	var visible any
+	if !r.Status.Final() {
+		pausedFrom, visible = int64(store.Pending), now
+	}
+	var made int64
+	missed := func() bool { return made == 0 }
+	stmts := []Stmt{{
+		SQL: importRun, Affected: &made,
+		Args: []any{id, r.Namespace, r.Workflow, r.Queue, int64(r.Status), pausedFrom, int64(r.Priority), visible, stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
+			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, idBlob(r.Parent), text(r.Group), r.Ordinal, int64(r.OnClose),
+			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), idBlob(r.ForkedFrom),
+			input, blob(r.Meta), blob(r.Output), failure(r.Failure)},
+	}}
+	add := func(sql string, args ...any) {
+		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, id, stamp), Unneeded: missed})
+	}
+	if parts&partLargeInput != 0 {
+		add(importInput, id, r.Input)
+	}
+	for i := range p.Record.Steps {
+		s := &p.Record.Steps[i]
+		add(importStep, id, s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt), s.Epoch,
+			blob(s.Output), failure(s.Failure), micros(s.StartedAt), micros(s.FinishedAt), micros(s.DueAt))
+	}
+	for _, e := range p.Record.State {
+		add(importState, id, e.Key, blob(e.Value), e.Version, e.UpdatedAt.UnixMicro())
+	}
+	for i, s := range p.Record.Signals {
+		// Those to come have higher positions: theirs are above the count of events.
+		add(importSignal, id, s.ID[:], int64(i+1), s.Name, blob(s.Payload), s.SentAt.UnixMicro())
+	}
+	for _, g := range p.Record.Groups {
+		add(importGroup, id, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
+	}
+	var namespace string
+	stmts = append(stmts, Stmt{SQL: `SELECT namespace FROM runs WHERE id=?`, Args: []any{id}, Rows: one(&namespace)})
+	if err := c.runner.Write(ctx, stmts); err != nil {
+		return false, err
+	}
+	switch namespace {
+	case "":
+		return false, exists("run %v cannot be imported: another active run has its external id %q", r.ID, r.ExternalID)
+	case p.Namespace:
+		return made == 1, nil
+	}
+	return false, exists("run %v exists in another namespace", r.ID)
+}

@@ -1,0 +1,298 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// workers lists the registered workers by ID.
+func (e *E) workers() map[string]store.Worker {
+	e.Helper()
+	list, err := e.eng.Workers(e.ctx)
+	e.ok("workers", err)
+	m := make(map[string]store.Worker)
+	for _, w := range list {
+		m[w.ID] = w
+	}
+	return m
+}
+
+// healthy waits until a process does its work.
+func (p *proc) healthy() *proc {
+	for p.worker.Healthy() != nil {
+		pause(p.e)
+	}
+	return p
+}
+
+// gauge tells how many are inside at the same time.
+type gauge struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (g *gauge) enter() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now++
+	g.most = max(g.most, g.now)
+}
+
+func (g *gauge) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now--
+}
+
+var workerEngineCases = []EngineCase{
+	{Name: "worker/registration", Promise: "P11", Rule: "A worker registers what it is and serves, shows that it drains while its last steps run, and signs off.", Run: func(e *E) {
+		at, release := make(chan struct{}, 1), make(chan struct{})
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			return in, workflow.Do(ctx, "work", func(context.Context) error {
+				at <- struct{}{}
+				<-release
+				return nil
+			})
+		}, workflow.Version("v2"), workflow.Queue("q"))
+		other := workflow.New("other", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		p := e.process(defs(wf, other), worker.Label("zone", "a"), worker.Limit("wf@v2", 3))
+		e.check(errors.Is(newIdle(e, p).Healthy(), worker.ErrNotRunning), "a worker that does not run says that it is healthy")
+		p.healthy()
+		h := start(e, wf, 4)
+		receive(e, "the step", at)
+		w := e.workers()[p.worker.ID()]
+		host, _ := os.Hostname()
+		e.eq("registration", []any{w.Host, w.PID, w.Queues, w.Workflows, w.Labels, w.Slots, w.Limits, w.Status, w.TTL, w.Held},
+			[]any{host, os.Getpid(), []string{"other", "q"}, []string{"other", "wf@v2"}, map[string]string{"zone": "a"}, 10, map[string]int{"wf@v2": 3}, store.Online, 2 * e.d(leaseFor), int64(1)})
+		list, err := e.eng.Workflows(e.ctx)
+		e.ok("workflows", err)
+		e.eq("workflows", []string{list[0].Name + " " + list[0].Queue, list[1].Name + " " + list[1].Queue}, []string{"other other", "wf@v2 q"})
+		p.cancel()
+		for e.workers()[p.worker.ID()].Status != store.Draining {
+			pause(e)
+		}
+		e.check(errors.Is(p.worker.Healthy(), worker.ErrDraining), "a worker that drains says %v", p.worker.Healthy())
+		close(release)
+		p.stop()
+		e.eq("workers behind it", len(e.workers()), 0)
+		e.check(errors.Is(p.worker.Healthy(), worker.ErrNotRunning), "a worker that has stopped says %v", p.worker.Healthy())
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.check(run.Status == store.Completed || run.Status == store.Pending && run.Crashes == 0, "the run is %v", run.Status)
+	}},
+	{Name: "worker/restart-leaves-no-double", Promise: "P4", Rule: "A worker that comes back after a crash, under its name or in a process of the same host and id, takes the place of the one that was.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		host, _ := os.Hostname()
+		started := e.clock().Add(-time.Hour)
+		for id, w := range map[string]store.Worker{
+			"crashed":   {Host: host, PID: os.Getpid()},
+			"named":     {Host: "another", PID: 1},
+			"neighbour": {Host: host, PID: os.Getpid() + 1},
+			"elsewhere": {Host: "another", PID: os.Getpid()},
+		} {
+			w.ID, w.Status, w.TTL = id, store.Online, 100*time.Hour
+			e.ok("put", e.s.PutWorker(e.ctx, store.PutWorkerParams{Namespace: "engine", Worker: w, Now: started}))
+		}
+		p := e.process(defs(wf), worker.Name("named")).healthy()
+		q := e.process(defs(wf)).healthy() // of the same process, and no double
+		workers := e.workers()
+		e.eq("workers", len(workers), 4)
+		for _, id := range []string{"named", "neighbour", "elsewhere", q.worker.ID()} {
+			e.check(workers[id].ID != "", "worker %s is gone: %v", id, workers)
+		}
+		w := workers["named"]
+		e.eq("host and process", []any{w.Host, w.PID}, []any{host, os.Getpid()})
+		e.check(w.StartedAt.After(started), "it is said to run since %v, when the former one began", w.StartedAt)
+		// What removes it wrongly is made up for.
+		e.ok("remove", e.s.RemoveWorker(e.ctx, store.RemoveWorkerParams{Namespace: "engine", ID: "named"}))
+		for e.workers()["named"].ID == "" {
+			pause(e)
+		}
+		p.stop()
+		e.check(e.workers()["named"].ID == "", "it is still registered")
+	}},
+	{Name: "worker/crashed-is-offline", Promise: "P6", Rule: "A worker that was killed is offline when it has not been heard of for its time to live.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		p := e.process(defs(wf)).healthy()
+		e.eq("status", e.workers()[p.worker.ID()].Status, store.Online)
+		p.kill()
+		for e.workers()[p.worker.ID()].Status != store.Offline {
+			pause(e)
+		}
+	}},
+	{Name: "worker/limit", Promise: "P1", Rule: "No more runs of a workflow execute at the same time in a worker than its limit says, however they come to it, and the worker's other workflows go on meanwhile.", Run: func(e *E) {
+		const limit, n = 2, 30
+		var inside gauge
+		light := workflow.New("light", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		blocked, release := make(chan struct{}, 2*n), make(chan struct{})
+		heavy := workflow.New("heavy", func(ctx workflow.Context, in int) (int, error) {
+			for i := range 3 {
+				err := workflow.Do(ctx, fmt.Sprint("work-", i), func(context.Context) error {
+					inside.enter()
+					defer inside.leave()
+					if i == 0 {
+						blocked <- struct{}{}
+						<-release
+					}
+					return nil
+				})
+				if err != nil {
+					return 0, err
+				}
+				// It waits without a slot, and comes back while others execute.
+				if err := workflow.Sleep(ctx, "nap", e.d(20*time.Millisecond)); err != nil {
+					return 0, err
+				}
+			}
+			return in, nil
+		}, workflow.Queue("shared"))
+		shared := workflow.New("shared", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		p := e.process(defs(light, heavy, shared), worker.Limit("heavy", limit)).healthy()
+		for range limit {
+			_, err := heavy.Start(e.ctx, p.eng, 0) // eager where there is room
+			e.ok("start", err)
+		}
+		for range limit {
+			receive(e, "a step of the heavy one", blocked)
+		}
+		hs := startN(e, heavy, n)
+		var eager []workflow.Handle[int]
+		for i := range 5 {
+			h, err := heavy.Start(e.ctx, p.eng, i)
+			e.ok("start", err)
+			eager = append(eager, h)
+		}
+		for i := range 20 {
+			e.eq("output of a light one", result(e, start(e, light, i)), i)
+			e.eq("output of one in the same queue", result(e, start(e, shared, i)), i)
+		}
+		e.eq("steps of the heavy one under way", len(blocked), 0)
+		close(release)
+		for i, out := range results(e, hs) {
+			e.eq("output", out, i)
+		}
+		for i, out := range results(e, eager) {
+			e.eq("output", out, i)
+		}
+		e.eq("most at the same time", inside.most, limit)
+	}},
+	{Name: "worker/limit-wrong", Promise: "P16", Rule: "A limit that is not positive, or for a workflow that the worker does not have, is refused and named.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil }, workflow.Version("v1"))
+		for _, opt := range []worker.Option{worker.Limit("wf@v1", 0), worker.Limit("wf", 2)} {
+			w := worker.New(e.eng, opt)
+			e.ok("register", w.Register(wf))
+			e.says("run", w.Run(e.ctx), store.ErrInvalid, "limit", `"wf`)
+		}
+	}},
+	{Name: "worker/drain-under-load", Promise: "P11", Rule: "Workers that shut down under load, one after the other, lose no step and repeat none, cancel nothing, and leave no run to wait for its lease.", Run: func(e *E) {
+		const n = 150
+		var mu sync.Mutex
+		ran := make(map[string]int)
+		var executed atomic.Int64
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			for i := range 4 {
+				err := workflow.Do(ctx, fmt.Sprint("s", i), func(ctx context.Context) error {
+					mu.Lock()
+					ran[workflow.IdempotencyKey(ctx)]++
+					mu.Unlock()
+					executed.Add(1)
+					timer := time.NewTimer(e.d(100 * time.Millisecond))
+					<-timer.C // heeds no shutdown: it is quick
+					return nil
+				})
+				if err != nil {
+					return 0, err
+				}
+			}
+			return in, nil
+		})
+		p := e.process(defs(wf))
+		from := time.Now()
+		hs := startN(e, wf, n)
+		for round := range 8 {
+			for target := int64(50 * (round + 1)); executed.Load() < target; {
+				pause(e)
+			}
+			next := e.process(defs(wf)).healthy()
+			p.stop()
+			p = next
+		}
+		for i, out := range results(e, hs) {
+			e.eq("output", out, i)
+			run, err := e.eng.Get(e.ctx, hs[i].ID())
+			e.ok("get", err)
+			e.eq("crashes", run.Crashes, 0)
+			e.eq("records", len(e.steps(hs[i].ID())), 4)
+		}
+		e.eq("steps", len(ran), 4*n)
+		for key, times := range ran {
+			e.check(times == 1, "step %s was executed %d times", key, times)
+		}
+		took := time.Since(from)
+		e.check(!e.h.Bubble || took < leaseFor, "it took %v: a run has waited for its lease", took)
+	}},
+	{Name: "worker/healthy", Promise: "P2", Rule: "A worker whose leases cannot be renewed says that it is not ready, and is ready again when the store answers.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		p := e.process(defs(wf)).healthy()
+		p.wire.set(wireDown)
+		for !errors.Is(p.worker.Healthy(), worker.ErrStale) {
+			e.check(p.worker.Healthy() == nil, "saw %v", p.worker.Healthy())
+			pause(e)
+		}
+		p.wire.set(wireUp)
+		p.healthy()
+	}},
+	{Name: "health/answers", Promise: "P16", Rule: "The health check tells how fast the store answers and who works; a store out of reach is an error that says so, within the time given.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		p := e.process(defs(wf)).healthy()
+		h, err := e.eng.Health(e.ctx)
+		e.ok("health", err)
+		e.eq("backend and workers", []any{h.Backend, h.Online, h.Draining}, []any{e.s.Features().Name, 1, 0})
+		e.check(h.Skew.Abs() < time.Minute, "the clocks are %v apart", h.Skew)
+		for _, state := range []wireState{wireDown, wireHangs} {
+			p.wire.set(state)
+			ctx, cancel := context.WithTimeout(e.ctx, e.d(4*time.Second))
+			_, err = p.eng.Health(ctx)
+			cancel()
+			e.says("health of a store out of reach", err, store.ErrUnavailable, e.s.Features().Name)
+			p.wire.set(wireUp)
+		}
+	}},
+	{Name: "start/online", Promise: "P16", Rule: "A start that asks for a worker that is online is refused at once where there is none, and one is enough.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		eng := engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet), engine.TriggerCheck(engine.TriggerOnline))
+		defer eng.Close()
+		_, err := wf.Start(e.ctx, eng, 1)
+		e.says("start of a workflow that nobody has", err, engine.ErrUnknownWorkflow, `"wf"`)
+		first := e.process(defs(wf)).healthy()
+		h, err := wf.Start(e.ctx, eng, 2)
+		e.ok("start", err)
+		e.eq("output", result(e, h), 2)
+		first.stop()
+		for err == nil {
+			pause(e)
+			_, err = wf.Start(e.ctx, eng, 3)
+		}
+		e.says("start without a worker", err, engine.ErrNoWorker, `"wf"`, "start a worker")
+		e.process(defs(wf)).healthy()
+		h, err = wf.Start(e.ctx, eng, 4)
+		e.ok("start as soon as one is there", err)
+		e.eq("output", result(e, h), 4)
+	}},
+}
+
+// newIdle makes a worker that is not run.
+func newIdle(e *E, p *proc) *worker.Worker {
+	e.Helper()
+	return worker.New(p.eng)
+}

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// bulkBatch bounds the runs that one write of a bulk action changes.
+const bulkBatch = 500
+
+// restartsAtOnce is how many runs are restarted at the same time: each is a write of
+// its own.
+const restartsAtOnce = 8
+
+// Bulk tells what an action on many runs has done so far.
+type Bulk struct {
+	// Done counts the runs that are now as was asked; those that were so already
+	// count too.
+	Done int64
+	// Skipped counts the runs that had ended, or otherwise become something that the
+	// action does not apply to, before it reached them.
+	Skipped int64
+}
+
+// BulkOption configures an action on many runs.
+type BulkOption func(*bulk)
+
+type bulk struct {
+	limit    int64
+	progress func(Bulk)
+}
+
+// AtMost ends the action when it has done so many runs. Default: no limit.
+func AtMost(n int64) BulkOption { return func(b *bulk) { b.limit = n } }
+
+// Report lets f be told after each batch how far the action is.
+func Report(f func(Bulk)) BulkOption { return func(b *bulk) { b.progress = f } }
+
+// active are the statuses of runs that are not final.
+func active() []store.Status {
+	return []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling}
+}
+
+// CancelMany cancels the runs that a filter selects, oldest first, as
+// [Engine.Cancel] does, some hundred with each write. A filter without statuses
+// means runs that are not final. Runs that are made meanwhile may be left out.
+//
+// When it fails, what was done stays done, and Bulk says how much; the same call
+// goes on with the rest. A filter that selects everything is refused with
+// store.ErrInvalid: say with Statuses that it is meant.
+func (e *Engine) CancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
+	return e.bulk(ctx, "cancel", filter, active(), opts, e.batched(func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason})
+	}))
+}
+
+// PauseMany pauses the runs that a filter selects, as [Engine.Pause] does; see
+// [Engine.CancelMany]. New runs are kept back by [Engine.PauseQueue] and
+// [Engine.PauseWorkflow].
+func (e *Engine) PauseMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
+	return e.bulk(ctx, "pause", filter, active(), opts, e.batched(func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids})
+	}))
+}
+
+// ResumeMany resumes the runs that a filter selects, as [Engine.Resume] does; see
+// [Engine.CancelMany].
+func (e *Engine) ResumeMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
+	return e.bulk(ctx, "resume", filter, []store.Status{store.Paused, store.Running}, opts, e.batched(func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids, Resume: true})
+	}))
+}
+
+// RestartMany restarts the runs that a filter selects, as [Engine.Restart] does; see
+// [Engine.CancelMany]. A filter without statuses means failed runs. A run whose
+// external id another active run has is skipped.
+func (e *Engine) RestartMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
+	return e.bulk(ctx, "restart", filter, []store.Status{store.Failed}, opts, e.restartAll)
+}
+
+// bulk lists what a filter selects and lets act do each page of it.
+func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, statuses []store.Status, opts []BulkOption,
+	act func(ctx context.Context, ids []store.ID, done *Bulk) error) (done Bulk, err error) {
+	var b bulk
+	for _, opt := range opts {
+		opt(&b)
+	}
+	if e.fault != nil {
+		return done, e.fault
+	}
+	if selectsAll(filter) {
+		return done, fmt.Errorf("%s of many runs: %w", verb, store.Invalid("filter", fmt.Sprintf("it selects every run of namespace %q; name a workflow, a queue, a time, or the statuses that are meant", e.namespace)))
+	}
+	if len(filter.Statuses) == 0 {
+		filter.Statuses = statuses
+	}
+	for cursor := ""; ; {
+		limit := bulkBatch
+		if b.limit > 0 {
+			limit = int(min(int64(limit), b.limit-done.Done))
+		}
+		var page store.RunPage
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			page, err = e.store.List(ctx, store.ListParams{Namespace: e.namespace, Filter: filter, OldestFirst: true, Cursor: cursor, Limit: limit})
+			return err
+		})
+		if err == nil && len(page.Runs) > 0 {
+			ids := make([]store.ID, len(page.Runs))
+			for i := range page.Runs {
+				ids[i] = page.Runs[i].ID
+			}
+			err = act(ctx, ids, &done)
+			if b.progress != nil {
+				b.progress(done)
+			}
+		}
+		if err != nil {
+			return done, fmt.Errorf("%s of many runs, of which %d are done: %w", verb, done.Done, err)
+		}
+		if cursor = page.Next; cursor == "" || b.limit > 0 && done.Done >= b.limit {
+			return done, nil
+		}
+	}
+}
+
+func selectsAll(f store.RunFilter) bool {
+	return len(f.Statuses) == 0 && f.Workflow == "" && f.Queue == "" && f.Parent.IsZero() && f.ExternalID == "" && f.IDPrefix == "" &&
+		f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
+}
+
+// batched makes the action on a page of a call for many runs.
+func (e *Engine) batched(call func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error)) func(context.Context, []store.ID, *Bulk) error {
+	return func(ctx context.Context, ids []store.ID, done *Bulk) error {
+		var results []store.ControlResult
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			results, err = call(ctx, ids)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i, res := range results {
+			if err := done.add(ids[i], res.Err); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// add counts the outcome of one run; what is neither done nor skipped is an error.
+func (b *Bulk) add(id store.ID, err error) error {
+	switch {
+	case err == nil:
+		b.Done++
+	case errors.Is(err, store.ErrFinished), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrAlreadyExists):
+		b.Skipped++
+	default:
+		return fmt.Errorf("run %s: %w", id, err)
+	}
+	return nil
+}
+
+func (e *Engine) restartAll(ctx context.Context, ids []store.ID, done *Bulk) error {
+	atOnce := restartsAtOnce
+	if e.root != nil {
+		atOnce = 1 // a transaction takes one call at a time
+	}
+	errs := make([]error, len(ids))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(atOnce, len(ids)) {
+		wg.Go(func() {
+			for i := range next {
+				errs[i] = e.Restart(ctx, ids[i])
+			}
+		})
+	}
+	for i := range ids {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	var failed []error
+	for i, err := range errs {
+		if err := done.add(ids[i], err); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}

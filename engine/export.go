@@ -1,0 +1,399 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// The format that [Engine.Export] writes.
+const (
+	exportFormat  = "pawl-runs"
+	exportVersion = 1
+)
+
+// ExportOption configures an export.
+type ExportOption func(*exportPlan)
+
+type exportPlan struct{ children bool }
+
+// WithChildren exports the run's descendants with it.
+func WithChildren() ExportOption { return func(p *exportPlan) { p.children = true } }
+
+// Export writes a run as JSON, with its steps, flow state, unread signals and counts
+// of children, so that it can be opened elsewhere with [Engine.Import]: a production
+// run on a laptop's SQLite, say. A run may be exported at any time; one that is
+// executed meanwhile is exported as it is at some moment of the export, or a later
+// moment for parts of it. store.ErrNotFound.
+//
+// Payloads are written as JSON where they are just that, and in base64 otherwise;
+// either way they come back byte for byte. What the engine's codec has encrypted
+// stays so: the importing side needs the same keys. The export contains whatever the
+// run's payloads contain; treat it like the database.
+func (e *Engine) Export(ctx context.Context, w io.Writer, id store.ID, opts ...ExportOption) error {
+	var plan exportPlan
+	for _, opt := range opts {
+		opt(&plan)
+	}
+	doc := exportDoc{Format: exportFormat, Version: exportVersion, Namespace: e.namespace, Backend: e.store.Features().Name}
+	ids := []store.ID{id}
+	for len(ids) > 0 {
+		r, err := e.exportRun(ctx, ids[0])
+		if err != nil {
+			if len(doc.Runs) > 0 && errors.Is(err, store.ErrNotFound) {
+				ids = ids[1:] // a descendant that was purged meanwhile
+				continue
+			}
+			return fmt.Errorf("export: %w", err)
+		}
+		doc.Runs = append(doc.Runs, r)
+		if plan.children {
+			children, err := e.childIDs(ctx, ids[0])
+			if err != nil {
+				return fmt.Errorf("export: %w", err)
+			}
+			ids = append(ids, children...)
+		}
+		ids = ids[1:]
+	}
+	clock, err := e.store.Clock(ctx)
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	doc.ExportedAt = clock
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return fmt.Errorf("export of run %s: %w", id, err)
+	}
+	return nil
+}
+
+func (e *Engine) childIDs(ctx context.Context, parent store.ID) (ids []store.ID, err error) {
+	for cursor := ""; ; {
+		page, err := e.List(ctx, store.RunFilter{Parent: parent}, cursor, store.MaxPage)
+		if err != nil {
+			return nil, fmt.Errorf("children of run %s: %w", parent, err)
+		}
+		for i := range page.Runs {
+			ids = append(ids, page.Runs[i].ID)
+		}
+		if cursor = page.Next; cursor == "" {
+			return ids, nil
+		}
+	}
+}
+
+func (e *Engine) exportRun(ctx context.Context, id store.ID) (exportedRun, error) {
+	// The run comes first: what it has become meanwhile only adds to the rest.
+	run, err := e.Get(ctx, id)
+	if err != nil {
+		return exportedRun{}, err
+	}
+	steps, err := e.Steps(ctx, id)
+	if err != nil {
+		return exportedRun{}, err
+	}
+	var box store.Inbox
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: id})
+		return err
+	})
+	if err != nil {
+		return exportedRun{}, fmt.Errorf("inbox of run %s: %w", id, err)
+	}
+	run.Events = max(run.Events, box.Events)
+	return newExportedRun(&store.RunRecord{Run: run, Steps: steps, State: box.State, Signals: box.Signals, Groups: box.Groups}), nil
+}
+
+// Imported is one run of an import.
+type Imported struct {
+	ID     store.ID
+	Status store.Status // paused, or final
+	// Existing says that the namespace has a run of that ID, which was left alone.
+	Existing bool
+}
+
+// Import makes the runs of an [Engine.Export], with their IDs, in the engine's
+// namespace. Runs that were final stay so and can be looked at, forked and restarted.
+// Those that were not are paused, so that no worker takes them up by accident: they
+// can be looked at and forked, and [Engine.Resume] lets them go on here, with the same
+// effects on the world as there. Never resume one whose original still runs.
+//
+// Runs are imported one by one, the ancestor first; when it fails, those returned are
+// made, and the same import again goes on with the rest. It fails with
+// store.ErrInvalid for what is no export or one of a newer version,
+// store.ErrAlreadyExists where another namespace has a run's ID or another active run
+// its external id, and store.ErrUnsupported where the backend cannot import.
+func (e *Engine) Import(ctx context.Context, r io.Reader) ([]Imported, error) {
+	if e.fault != nil {
+		return nil, e.fault
+	}
+	imp, ok := e.store.(store.Importer)
+	if !ok {
+		return nil, fmt.Errorf("import: the %s backend cannot import runs: %w", e.store.Features().Name, store.ErrUnsupported)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("import: %w", store.Invalid("export", "it is no JSON: "+err.Error()))
+	}
+	switch {
+	case head.Format != exportFormat:
+		return nil, fmt.Errorf("import: %w", store.Invalid("export", fmt.Sprintf("its format is %q, not %q; give what an export of Pawl has written", head.Format, exportFormat)))
+	case head.Version < 1 || head.Version > exportVersion:
+		return nil, fmt.Errorf("import: %w", store.Invalid("export", fmt.Sprintf("its version is %d, and this program knows those up to %d; use a newer one", head.Version, exportVersion)))
+	}
+	var doc exportDoc
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("import: %w", store.Invalid("export", err.Error()))
+	}
+	var made []Imported
+	for i := range doc.Runs {
+		rec, err := doc.Runs[i].record()
+		if err != nil {
+			return made, fmt.Errorf("import of run %s: %w", doc.Runs[i].ID, err)
+		}
+		p := store.ImportParams{Namespace: e.namespace, Record: rec}
+		var created bool
+		err = e.retry(ctx, func(ctx context.Context) (err error) {
+			created, err = imp.Import(ctx, p)
+			return err
+		})
+		if err != nil {
+			return made, fmt.Errorf("import of run %s into namespace %q: %w", rec.Run.ID, e.namespace, err)
+		}
+		made = append(made, Imported{ID: rec.Run.ID, Status: p.Imported().Status, Existing: !created})
+	}
+	return made, nil
+}
+
+// The format's own types: what the store's become does not change a file that was
+// written before.
+
+type exportDoc struct {
+	Format     string        `json:"format"`
+	Version    int           `json:"version"`
+	ExportedAt time.Time     `json:"exported_at"`
+	Backend    string        `json:"backend"`
+	Namespace  string        `json:"namespace"`
+	Runs       []exportedRun `json:"runs"` // a parent comes before its children
+}
+
+type exportedRun struct {
+	ID         store.ID     `json:"id"`
+	Workflow   string       `json:"workflow"`
+	Queue      string       `json:"queue"`
+	Status     store.Status `json:"status"`
+	Priority   int          `json:"priority,omitempty"`
+	ExternalID string       `json:"external_id,omitempty"`
+	Suffix     string       `json:"suffix,omitempty"`
+
+	Parent     store.ID `json:"parent,omitzero"`
+	Group      string   `json:"group,omitempty"`
+	Ordinal    int64    `json:"ordinal,omitempty"`
+	OnClose    string   `json:"on_close,omitempty"` // "abandon", or absent
+	ForkedFrom store.ID `json:"forked_from,omitzero"`
+
+	CreatedAt  time.Time `json:"created_at"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	Deadline   time.Time `json:"deadline,omitzero"`
+
+	Attempt    int   `json:"attempt"`
+	Crashes    int   `json:"crashes,omitempty"`
+	Generation int   `json:"generation,omitempty"`
+	Epoch      int64 `json:"epoch"`
+	Events     int64 `json:"events"`
+
+	Input   *payload       `json:"input,omitempty"`
+	Output  *payload       `json:"output,omitempty"`
+	Meta    *payload       `json:"meta,omitempty"`
+	Failure *store.Failure `json:"failure,omitempty"`
+
+	Steps   []exportedStep   `json:"steps,omitempty"`
+	State   []exportedState  `json:"state,omitempty"`
+	Signals []exportedSignal `json:"signals,omitempty"`
+	Groups  []exportedGroup  `json:"groups,omitempty"`
+}
+
+type exportedStep struct {
+	Branch     string         `json:"branch,omitempty"`
+	Name       string         `json:"name"`
+	Occurrence int            `json:"occurrence"`
+	Kind       string         `json:"kind"`
+	Status     string         `json:"status"`
+	Position   int64          `json:"position"`
+	Index      int            `json:"index"`
+	Attempt    int            `json:"attempt"`
+	Epoch      int64          `json:"epoch"`
+	StartedAt  time.Time      `json:"started_at"`
+	FinishedAt time.Time      `json:"finished_at,omitzero"`
+	DueAt      time.Time      `json:"due_at,omitzero"`
+	Output     *payload       `json:"output,omitempty"`
+	Failure    *store.Failure `json:"failure,omitempty"`
+}
+
+type exportedState struct {
+	Key       string    `json:"key"`
+	Value     *payload  `json:"value,omitempty"`
+	Version   int64     `json:"version"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+type exportedSignal struct {
+	ID      store.ID  `json:"id"`
+	Name    string    `json:"name"`
+	Payload *payload  `json:"payload,omitempty"`
+	SentAt  time.Time `json:"sent_at"`
+}
+
+type exportedGroup struct {
+	Name      string `json:"name"`
+	Total     int64  `json:"total"`
+	Open      int64  `json:"open,omitempty"`
+	Completed int64  `json:"completed,omitempty"`
+	Failed    int64  `json:"failed,omitempty"`
+	Canceled  int64  `json:"canceled,omitempty"`
+}
+
+// payload is bytes as a file shows them: JSON that is compact and valid text as it
+// is, anything else in base64. Absent payloads are nil pointers.
+type payload struct {
+	JSON   json.RawMessage `json:"json,omitempty"`
+	Base64 *[]byte         `json:"base64,omitempty"`
+}
+
+func newPayload(b []byte) *payload {
+	if b == nil {
+		return nil
+	}
+	var compact bytes.Buffer
+	if utf8.Valid(b) && json.Compact(&compact, b) == nil && compact.Len() > 0 && bytes.Equal(compact.Bytes(), b) {
+		return &payload{JSON: b}
+	}
+	return &payload{Base64: &b}
+}
+
+func (p *payload) bytes(what string) ([]byte, error) {
+	switch {
+	case p == nil:
+		return nil, nil
+	case p.JSON != nil && p.Base64 == nil:
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, p.JSON); err != nil {
+			return nil, store.Invalid(what, err.Error())
+		}
+		return compact.Bytes(), nil
+	case p.JSON == nil && p.Base64 != nil:
+		if *p.Base64 == nil {
+			return []byte{}, nil
+		}
+		return *p.Base64, nil
+	}
+	return nil, store.Invalid(what, `it has neither "json" nor "base64", or both`)
+}
+
+func newExportedRun(rec *store.RunRecord) exportedRun {
+	r := &rec.Run
+	out := exportedRun{
+		ID: r.ID, Workflow: r.Workflow, Queue: r.Queue, Status: r.Status, Priority: r.Priority, ExternalID: r.ExternalID, Suffix: r.Suffix,
+		Parent: r.Parent, Group: r.Group, Ordinal: r.Ordinal, ForkedFrom: r.ForkedFrom,
+		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Deadline: r.Deadline,
+		Attempt: r.Attempt, Crashes: r.Crashes, Generation: r.Generation, Epoch: r.Epoch, Events: r.Events,
+		Input: newPayload(r.Input), Output: newPayload(r.Output), Meta: newPayload(r.Meta), Failure: r.Failure,
+	}
+	if r.OnClose == store.CloseAbandon {
+		out.OnClose = "abandon"
+	}
+	for i := range rec.Steps {
+		s := &rec.Steps[i]
+		out.Steps = append(out.Steps, exportedStep{
+			Branch: s.Branch, Name: s.Name, Occurrence: s.Occurrence, Kind: s.Kind.String(), Status: s.Status.String(), Position: s.Position, Index: s.Index,
+			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt, Output: newPayload(s.Output), Failure: s.Failure,
+		})
+	}
+	for _, s := range rec.State {
+		out.State = append(out.State, exportedState{Key: s.Key, Value: newPayload(s.Value), Version: s.Version, UpdatedAt: s.UpdatedAt})
+	}
+	for _, s := range rec.Signals {
+		out.Signals = append(out.Signals, exportedSignal{ID: s.ID, Name: s.Name, Payload: newPayload(s.Payload), SentAt: s.SentAt})
+	}
+	for _, g := range rec.Groups {
+		out.Groups = append(out.Groups, exportedGroup(g))
+	}
+	return out
+}
+
+func (x *exportedRun) record() (rec store.RunRecord, err error) {
+	var errs []error
+	read := func(what string, p *payload) []byte {
+		b, err := p.bytes(what)
+		errs = append(errs, err)
+		return b
+	}
+	r := &rec.Run
+	*r = store.Run{
+		ID: x.ID, Workflow: x.Workflow, Queue: x.Queue, Status: x.Status, Priority: x.Priority, ExternalID: x.ExternalID, Suffix: x.Suffix,
+		Parent: x.Parent, Group: x.Group, Ordinal: x.Ordinal, ForkedFrom: x.ForkedFrom,
+		CreatedAt: x.CreatedAt, StartedAt: x.StartedAt, FinishedAt: x.FinishedAt, Deadline: x.Deadline,
+		Attempt: x.Attempt, Crashes: x.Crashes, Generation: x.Generation, Epoch: x.Epoch, Events: x.Events,
+		Input: read("input", x.Input), Output: read("output", x.Output), Meta: read("meta", x.Meta), Failure: x.Failure,
+	}
+	switch x.OnClose {
+	case "":
+	case "abandon":
+		r.OnClose = store.CloseAbandon
+	default:
+		errs = append(errs, store.Invalid("on_close", fmt.Sprintf(`%q is neither "abandon" nor absent`, x.OnClose)))
+	}
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		kind, err := byName(s.Kind, store.KindFunction, store.KindValue)
+		errs = append(errs, err)
+		status, err := byName(s.Status, store.StepPending, store.StepFailed)
+		errs = append(errs, err)
+		rec.Steps = append(rec.Steps, store.Step{
+			StepKey: store.StepKey{Branch: s.Branch, Name: s.Name, Occurrence: s.Occurrence}, Kind: kind, Status: status, Position: s.Position, Index: s.Index,
+			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt,
+			Output: read("output of step "+s.Name, s.Output), Failure: s.Failure,
+		})
+	}
+	for _, s := range x.State {
+		rec.State = append(rec.State, store.StateEntry{Key: s.Key, Value: read("state "+s.Key, s.Value), Version: s.Version, UpdatedAt: s.UpdatedAt})
+	}
+	for _, s := range x.Signals {
+		rec.Signals = append(rec.Signals, store.Signal{ID: s.ID, Name: s.Name, Payload: read("signal "+s.Name, s.Payload), SentAt: s.SentAt})
+	}
+	for _, g := range x.Groups {
+		rec.Groups = append(rec.Groups, store.Group(g))
+	}
+	return rec, errors.Join(errs...)
+}
+
+// byName finds the value between first and last that has a name.
+func byName[T interface {
+	~uint8
+	fmt.Stringer
+}](name string, first, last T) (T, error) {
+	for v := first; v <= last; v++ {
+		if v.String() == name {
+			return v, nil
+		}
+	}
+	return 0, store.Invalid("step", fmt.Sprintf("%q is none of its kinds or statuses", name))
+}

@@ -1,0 +1,362 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/cron"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Pass is what a pass of housekeeping has done, and when there is something to do
+// again.
+type Pass struct {
+	Fired   int // fire times for which a run was started
+	Skipped int // firings recorded without: missed, or overlapped
+	Waiting int // schedules that are due and wait for their run before
+	Purged  int // runs
+	Workers int // registrations of workers removed that had died
+
+	// Next is when the next fire time is due, and of Tidy when it is to be done again, by
+	// this machine's clock; zero: never, as things are.
+	Next time.Time
+	// Again is when to try again what is due and could not be done; zero: nothing is.
+	Again time.Time
+	// Elsewhere says that another process is doing it: what is due was left to that one.
+	Elsewhere bool
+}
+
+func (p *Pass) add(q Pass) {
+	p.Fired, p.Skipped, p.Purged, p.Workers = p.Fired+q.Fired, p.Skipped+q.Skipped, p.Purged+q.Purged, p.Workers+q.Workers
+}
+
+// Housekeep does once what workers do beside their runs: it fires the schedules that are
+// due, deletes what retention says (unless that was done not long ago), and removes the
+// registrations of workers that died long ago. A program without a worker that stays (or a test) calls it by a clock of its
+// own; it may run beside workers and beside itself. What fails is logged and left to the
+// next pass; the error joins what went wrong.
+//
+// Deadlines and the runs of workers that have died need no housekeeping: such runs are
+// claimable by themselves.
+func (e *Engine) Housekeep(ctx context.Context) (Pass, error) {
+	h := e.Housekeeper("pass "+store.NewID().String(), lockFor)
+	pass, err := h.Fire(ctx)
+	h.Release(ctx)
+	tidied, tidyErr := h.Tidy(ctx)
+	pass.add(tidied)
+	return pass, errors.Join(err, tidyErr)
+}
+
+// lockFor is how long a named lock of housekeeping is held without renewal: so long
+// may a process that dies while it fires keep the others waiting.
+const lockFor = 10 * time.Second
+
+// The locks of housekeeping.
+const (
+	firingLock    = "pawl.schedules.fire"
+	retentionLock = "pawl.retention"
+)
+
+// Housekeeper does the housekeeping of a namespace, pass after pass. Of any number of
+// them, in any processes, one at a time does each part: it holds a named lock of the
+// store, which it takes only when there is something to do.
+type Housekeeper struct {
+	engine *Engine
+	owner  string
+	hold   time.Duration
+
+	mu    sync.Mutex
+	waits map[string]wait // by schedule
+
+	locks sync.Mutex
+	until time.Time // the firing lock is held until then, by this process's monotonic clock
+}
+
+// wait is why a schedule that is due could not be fired.
+type wait struct {
+	until time.Time
+	run   store.ID // the run before, if that is it
+	n     int      // how often it was tried
+}
+
+// Housekeeper makes a housekeeper; owner names it in the store, and hold is how long it
+// may keep the others waiting if it dies. A worker makes its own.
+func (e *Engine) Housekeeper(owner string, hold time.Duration) *Housekeeper {
+	return &Housekeeper{engine: e, owner: owner, hold: hold, waits: make(map[string]wait)}
+}
+
+const (
+	dueBatch  = 100 // schedules that are read at a time
+	fireBatch = 50  // fire times of one schedule at a time
+	firers    = 8   // schedules that are fired at the same time: they share writes
+	// Whether the run before has ended is looked up this often, at first and later,
+	// where no hint tells; and a schedule that cannot be fired is tried again.
+	blockedWait    = time.Second
+	maxBlockedWait = 15 * time.Second
+	brokenWait     = 30 * time.Second
+)
+
+// Fire fires what is due, in bounded batches, until nothing is.
+func (h *Housekeeper) Fire(ctx context.Context) (Pass, error) {
+	var pass Pass
+	for limit := dueBatch; ; {
+		page, err := h.engine.listSchedules(ctx, store.ListSchedulesParams{Due: true, Limit: limit})
+		answered := time.Now()
+		if err != nil {
+			return pass, fmt.Errorf("due schedules: %w", err)
+		}
+		local := func(t time.Time) time.Time { return answered.Add(t.Sub(page.Now)) }
+		due, again := h.ready(page.Schedules, answered)
+		switch {
+		case len(due) > 0:
+		case len(page.Schedules) == limit && limit < store.MaxPage:
+			limit = store.MaxPage // those behind the ones that wait have their turn, too
+			continue
+		default:
+			pass.Waiting, pass.Again = len(page.Schedules), again
+			if !page.Later.IsZero() {
+				pass.Next = local(page.Later)
+			}
+			return pass, nil
+		}
+		res, err := h.lock(ctx)
+		if err != nil {
+			return pass, fmt.Errorf("the lock %q: %w", firingLock, err)
+		}
+		if !res.Held {
+			pass.Elsewhere, pass.Again = true, local(res.Until)
+			return pass, nil
+		}
+		done, err := h.fireAll(ctx, due, page.Now)
+		pass.add(done)
+		if err != nil {
+			return pass, err
+		}
+	}
+}
+
+// ready takes out the schedules that are to wait, and says when the first of them is to
+// be tried again.
+func (h *Housekeeper) ready(schedules []store.Schedule, now time.Time) (due []store.Schedule, again time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range schedules {
+		if w := h.waits[s.Name]; w.until.After(now) {
+			again = earliest(again, w.until)
+		} else {
+			due = append(due, s)
+		}
+	}
+	return due, again
+}
+
+// earliest returns the earlier time; zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Ended tells that a run is final; zero: that any may be. It says whether a schedule has
+// waited for it, so that Fire has something to do.
+func (h *Housekeeper) Ended(run store.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found := false
+	for name, w := range h.waits {
+		if !w.run.IsZero() && (w.run == run || run.IsZero()) {
+			w.until, found = time.Time{}, true
+			h.waits[name] = w
+		}
+	}
+	return found
+}
+
+// lock takes or renews the lock under which schedules are fired. Whoever has much to
+// fire keeps it; others who find something due leave it to the holder.
+func (h *Housekeeper) lock(ctx context.Context) (store.LockResult, error) {
+	h.locks.Lock()
+	defer h.locks.Unlock()
+	asked := time.Now()
+	if h.until.Sub(asked) > h.hold/2 {
+		return store.LockResult{Held: true, Owner: h.owner}, nil
+	}
+	res, err := h.engine.lock(ctx, firingLock, h.owner, h.hold)
+	if h.until = (time.Time{}); err == nil && res.Held {
+		h.until = asked.Add(h.hold)
+	}
+	return res, err
+}
+
+func (e *Engine) lock(ctx context.Context, name, owner string, hold time.Duration) (res store.LockResult, err error) {
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		res, err = e.store.Lock(ctx, store.LockParams{Namespace: e.namespace, Name: name, Owner: owner, For: hold})
+		return err
+	})
+	return res, err
+}
+
+// Release lets others fire at once. The housekeeper may go on.
+func (h *Housekeeper) Release(ctx context.Context) {
+	h.locks.Lock()
+	defer h.locks.Unlock()
+	if h.until.IsZero() {
+		return
+	}
+	h.until = time.Time{}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if _, err := h.engine.lock(ctx, firingLock, h.owner, 0); err != nil {
+		h.engine.log.Debug("a lock could not be given back, and will run out", "lock", firingLock, "error", err)
+	}
+}
+
+// fireAll fires a batch of each schedule; now is the store's.
+func (h *Housekeeper) fireAll(ctx context.Context, due []store.Schedule, now time.Time) (Pass, error) {
+	var mu sync.Mutex
+	var pass Pass
+	var errs []error
+	var wg sync.WaitGroup
+	places := make(chan struct{}, firers)
+	for _, v := range due {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			one, err := h.fire(ctx, v, now)
+			mu.Lock()
+			defer mu.Unlock()
+			pass.add(one)
+			if err != nil {
+				errs = append(errs, scheduleError(v.Name, err))
+			}
+		})
+	}
+	wg.Wait()
+	return pass, errors.Join(errs...)
+}
+
+// fire fires a batch of what is due of one schedule. An error says that the store is out
+// of reach; what is wrong with the schedule itself is logged, and it waits.
+func (h *Housekeeper) fire(ctx context.Context, v store.Schedule, now time.Time) (Pass, error) {
+	pass, blocked, err := h.engine.fireSchedule(ctx, v, now)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.waits[v.Name]
+	switch {
+	case err == nil && blocked.IsZero(), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrNotFound):
+		delete(h.waits, v.Name) // fired, or changed meanwhile
+		return pass, nil
+	case err == nil:
+		if w.run != blocked {
+			w = wait{run: blocked}
+		}
+		w.until = time.Now().Add(min(blockedWait<<min(w.n, 10), maxBlockedWait))
+	case store.Retryable(err) || ctx.Err() != nil:
+		return pass, err
+	default:
+		w.run, w.until = store.ID{}, time.Now().Add(brokenWait)
+		h.engine.log.Error("a schedule that is due cannot be fired, will try again", "schedule", v.Name, "due", v.NextAt, "in", brokenWait, "error", err)
+	}
+	w.n++
+	h.waits[v.Name] = w
+	return pass, nil
+}
+
+// fireSchedule fires up to a batch of the schedule's times that are due; blocked is the
+// run whose end they wait for.
+func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Time) (pass Pass, blocked store.ID, err error) {
+	s, err := scheduleOf(v)
+	if err != nil {
+		return pass, blocked, err
+	}
+	rule, err := cron.Parse(s.Spec, s.TimeZone)
+	if err != nil {
+		return pass, blocked, err
+	}
+	inTurn := s.Overlap == OverlapQueue || s.Overlap == OverlapCancel
+	var freed time.Time // when the run before was over
+	if inTurn {
+		run, err := e.before(ctx, &s)
+		if err != nil {
+			return pass, blocked, err
+		}
+		if !run.ID.IsZero() && !run.Status.Final() {
+			return pass, run.ID, nil
+		}
+		freed = run.FinishedAt
+	}
+
+	many := 1
+	if s.CatchUp == CatchUpAll {
+		many = s.MaxCatchUp
+	}
+	times := rule.Latest(s.NextAt, now, many)
+	if s.CatchUp == CatchUpNone && len(times) > 0 {
+		if onTime := times[0]; now.Sub(onTime) > Lateness && now.Sub(freed) > Lateness {
+			times = nil
+		}
+	}
+	fire := func(at, next time.Time, run *store.NewRun) (on bool, err error) {
+		p := store.FireParams{Namespace: e.namespace, Schedule: s.Name, At: at, Next: next, Run: run}
+		err = e.retry(ctx, func(ctx context.Context) error {
+			res, err := e.store.Fire(ctx, p)
+			switch {
+			case err != nil || !res.Fired: // or somebody else has, and has perhaps gone on
+			case run != nil && res.Run == run.ID:
+				pass.Fired++
+			default:
+				pass.Skipped++
+			}
+			on = err == nil && res.Fired
+			return err
+		})
+		return on, err
+	}
+	switch {
+	case len(times) == 0:
+		_, err := fire(s.NextAt, rule.After(s.NextAt, now), nil)
+		return pass, blocked, err
+	case times[0].After(s.NextAt):
+		if on, err := fire(s.NextAt, times[0], nil); err != nil || !on {
+			return pass, blocked, err
+		}
+	}
+	for i, at := range times[:min(fireBatch, len(times))] {
+		next := rule.After(at, now)
+		if i+1 < len(times) {
+			next = times[i+1]
+		}
+		on, err := fire(at, next, s.fired(e.namespace, at))
+		if err != nil || !on || inTurn { // with inTurn, the next one waits for this one
+			return pass, blocked, err
+		}
+	}
+	return pass, blocked, nil
+}
+
+// before returns the schedule's run that a new one would follow; none: zero. If it is
+// active and to make way, it is canceled.
+func (e *Engine) before(ctx context.Context, s *Schedule) (run store.Run, err error) {
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		run, err = e.store.Find(ctx, store.FindParams{Namespace: e.namespace, ExternalID: ScheduleID(s.Name)})
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Run{}, nil
+	case err != nil || s.Overlap != OverlapCancel || run.Status.Final() || run.Status == store.Canceling:
+		return run, err
+	}
+	err = e.Cancel(ctx, run.ID, fmt.Sprintf("schedule %q is due again", s.Name))
+	if errors.Is(err, store.ErrFinished) || errors.Is(err, store.ErrNotFound) {
+		err = nil // it came to its end meanwhile
+	}
+	if err != nil {
+		return run, err
+	}
+	return e.Get(ctx, run.ID)
+}

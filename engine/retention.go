@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// Retention says how long final runs are kept after their end, by how they ended. Zero
+// keeps them for ever. It is for at least as long as anybody may ask for a result.
+type Retention struct {
+	Completed time.Duration `json:"completed,omitempty"`
+	Failed    time.Duration `json:"failed,omitempty"`
+	Canceled  time.Duration `json:"canceled,omitempty"`
+}
+
+// KeepFor keeps final runs for d, however they ended.
+func KeepFor(d time.Duration) Retention { return Retention{Completed: d, Failed: d, Canceled: d} }
+
+// Retain sets how long the final runs of workflows are kept: of those named, or, without
+// names, of all that have no retention of their own. Workers on this engine register it
+// with their workflows, and whichever worker of the namespace does the housekeeping
+// heeds it, also after the program that registered it is gone. The registration that
+// came last counts. Default: for ever.
+//
+// Deleted is a run with its steps, state and signals. A child is kept as long as its
+// parent is not final, and is otherwise treated by its own workflow's retention: give
+// children at least that of their parents, so that a parent that is restarted or looked
+// at has them.
+func Retain(r Retention, workflows ...string) Option {
+	return func(e *Engine) {
+		if len(workflows) == 0 {
+			e.retention[""] = r
+		}
+		for _, name := range workflows {
+			e.retention[name] = r
+		}
+	}
+}
+
+// workflowMeta is what the engine keeps with a registered workflow.
+type workflowMeta struct {
+	Retention Retention       `json:"retention,omitzero"`
+	Graph     json.RawMessage `json:"graph,omitempty"`
+}
+
+// Registration is how a worker registers a workflow: with its graph, in JSON, if it has
+// one, and with what this engine knows of it. It fails with store.ErrInvalid or
+// store.ErrTooLarge when that is wrong.
+func (e *Engine) Registration(workflow, queue string, graph []byte) (store.Workflow, error) {
+	r, ok := e.retention[workflow]
+	if !ok {
+		r = e.retention[""]
+	}
+	v := store.Workflow{Name: workflow, Queue: queue}
+	for _, d := range []time.Duration{r.Completed, r.Failed, r.Canceled} {
+		if d < 0 {
+			return v, store.Invalid("retention", fmt.Sprintf("%v, of workflow %q, is negative; 0 keeps runs for ever", d, workflow))
+		}
+	}
+	if r == (Retention{}) && graph == nil {
+		return v, nil
+	}
+	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph})
+	if len(meta) > store.MaxMeta {
+		return v, &store.TooLargeError{Field: fmt.Sprintf("what is kept with workflow %q, its graph above all,", workflow), Size: len(meta), Limit: store.MaxMeta}
+	}
+	v.Meta = meta
+	return v, err
+}
+
+// RetentionOf returns the registered retention of each workflow that has one.
+func (e *Engine) RetentionOf(ctx context.Context) (map[string]Retention, error) {
+	found, err := e.listWorkflow(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("registered workflows: %w", err)
+	}
+	all := make(map[string]Retention)
+	for _, v := range found {
+		var m workflowMeta
+		if json.Unmarshal(v.Meta, &m) == nil && m.Retention != (Retention{}) {
+			all[v.Name] = m.Retention
+		}
+	}
+	return all, nil
+}
+
+// Purge deletes the final runs that a filter selects, with all that belongs to them, the
+// oldest first and in bounded batches, and returns how many. Zero fields of the filter
+// select every final run. Children of parents that are not final are kept. When it fails,
+// what was deleted until then stays deleted: go on with the same call.
+func (e *Engine) Purge(ctx context.Context, f PurgeFilter) (int, error) {
+	return e.purge(ctx, f, nil)
+}
+
+// PurgeFilter selects final runs to be deleted.
+type PurgeFilter struct {
+	Workflow  string         // empty: any
+	Statuses  []store.Status // empty: any final status
+	OlderThan time.Duration  // since their end, by the store's clock
+	Limit     int            // how many at most; 0: all
+}
+
+// purgeBatch bounds the runs that one write deletes.
+const purgeBatch = 500
+
+// purge deletes in batches; between two it rests as long as the last has taken, so that
+// half of the store's time at least is left to others. before is called ahead of each.
+func (e *Engine) purge(ctx context.Context, f PurgeFilter, before func(context.Context) error) (sum int, err error) {
+	if f.Limit < 0 {
+		return 0, store.Invalid("limit", fmt.Sprintf("%d is negative", f.Limit))
+	}
+	for {
+		if before != nil {
+			if err := before(ctx); err != nil {
+				return sum, err
+			}
+		}
+		p := store.PurgeParams{Namespace: e.namespace, Workflow: f.Workflow, Statuses: f.Statuses, OlderThan: f.OlderThan, Limit: purgeBatch}
+		if f.Limit > 0 {
+			p.Limit = min(p.Limit, f.Limit-sum)
+		}
+		from := time.Now()
+		unknown, n := false, 0
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			n, err = e.store.Purge(ctx, p)
+			unknown = unknown || errors.Is(err, store.ErrOutcomeUnknown)
+			return err
+		})
+		if err != nil {
+			return sum, fmt.Errorf("purge: %w", err)
+		}
+		sum += n
+		// One whose answer was lost has perhaps deleted a whole batch.
+		if n < p.Limit && !unknown || f.Limit > 0 && sum >= f.Limit {
+			return sum, nil
+		}
+		if e.root != nil {
+			continue
+		}
+		timer := time.NewTimer(time.Since(from))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return sum, ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+const (
+	// deadFor is how long a worker must not have been heard of before its registration
+	// is removed. Until then it is listed as offline.
+	deadFor = 24 * time.Hour
+	// Retention is looked at this often.
+	minTidy = time.Minute
+	maxTidy = time.Hour
+)
+
+// Tidy deletes what retention says and removes the registrations of workers that died
+// long ago. Pass.Next is when to do it again.
+func (h *Housekeeper) Tidy(ctx context.Context) (Pass, error) {
+	var pass Pass
+	e := h.engine
+	workers, deadErr := e.removeDead(ctx)
+	pass.Workers = workers
+	all, err := e.RetentionOf(ctx)
+	if err != nil {
+		return pass, errors.Join(deadErr, err)
+	}
+	// A tenth of the shortest retention is how much longer a run may be kept.
+	every := maxTidy
+	for _, r := range all {
+		for _, d := range []time.Duration{r.Completed, r.Failed, r.Canceled} {
+			if d > 0 {
+				every = min(every, max(minTidy, d/10))
+			}
+		}
+	}
+	pass.Next = time.Now().Add(every)
+	if len(all) == 0 {
+		return pass, deadErr
+	}
+	// The lock stays held behind the pass: it tells the others that it was done.
+	take := func(ctx context.Context) error {
+		asked := time.Now()
+		res, err := e.lock(ctx, retentionLock, h.owner, every*9/10)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the lock %q: %w", retentionLock, err)
+		case !res.Held:
+			pass.Elsewhere = true
+			return errElsewhere
+		}
+		pass.Next = asked.Add(every)
+		return nil
+	}
+	held := time.Time{}
+	renew := func(ctx context.Context) error {
+		if time.Since(held) < every/4 {
+			return nil
+		}
+		held = time.Now()
+		return take(ctx)
+	}
+	errs := []error{deadErr}
+	for workflow, r := range all {
+		for d, statuses := range r.byAge() {
+			n, err := e.purge(ctx, PurgeFilter{Workflow: workflow, Statuses: statuses, OlderThan: d}, renew)
+			pass.Purged += n
+			switch {
+			case errors.Is(err, errElsewhere):
+				return pass, errors.Join(errs...)
+			case ctx.Err() != nil:
+				return pass, ctx.Err()
+			case err != nil:
+				errs = append(errs, fmt.Errorf("retention of workflow %q: %w", workflow, err))
+			}
+		}
+	}
+	return pass, errors.Join(errs...)
+}
+
+var errElsewhere = errors.New("another process holds the lock")
+
+// byAge groups the final statuses by how long they are kept.
+func (r Retention) byAge() map[time.Duration][]store.Status {
+	ages := make(map[time.Duration][]store.Status)
+	for status, d := range map[store.Status]time.Duration{store.Completed: r.Completed, store.Failed: r.Failed, store.Canceled: r.Canceled} {
+		if d > 0 {
+			ages[d] = append(ages[d], status)
+		}
+	}
+	return ages
+}
+
+// removeDead removes the registrations of workers that have not been heard of for long.
+func (e *Engine) removeDead(ctx context.Context) (removed int, err error) {
+	var workers []store.Worker
+	var now time.Time
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		if now, err = e.store.Clock(ctx); err == nil {
+			workers, err = e.store.ListWorkers(ctx, store.ListWorkersParams{Namespace: e.namespace})
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("workers: %w", err)
+	}
+	for _, w := range workers {
+		if w.Status != store.Offline || w.Held > 0 || now.Sub(w.SeenAt) < deadFor {
+			continue
+		}
+		err := e.retry(ctx, func(ctx context.Context) error {
+			return e.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: e.namespace, ID: w.ID})
+		})
+		if err != nil {
+			return removed, fmt.Errorf("worker %q, which is dead: %w", w.ID, err)
+		}
+		removed++
+	}
+	return removed, nil
+}

@@ -1,0 +1,654 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/cron"
+	"github.com/pawlhq/pawl/store"
+)
+
+// CatchUp says what becomes of fire times that have passed because no worker was
+// there, or, with [OverlapQueue] and [OverlapCancel], while the run before was active.
+// What is not fired is recorded as missed, a stretch of it as one firing, at its first
+// time.
+type CatchUp uint8
+
+// The policies.
+const (
+	// CatchUpNone: they are missed. The latest of them is fired if it is no more than
+	// [Lateness] ago.
+	CatchUpNone CatchUp = iota
+	// CatchUpOne: the latest of them is fired, however long ago it is.
+	CatchUpOne
+	// CatchUpAll: all are fired in their order, up to [MaxCatchUp] of them, the latest.
+	CatchUpAll
+)
+
+// Lateness is by how much a time may be late that is fired with [CatchUpNone]: what a
+// busy or restarted worker, or one that takes over from another, may need.
+const Lateness = time.Minute
+
+// DefaultMaxCatchUp is how many times [CatchUpAll] fires at most of a schedule that was
+// not told another number.
+const DefaultMaxCatchUp = 100
+
+// maxMaxCatchUp bounds what [MaxCatchUp] may ask for.
+const maxMaxCatchUp = 100_000
+
+// Overlap says what becomes of a fire time at which a run of the schedule is still
+// active (not final).
+type Overlap uint8
+
+// The policies. With all but OverlapAllow, at most one run of a schedule is active: the
+// store sees to it. Runs that were started while it was OverlapAllow do not count.
+const (
+	// OverlapAllow: another run is started.
+	OverlapAllow Overlap = iota
+	// OverlapSkip: none is started; the firing is recorded with the run that stood in
+	// its way.
+	OverlapSkip
+	// OverlapQueue: the run is started when the one before is final. What becomes due
+	// meanwhile is treated by the catch-up policy: with CatchUpAll each gets its turn,
+	// with the others the latest does.
+	OverlapQueue
+	// OverlapCancel: the one before is canceled, and the run is started when it is
+	// final. What becomes due meanwhile is treated as with OverlapQueue.
+	OverlapCancel
+)
+
+var (
+	catchUpNames = []string{CatchUpNone: "none", CatchUpOne: "one", CatchUpAll: "all"}
+	overlapNames = []string{OverlapAllow: "allow", OverlapSkip: "skip", OverlapQueue: "queue", OverlapCancel: "cancel"}
+)
+
+func (c CatchUp) String() string { return nameOf(catchUpNames, int(c), "CatchUp") }
+func (o Overlap) String() string { return nameOf(overlapNames, int(o), "Overlap") }
+
+// MarshalText writes the policy's name.
+func (c CatchUp) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// MarshalText writes the policy's name.
+func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads a policy's name.
+func (c *CatchUp) UnmarshalText(b []byte) error {
+	i := slices.Index(catchUpNames, string(b))
+	if i < 0 {
+		return store.Invalid("catch-up policy", fmt.Sprintf("%q is none of none, one, all", b))
+	}
+	*c = CatchUp(i)
+	return nil
+}
+
+// UnmarshalText reads a policy's name.
+func (o *Overlap) UnmarshalText(b []byte) error {
+	i := slices.Index(overlapNames, string(b))
+	if i < 0 {
+		return store.Invalid("overlap policy", fmt.Sprintf("%q is none of allow, skip, queue, cancel", b))
+	}
+	*o = Overlap(i)
+	return nil
+}
+
+func nameOf(names []string, i int, kind string) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s(%d)", kind, i)
+}
+
+// Schedule is a rule that starts runs of a workflow.
+type Schedule struct {
+	Name       string
+	Workflow   string
+	Queue      string
+	Spec       string // the expression; see [Engine.PutSchedule]
+	TimeZone   string // an IANA name
+	Input      []byte // encoded
+	CatchUp    CatchUp
+	MaxCatchUp int
+	Overlap    Overlap
+
+	// Of the runs that it starts.
+	Priority int
+	Delay    time.Duration
+	Timeout  time.Duration
+
+	Paused    bool
+	NextAt    time.Time // zero while it is paused
+	LastAt    time.Time // the last fire time; zero: none
+	CreatedAt time.Time
+	UpdatedAt time.Time // when it was last changed, paused or resumed
+}
+
+// Upcoming returns the next n fire times, of a paused schedule as if it were resumed
+// now.
+func (s Schedule) Upcoming(n int) ([]time.Time, error) {
+	rule, err := cron.Parse(s.Spec, s.TimeZone)
+	if err != nil || n < 1 {
+		return nil, err
+	}
+	if s.NextAt.IsZero() {
+		return rule.Upcoming(time.Now(), n), nil
+	}
+	return append([]time.Time{s.NextAt}, rule.Upcoming(s.NextAt, n-1)...), nil
+}
+
+// Upcoming returns the first n times behind t of a schedule expression in a time zone
+// (empty: UTC), to see what it means. It fails as [Engine.PutSchedule] does.
+func Upcoming(spec, zone string, t time.Time, n int) ([]time.Time, error) {
+	rule, err := cron.Parse(spec, zone)
+	if err != nil {
+		return nil, err
+	}
+	return rule.Upcoming(t, n), nil
+}
+
+// ScheduleOption configures a schedule.
+type ScheduleOption func(*scheduling)
+
+// scheduling is what the options of a schedule make.
+type scheduling struct {
+	Schedule
+	start []StartOption
+}
+
+// ScheduleTimeZone sets the time zone of the expression by its IANA name, such as
+// "Europe/Berlin". Default: UTC.
+func ScheduleTimeZone(name string) ScheduleOption {
+	return func(s *scheduling) { s.TimeZone = name }
+}
+
+// ScheduleCatchUp sets what becomes of fire times that were missed. Default:
+// [CatchUpNone].
+func ScheduleCatchUp(c CatchUp) ScheduleOption { return func(s *scheduling) { s.CatchUp = c } }
+
+// MaxCatchUp sets how many times [CatchUpAll] fires at most: the latest. Default:
+// [DefaultMaxCatchUp].
+func MaxCatchUp(n int) ScheduleOption { return func(s *scheduling) { s.MaxCatchUp = n } }
+
+// ScheduleOverlap sets what becomes of a fire time while a run of the schedule is
+// active. Default: [OverlapAllow].
+func ScheduleOverlap(o Overlap) ScheduleOption { return func(s *scheduling) { s.Overlap = o } }
+
+// ScheduleRuns sets options of the runs that the schedule starts: [Queue], [Priority],
+// [Delay] and [Timeout]. Their ids are the schedule's to give.
+func ScheduleRuns(opts ...StartOption) ScheduleOption {
+	return func(s *scheduling) { s.start = append(s.start, opts...) }
+}
+
+// SchedulePaused makes a new schedule paused. One that exists stays as it is.
+func SchedulePaused() ScheduleOption { return func(s *scheduling) { s.Paused = true } }
+
+// scheduleMeta is what the store keeps of a schedule for the engine.
+type scheduleMeta struct {
+	TimeZone   string        `json:"timeZone"`
+	CatchUp    CatchUp       `json:"catchUp"`
+	MaxCatchUp int           `json:"maxCatchUp"`
+	Overlap    Overlap       `json:"overlap"`
+	Priority   int           `json:"priority,omitempty"`
+	Delay      time.Duration `json:"delay,omitempty"`
+	Timeout    time.Duration `json:"timeout,omitempty"`
+}
+
+func (s *Schedule) stored() (store.Schedule, error) {
+	meta, err := json.Marshal(scheduleMeta{s.TimeZone, s.CatchUp, s.MaxCatchUp, s.Overlap, s.Priority, s.Delay, s.Timeout})
+	return store.Schedule{Name: s.Name, Workflow: s.Workflow, Queue: s.Queue, Spec: s.Spec, Input: s.Input, Meta: meta, Paused: s.Paused, NextAt: s.NextAt}, err
+}
+
+func scheduleOf(v store.Schedule) (Schedule, error) {
+	var m scheduleMeta
+	if err := json.Unmarshal(v.Meta, &m); err != nil {
+		return Schedule{}, fmt.Errorf("schedule %q was not written by this engine, or by a later version of it: %w", v.Name, err)
+	}
+	return Schedule{
+		Name: v.Name, Workflow: v.Workflow, Queue: v.Queue, Spec: v.Spec, TimeZone: m.TimeZone, Input: v.Input,
+		CatchUp: m.CatchUp, MaxCatchUp: m.MaxCatchUp, Overlap: m.Overlap, Priority: m.Priority, Delay: m.Delay, Timeout: m.Timeout,
+		Paused: v.Paused, NextAt: v.NextAt, LastAt: v.LastAt, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	}, nil
+}
+
+// PutSchedule makes a schedule that starts runs of a workflow with an encoded input, or
+// changes the one of that name. Most programs use the typed Schedule of their workflow.
+//
+// A program may put its schedules each time it starts: one that is as described already
+// is left alone, and whether it is paused, when it fires next and what it has fired is
+// never changed by putting it, unless its expression or time zone is another: then its
+// next time is the new rule's first. A fire time that is due and not fired yet when the
+// rule changes is dropped.
+//
+// The expression has five fields (minute, hour, day of month, month, day of week) or
+// six with seconds first, or is a descriptor (@yearly, @monthly, @weekly, @daily,
+// @hourly), or "@every 90s", whose first time is that long after it was put. Where day
+// of month and day of week are both restricted, either will do. In the hour that a
+// clock is set forward or back, a rule that names its hours fires once for each of its
+// times: for one that does not exist when the gap is over, for one that comes twice the
+// first time; a rule for every hour (*) goes by the time that passes.
+//
+// It fails with store.ErrInvalid (what is wrong in the expression, the zone, or the
+// options), [ErrUnknownWorkflow], store.ErrTooLarge, store.ErrConflict (somebody else
+// kept changing schedules), store.ErrUnavailable or store.ErrOutcomeUnknown.
+func (e *Engine) PutSchedule(ctx context.Context, name, workflow, spec string, input []byte, opts ...ScheduleOption) (Schedule, error) {
+	want, rule, err := e.describe(ctx, name, workflow, spec, input, opts)
+	if err != nil {
+		return Schedule{}, scheduleError(name, err)
+	}
+	return e.editSchedule(ctx, name, true, func(have *Schedule, now time.Time) (*Schedule, error) {
+		put := want
+		switch {
+		case have == nil:
+		case have.Spec == put.Spec && have.TimeZone == put.TimeZone:
+			put.Paused, put.NextAt = have.Paused, have.NextAt
+		default:
+			put.Paused = have.Paused
+		}
+		if put.NextAt.IsZero() && !put.Paused {
+			put.NextAt = firstTime(rule, now)
+		}
+		return &put, nil
+	})
+}
+
+// describe checks what is to be put.
+func (e *Engine) describe(ctx context.Context, name, workflow, spec string, input []byte, opts []ScheduleOption) (Schedule, cron.Rule, error) {
+	s := scheduling{Schedule: Schedule{Name: name, Workflow: workflow, Spec: spec, Input: input, TimeZone: "UTC", MaxCatchUp: DefaultMaxCatchUp}}
+	for _, opt := range opts {
+		opt(&s)
+	}
+	if s.TimeZone == "" {
+		s.TimeZone = "UTC"
+	}
+	if err := store.ValidateName("schedule", name); err != nil {
+		return s.Schedule, cron.Rule{}, err
+	}
+	rule, err := cron.Parse(spec, s.TimeZone)
+	if err != nil {
+		return s.Schedule, rule, err
+	}
+	switch {
+	case int(s.CatchUp) >= len(catchUpNames):
+		return s.Schedule, rule, store.Invalid("catch-up policy", fmt.Sprintf("%v is none", s.CatchUp))
+	case int(s.Overlap) >= len(overlapNames):
+		return s.Schedule, rule, store.Invalid("overlap policy", fmt.Sprintf("%v is none", s.Overlap))
+	case s.MaxCatchUp < 1 || s.MaxCatchUp > maxMaxCatchUp:
+		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("%d is not between 1 and %d", s.MaxCatchUp, maxMaxCatchUp))
+	}
+	run := store.NewRun{Workflow: workflow, Input: input}
+	for _, opt := range s.start {
+		opt(&run)
+	}
+	switch {
+	case !run.ID.IsZero() || run.ExternalID != "" || run.Suffix != "":
+		return s.Schedule, rule, store.Invalid("schedule's runs", "their ids are the schedule's to give; leave out engine.RunID, engine.ID and engine.Suffix")
+	case !run.At.IsZero():
+		return s.Schedule, rule, store.Invalid("schedule's runs", "when they start is the schedule's to say; leave out engine.At")
+	}
+	s.Delay, s.Timeout, s.Priority = run.After, run.Timeout, run.Priority
+	if _, err := e.prepare(ctx, &run, "", nil); err != nil {
+		return s.Schedule, rule, err
+	}
+	s.Queue = run.Queue
+	return s.Schedule, rule, nil
+}
+
+// firstTime of a rule that is new now. Intervals begin at a whole second.
+func firstTime(rule cron.Rule, now time.Time) time.Time { return rule.Next(now.Truncate(time.Second)) }
+
+// PauseSchedule stops a schedule: from when it returns nothing is fired, and what is
+// due and was not fired yet is dropped. Its runs are not touched. One that is paused
+// stays so. It fails with store.ErrNotFound, or as [Engine.PutSchedule].
+func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
+	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, _ time.Time) (*Schedule, error) {
+		have.Paused, have.NextAt = true, time.Time{}
+		return have, nil
+	})
+	return err
+}
+
+// ResumeSchedule lets a paused schedule go on with its rule's next time. The times that
+// passed while it was paused are not made up for. It fails as PauseSchedule does.
+func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
+	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, now time.Time) (*Schedule, error) {
+		rule, err := cron.Parse(have.Spec, have.TimeZone)
+		if err == nil && have.Paused {
+			have.Paused, have.NextAt = false, firstTime(rule, now)
+		}
+		return have, err
+	})
+	return err
+}
+
+// scheduleLock is the name under which schedules are changed, one at a time; editFor
+// is how long a change may take, and how long another waits for it.
+const (
+	scheduleLock = "pawl.schedules.edit"
+	editFor      = 10 * time.Second
+)
+
+// editSchedule reads a schedule, has it changed, and puts it if that made a difference.
+// Of several at a time each sees what the one before has put.
+func (e *Engine) editSchedule(ctx context.Context, name string, create bool, change func(have *Schedule, now time.Time) (*Schedule, error)) (Schedule, error) {
+	if e.fault != nil {
+		return Schedule{}, scheduleError(name, e.fault)
+	}
+	var out Schedule
+	edit := func(ctx context.Context, locked bool) (done bool, err error) {
+		page, err := e.listSchedules(ctx, store.ListSchedulesParams{Names: []string{name}})
+		if err != nil {
+			return false, err
+		}
+		var have *Schedule
+		var before store.Schedule
+		switch {
+		case len(page.Schedules) == 1:
+			before = page.Schedules[0]
+			s, err := scheduleOf(before)
+			if err != nil && !create {
+				return false, err
+			}
+			if err == nil {
+				have = &s
+				out = s
+			}
+		case !create:
+			return false, store.ErrNotFound
+		}
+		want, err := change(have, page.Now)
+		if err != nil {
+			return false, err
+		}
+		put, err := want.stored()
+		if err != nil {
+			return false, err
+		}
+		if have != nil && sameSchedule(put, before) {
+			return true, nil
+		}
+		if !locked {
+			return false, nil
+		}
+		var stored store.Schedule
+		err = e.retry(ctx, func(ctx context.Context) (err error) {
+			stored, err = e.store.PutSchedule(ctx, store.PutScheduleParams{Namespace: e.namespace, Schedule: put})
+			return err
+		})
+		if err == nil {
+			out, err = scheduleOf(stored)
+		}
+		return true, err
+	}
+	// Most programs put what is there already: that takes no lock.
+	done, err := edit(ctx, false)
+	if err == nil && !done {
+		err = e.locked(ctx, scheduleLock, editFor, func(ctx context.Context) error {
+			_, err := edit(ctx, true)
+			return err
+		})
+	}
+	if err != nil {
+		return Schedule{}, scheduleError(name, err)
+	}
+	return out, nil
+}
+
+// sameSchedule compares what is put.
+func sameSchedule(a, b store.Schedule) bool {
+	return a.Workflow == b.Workflow && a.Queue == b.Queue && a.Spec == b.Spec && bytes.Equal(a.Input, b.Input) &&
+		(a.Input == nil) == (b.Input == nil) && bytes.Equal(a.Meta, b.Meta) && a.Paused == b.Paused && a.NextAt.Equal(b.NextAt)
+}
+
+// locked calls f while this process holds a named lock.
+func (e *Engine) locked(ctx context.Context, name string, hold time.Duration, f func(ctx context.Context) error) error {
+	owner := store.NewID().String()
+	patience, cancel := context.WithTimeout(ctx, 2*hold)
+	defer cancel()
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		res, err := e.lock(ctx, name, owner, hold)
+		if err != nil {
+			return err
+		}
+		if res.Held {
+			break
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-patience.Done():
+			timer.Stop()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("%s holds the lock %q until %v: %w; try again", res.Owner, name, res.Until, store.ErrConflict)
+		}
+	}
+	within, cancel := context.WithTimeout(ctx, hold)
+	defer cancel()
+	err := f(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: it took more than %v: %w", err, hold, store.ErrOutcomeUnknown)
+	}
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if _, failed := e.lock(release, name, owner, 0); failed != nil {
+		e.log.Debug("a lock could not be given back, and will run out", "lock", name, "error", failed)
+	}
+	return err
+}
+
+// Schedule returns a schedule. store.ErrNotFound.
+func (e *Engine) Schedule(ctx context.Context, name string) (Schedule, error) {
+	page, err := e.listSchedules(ctx, store.ListSchedulesParams{Names: []string{name}})
+	if err == nil && len(page.Schedules) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return Schedule{}, scheduleError(name, err)
+	}
+	return scheduleOf(page.Schedules[0])
+}
+
+// SchedulePage is a page of schedules; Next is empty on the last one.
+type SchedulePage struct {
+	Schedules []Schedule
+	Next      string
+}
+
+// Schedules pages through all schedules by name. limit 0: 100.
+func (e *Engine) Schedules(ctx context.Context, cursor string, limit int) (SchedulePage, error) {
+	var out SchedulePage
+	page, err := e.listSchedules(ctx, store.ListSchedulesParams{Cursor: cursor, Limit: limit})
+	if err != nil {
+		return out, err
+	}
+	for _, v := range page.Schedules {
+		s, err := scheduleOf(v)
+		if err != nil {
+			return out, err
+		}
+		out.Schedules = append(out.Schedules, s)
+	}
+	out.Next = page.Next
+	return out, nil
+}
+
+func (e *Engine) listSchedules(ctx context.Context, p store.ListSchedulesParams) (page store.SchedulePage, err error) {
+	p.Namespace = e.namespace
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		page, err = e.store.ListSchedules(ctx, p)
+		return err
+	})
+	return page, err
+}
+
+// DeleteSchedule deletes a schedule and the record of its firings. Its runs stay as
+// they are. store.ErrNotFound.
+func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
+	asked := false
+	err := e.retry(ctx, func(ctx context.Context) error {
+		err := e.store.DeleteSchedule(ctx, store.DeleteScheduleParams{Namespace: e.namespace, Name: name})
+		if asked && errors.Is(err, store.ErrNotFound) {
+			return nil // it was deleted by the request whose answer was lost
+		}
+		asked = asked || errors.Is(err, store.ErrOutcomeUnknown)
+		return err
+	})
+	return scheduleError(name, err)
+}
+
+// TriggerSchedule starts a run of a schedule now, also while it is paused, beside its
+// fire times, which stay as they are; it is not recorded as a firing. Where the schedule
+// does not allow overlaps and a run of it is active, that run is returned, Existing.
+// Errors are those of [Engine.Start], and store.ErrNotFound.
+func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, error) {
+	s, err := e.Schedule(ctx, name)
+	if err != nil {
+		return Started{}, err
+	}
+	run := s.run()
+	if s.Overlap == OverlapAllow {
+		run.Suffix = "triggered " + store.NewID().String()
+	}
+	started, err := e.Start(ctx, s.Workflow, s.Input, func(r *store.NewRun) {
+		run.Meta = runMeta(r.Meta, name, time.Time{})
+		*r = run
+	})
+	return started, scheduleError(name, err)
+}
+
+// ScheduleID is the external id of the runs of a schedule, by which they are listed.
+// Where overlaps are allowed each has its fire time for a suffix, otherwise none has a
+// suffix.
+func ScheduleID(name string) string { return "schedule " + name }
+
+// run is what the schedule starts.
+func (s *Schedule) run() store.NewRun {
+	return store.NewRun{
+		Workflow: s.Workflow, Queue: s.Queue, Input: s.Input, Priority: s.Priority, After: s.Delay, Timeout: s.Timeout,
+		ExternalID: ScheduleID(s.Name),
+	}
+}
+
+// fired is the run of a fire time. Its ID follows from schedule and time, so that a
+// schedule that was deleted and put again does not fire a time twice either, and sorts
+// by the time.
+func (s *Schedule) fired(namespace string, at time.Time) *store.NewRun {
+	run := s.run()
+	run.ID = firedID(namespace, s.Name, at)
+	if s.Overlap == OverlapAllow {
+		run.Suffix = at.UTC().Format(time.RFC3339)
+	}
+	run.Meta = runMeta(nil, s.Name, at)
+	return &run
+}
+
+func firedID(namespace, schedule string, at time.Time) store.ID {
+	var id store.ID
+	for i, ms := 5, at.UnixMilli(); i >= 0; i-- {
+		id[i] = byte(ms)
+		ms >>= 8
+	}
+	return store.DeriveID(id, fmt.Sprintf("%q %q %d", namespace, schedule, at.UnixMicro()))
+}
+
+// fireMeta is what a run's meta tells of the schedule that started it.
+type fireMeta struct {
+	Schedule string     `json:"schedule,omitempty"`
+	FireAt   *time.Time `json:"fireAt,omitempty"` // nil: triggered by hand
+
+	Trace json.RawMessage `json:"trace,omitempty"` // of the telemetry
+}
+
+// runMeta adds to a run's meta which schedule starts it.
+func runMeta(meta []byte, schedule string, at time.Time) []byte {
+	var m fireMeta
+	_ = json.Unmarshal(meta, &m) // none, or that of the telemetry
+	if m.Schedule = schedule; !at.IsZero() {
+		at = at.UTC()
+		m.FireAt = &at
+	}
+	data, _ := json.Marshal(m) // strings and times only
+	return data
+}
+
+// ScheduledBy tells which schedule has started a run, and for which fire time; the time
+// is zero if it was triggered by hand, the name empty if no schedule has. Runs of List
+// come without what it reads.
+func ScheduledBy(run store.Run) (schedule string, at time.Time) {
+	var m fireMeta
+	if json.Unmarshal(run.Meta, &m) != nil {
+		return "", time.Time{}
+	}
+	if m.FireAt != nil {
+		at = *m.FireAt
+	}
+	return m.Schedule, at
+}
+
+// FiringOutcome is what became of a fire time.
+type FiringOutcome uint8
+
+// The outcomes.
+const (
+	FiringStarted    FiringOutcome = iota // a run was started
+	FiringOverlapped                      // the run before was active: none was started
+	FiringMissed                          // it came too late and was not caught up, as the times up to the next firing
+)
+
+var firingNames = []string{FiringStarted: "started", FiringOverlapped: "overlapped", FiringMissed: "missed"}
+
+func (o FiringOutcome) String() string { return nameOf(firingNames, int(o), "FiringOutcome") }
+
+// MarshalText writes the outcome's name.
+func (o FiringOutcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// Firing is a fire time that has passed.
+type Firing struct {
+	At      time.Time // the fire time
+	FiredAt time.Time // when it was dealt with
+	Outcome FiringOutcome
+	Run     store.ID // the run that was started, or that stood in the way; zero: missed
+}
+
+// FiringPage is a page of firings; Next is empty on the last one.
+type FiringPage struct {
+	Firings []Firing
+	Next    string
+}
+
+// Firings pages through what became of a schedule's fire times, newest first. limit 0:
+// 100. store.ErrNotFound.
+func (e *Engine) Firings(ctx context.Context, schedule, cursor string, limit int) (FiringPage, error) {
+	var page store.FiringPage
+	err := e.retry(ctx, func(ctx context.Context) (err error) {
+		page, err = e.store.ListFirings(ctx, store.ListFiringsParams{Namespace: e.namespace, Schedule: schedule, Cursor: cursor, Limit: limit})
+		return err
+	})
+	if err != nil {
+		return FiringPage{}, scheduleError(schedule, err)
+	}
+	out := FiringPage{Next: page.Next}
+	for _, f := range page.Firings {
+		firing := Firing{At: f.At, FiredAt: f.FiredAt, Run: f.Run, Outcome: FiringOverlapped}
+		switch f.Run {
+		case store.ID{}:
+			firing.Outcome = FiringMissed
+		case firedID(e.namespace, schedule, f.At):
+			firing.Outcome = FiringStarted
+		}
+		out.Firings = append(out.Firings, firing)
+	}
+	return out, nil
+}
+
+func scheduleError(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("schedule %q: %w", name, err)
+}

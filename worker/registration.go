@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// signing keeps the worker's row in the store.
+type signing struct {
+	mu   sync.Mutex
+	last time.Time   // when the row was put
+	off  atomic.Bool // it was removed for good
+}
+
+// ofThisProcess are the ids of workers that this process has run.
+var ofThisProcess sync.Map
+
+// signOn registers the worker anew. What a former process has left behind is taken
+// away: a registration of the same name, and those of the same host and process id,
+// which nobody else can have now.
+func (w *Worker) signOn(ctx context.Context) error {
+	ofThisProcess.Store(w.id, nil)
+	row := w.row(store.Online)
+	others, err := w.store.ListWorkers(ctx, store.ListWorkersParams{Namespace: w.namespace, NoHeld: true})
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		_, ours := ofThisProcess.Load(o.ID)
+		if o.ID == w.id || !ours && o.Host == row.Host && o.PID == row.PID {
+			if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: o.ID}); err != nil {
+				return err
+			}
+		}
+	}
+	w.sign.mu.Lock()
+	defer w.sign.mu.Unlock()
+	w.sign.last = time.Now()
+	return w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row})
+}
+
+// row is how the worker registers.
+func (w *Worker) row(status store.WorkerStatus) store.Worker {
+	names, queues := w.served()
+	host, _ := os.Hostname()
+	return store.Worker{
+		ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Labels: w.labels,
+		Slots: w.concurrency, Limits: w.limits, Status: status, TTL: 2 * w.leaseFor,
+	}
+}
+
+// signAgain puts the row again from time to time: it may have been taken for that of
+// a worker that is gone, by one of a machine that calls itself the same, or by
+// housekeeping while this machine was asleep.
+func (w *Worker) signAgain(ctx context.Context) {
+	w.sign.mu.Lock()
+	due := time.Since(w.sign.last) >= 4*w.leaseFor
+	w.sign.mu.Unlock()
+	if !due {
+		return
+	}
+	w.mu.Lock()
+	status := store.Online
+	if w.draining {
+		status = store.Draining
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, w.renewTimeout())
+	defer cancel()
+	w.put(ctx, status)
+}
+
+// tellDraining shows that the worker takes no more runs.
+func (w *Worker) tellDraining() {
+	ctx, cancel := context.WithTimeout(w.stop, 5*time.Second)
+	defer cancel()
+	w.put(ctx, store.Draining)
+}
+
+// put tells of the worker's status. It is for people: what fails is told again later.
+func (w *Worker) put(ctx context.Context, status store.WorkerStatus) {
+	w.sign.mu.Lock()
+	defer w.sign.mu.Unlock()
+	if w.sign.off.Load() {
+		return
+	}
+	if err := w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: w.row(status)}); err != nil {
+		w.log.Warn("worker could not renew its registration", "error", err)
+		return
+	}
+	w.sign.last = time.Now()
+}
+
+// signOff removes the row for good.
+func (w *Worker) signOff() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	w.sign.mu.Lock()
+	defer w.sign.mu.Unlock()
+	w.sign.off.Store(true)
+	if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: w.id}); err != nil {
+		w.log.Warn("worker could not sign off", "error", err)
+	}
+}
+
+// What [Worker.Healthy] reports.
+var (
+	// ErrNotRunning: the worker does not run yet, has not reached the store yet, or
+	// has stopped.
+	ErrNotRunning = errors.New("the worker is not running")
+	// ErrDraining: the worker shuts down and takes no new runs.
+	ErrDraining = errors.New("the worker is shutting down")
+	// ErrStale: the worker has not been able to renew its leases in time, so that it
+	// begins nothing.
+	ErrStale = errors.New("the worker's leases are not renewed: the store has not answered for the time of a lease")
+)
+
+// Healthy reports whether the worker takes work, for a readiness probe: nil, or
+// [ErrNotRunning], [ErrDraining] or [ErrStale]. It asks nobody and returns at once.
+// A worker that is stale recovers by itself when the store answers: a probe that
+// restarts processes should ask whether they live, and not this.
+func (w *Worker) Healthy() error {
+	w.mu.Lock()
+	draining := w.draining
+	w.mu.Unlock()
+	switch {
+	case !w.registered.Load() || w.sign.off.Load():
+		return ErrNotRunning
+	case draining:
+		return ErrDraining
+	case !w.ledger.sound(time.Now()):
+		return ErrStale
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// State is a key of runs' flow state, with values of type T.
+//
+//	var Offset = workflow.NewState[int64]("consumer_offset")
+//
+// Flow state belongs to a run and lives as long as it. The run's function, its
+// steps and programs outside read, write and wait for it, by which they coordinate;
+// see [StateScope] for what each of them may do.
+type State[T any] struct{ key string }
+
+// NewState names a key. A wrong name is reported when it is used.
+func NewState[T any](key string) State[T] { return State[T]{key} }
+
+// Key is the state's.
+func (s State[T]) Key() string { return s.key }
+
+// A StateScope is where flow state is read and written:
+//
+//   - a [Context], in a workflow's function. Operations are recorded: a write goes
+//     out in one commit with its record, once; a read gives at each replay what it
+//     read the first time.
+//   - [InStep], in a step. Operations act at once; a step that is tried again does
+//     them again. What a worker writes that has lost the run to another is refused.
+//   - [OfRun], from outside.
+type StateScope interface {
+	encoder() exec.Codec
+	read(key string) (value []byte, ok bool, err error)
+	write(w store.StateWrite) error
+	wait(name string, w exec.StateWait) (timedOut bool, err error)
+}
+
+// A LiveScope is a [StateScope] whose operations act at once: that of a step, or of
+// a program outside.
+type LiveScope interface {
+	StateScope
+	readVersion(key string) (e store.StateEntry, err error)
+	compare(w store.StateWrite) (version int64, err error)
+}
+
+// Set writes a value. It fails with store.ErrInvalid for a wrong key, and with
+// store.ErrTooLarge for a value over the store's limit; then nothing is written and
+// the run can go on.
+//
+//   - In a workflow's function also with [ErrCanceled] or [ErrDeadline].
+//   - In a step it returns when the value is durable. It fails with [ErrLeaseLost]
+//     when another worker has taken the run over, and with the cause of ctx when that
+//     has ended. In the transaction of a [StepTx] the write is part of it: gone when
+//     it rolls back.
+//   - From outside with store.ErrNotFound or store.ErrFinished.
+func (s State[T]) Set(in StateScope, v T) error {
+	data, err := s.encode(in, v)
+	if err != nil {
+		return err
+	}
+	return in.write(store.StateWrite{Key: s.key, Value: data})
+}
+
+// Get reads the value as it is now; ok is false when the key does not exist. Errors
+// are those of [State.Set].
+func (s State[T]) Get(in StateScope) (v T, ok bool, err error) {
+	data, ok, err := in.read(s.key)
+	if err != nil || !ok {
+		return v, false, err
+	}
+	return v, true, s.decode(in.encoder(), data, &v)
+}
+
+// Delete removes the key; one that does not exist is no error. Errors are those of
+// [State.Set].
+func (s State[T]) Delete(in StateScope) error {
+	return in.write(store.StateWrite{Key: s.key, Delete: true})
+}
+
+// GetVersion is [State.Get] that also gives the version of the value, for
+// [State.CompareAndSet]. Of a key that does not exist it is 0.
+func (s State[T]) GetVersion(in LiveScope) (v T, version int64, err error) {
+	e, err := in.readVersion(s.key)
+	if err != nil || e.Version == 0 {
+		return v, 0, err
+	}
+	return v, e.Version, s.decode(in.encoder(), e.Value, &v)
+}
+
+// CompareAndSet writes a value if the key still has that version, 0 if it still does
+// not exist, and returns the new version. Otherwise it fails with store.ErrConflict
+// and nothing is written. A lost answer may leave it unknown whether it was: that is
+// store.ErrOutcomeUnknown; read again then. Other errors are those of [State.Set]; it is
+// not possible in the transaction of a [StepTx] (store.ErrInvalid).
+func (s State[T]) CompareAndSet(in LiveScope, version int64, v T) (int64, error) {
+	data, err := s.encode(in, v)
+	if err != nil {
+		return 0, err
+	}
+	return in.compare(store.StateWrite{Key: s.key, Value: data, IfVersion: &version})
+}
+
+// Read gives the value that a predicate of [WaitForState] sees; ok is false when the
+// key does not exist.
+func (s State[T]) Read(r FlowStateReader) (v T, ok bool, err error) {
+	e, ok := r.view[s.key]
+	if !ok {
+		return v, false, nil
+	}
+	return v, true, s.decode(r.codec, e.Value, &v)
+}
+
+func (s State[T]) encode(in StateScope, v T) ([]byte, error) {
+	data, err := in.encoder().Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("the value of state %q, a %T, cannot be encoded: %w", s.key, v, err)
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, nil
+}
+
+func (s State[T]) decode(codec exec.Codec, data []byte, v *T) error {
+	if err := codec.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("the value of state %q cannot be decoded into %T: %w", s.key, *v, err)
+	}
+	return nil
+}
+
+// FlowStateReader is a run's flow state as it is at one moment, for the predicate of
+// [WaitForState]. [State.Read] reads a key of it.
+type FlowStateReader struct {
+	view  exec.View
+	codec exec.Codec
+}
+
+// Has says whether a key exists.
+func (r FlowStateReader) Has(key string) bool {
+	_, ok := r.view[key]
+	return ok
+}
+
+// Len is the number of keys.
+func (r FlowStateReader) Len() int { return len(r.view) }
+
+// CoordError is the state by which those who work together in a run tell each other
+// to stop. Who cannot go on sets it, with the reason:
+//
+//	workflow.CoordError.Set(workflow.InStep(ctx), "the source is gone")
+//
+// Every [WaitForState] on the run then ends with an error that matches
+// [ErrCoordination], until the key is deleted. Its name is "coord.error".
+var CoordError = NewState[string]("coord.error")
+
+// ErrCoordination: a wait ended because [CoordError] is set. The error's text has the
+// reason. It is not worth another attempt: a step or a run that returns it fails for
+// good, with [CodeCoordination].
+var ErrCoordination = errors.New("coord.error is set")
+
+// CodeCoordination is the failure code of a step or a run that ended with
+// [ErrCoordination].
+const CodeCoordination = exec.CodeCoordination
+
+// WaitOption configures a wait for flow state.
+type WaitOption func(*exec.StateWait)
+
+// DefaultPoll is how often [WaitForState] looks at the state unless told otherwise.
+const DefaultPoll = 250 * time.Millisecond
+
+// PollInterval sets how often a wait looks at the state although nothing was heard of
+// a change. It is a fallback: a change wakes the wait at once. A run that has left
+// memory is not polled for. Default, also for 0 or less: [DefaultPoll].
+func PollInterval(d time.Duration) WaitOption {
+	return func(w *exec.StateWait) {
+		if w.Poll = d; d <= 0 {
+			w.Poll = DefaultPoll
+		}
+	}
+}
+
+// WaitTimeout bounds a wait, which then fails with [ErrTimeout]. In a workflow's
+// function it counts from the first time that the run comes to the wait. With 0 it looks
+// once. Default: none.
+func WaitTimeout(d time.Duration) WaitOption {
+	return func(w *exec.StateWait) { w.Timeout = max(d, 0) }
+}
+
+// WaitForState waits until pred is true of the run's flow state. pred must be quick
+// and do nothing but read; it is called whenever the state has changed, with all of it
+// as it is at one moment. An error that pred returns ends the wait, and so does
+// [CoordError], which is looked at first.
+//
+//   - In a workflow's function the wait is durable: the run sleeps meanwhile, a change
+//     by anyone wakes it, and the end of the wait is recorded, also an [ErrTimeout].
+//     An error of pred is recorded and comes back as a [*StepError]; it is not tried
+//     again by itself. It fails with [ErrCanceled] and [ErrDeadline] as soon as the
+//     run is canceled or its deadline passes. A panic of pred fails the run.
+//   - In a step it waits in memory and keeps the run's slot, so that a wait that may
+//     last belongs into the workflow's function. It ends with the cause of ctx, at
+//     once: [ErrCanceled], [ErrLeaseLost], [ErrShutdown], .... It is not possible in the
+//     transaction of a [StepTx] (store.ErrInvalid).
+//   - From outside it ends when the run does, with store.ErrFinished, or
+//     engine.ErrCanceled; further errors are those of [engine.Engine.WaitState].
+//
+// The name identifies the wait in the run's records, as that of a step does.
+func WaitForState(in StateScope, name string, pred func(FlowStateReader) (bool, error), opts ...WaitOption) error {
+	if pred == nil {
+		return store.Invalid("wait "+name, "its predicate is nil")
+	}
+	w := exec.StateWait{Timeout: -1, Poll: DefaultPoll}
+	for _, opt := range opts {
+		opt(&w)
+	}
+	codec := in.encoder()
+	w.Holds = func(view exec.View) (bool, error) {
+		if e, ok := view[CoordError.key]; ok {
+			var why string
+			if err := codec.Unmarshal(e.Value, &why); err != nil {
+				why = string(e.Value) // set by a program that knows no codec
+			}
+			return false, &exec.Coded{Code: CodeCoordination, Permanent: true, Err: fmt.Errorf("%w: %s", ErrCoordination, why)}
+		}
+		return pred(FlowStateReader{view, codec})
+	}
+	timedOut, err := in.wait(name, w)
+	if timedOut {
+		return fmt.Errorf("wait %q: %w", name, ErrTimeout)
+	}
+	return err
+}
+
+func (c Context) encoder() exec.Codec                   { return c.codec }
+func (c Context) read(key string) ([]byte, bool, error) { return c.branch.State(key) }
+func (c Context) write(w store.StateWrite) error        { return c.branch.SetState(w) }
+func (c Context) wait(name string, w exec.StateWait) (bool, error) {
+	timedOut, err := c.branch.WaitState(name, w)
+	var failed *StepError
+	if errors.As(err, &failed) && failed.Failure.Code == CodeCoordination {
+		err = coordinationError{failed}
+	}
+	return timedOut, err
+}
+
+// coordinationError is a recorded [ErrCoordination].
+type coordinationError struct{ *StepError }
+
+func (e coordinationError) Is(target error) bool { return target == ErrCoordination }
+func (e coordinationError) Unwrap() error        { return e.StepError }
+
+// InStep is the flow state of the run whose step ctx belongs to. ctx bounds the
+// operations; it may be one made of the step's.
+func InStep(ctx context.Context) LiveScope {
+	info := exec.Info(ctx)
+	if info == nil {
+		return nowhere{store.Invalid("state", "InStep needs the context of a step; from outside a run use OfRun")}
+	}
+	return stepScope{ctx, info}
+}
+
+type stepScope struct {
+	ctx  context.Context
+	info *exec.StepInfo
+}
+
+func (s stepScope) encoder() exec.Codec { return s.info.Codec() }
+
+func (s stepScope) read(key string) ([]byte, bool, error) {
+	e, ok, err := s.info.State(s.ctx, key)
+	return e.Value, ok, err
+}
+
+func (s stepScope) readVersion(key string) (store.StateEntry, error) {
+	e, _, err := s.info.State(s.ctx, key)
+	return e, err
+}
+
+func (s stepScope) write(w store.StateWrite) error { return s.info.SetState(s.ctx, w) }
+
+func (s stepScope) compare(w store.StateWrite) (int64, error) { return s.info.CompareState(s.ctx, w) }
+
+func (s stepScope) wait(name string, w exec.StateWait) (bool, error) {
+	return s.info.WaitState(s.ctx, w)
+}
+
+// OfRun is the flow state of a run, from outside. With a view of the engine (see
+// [engine.Engine.InTx]) reads and writes are part of its transaction.
+func OfRun(ctx context.Context, eng *engine.Engine, run store.ID) LiveScope {
+	return runScope{ctx, eng, run}
+}
+
+type runScope struct {
+	ctx context.Context
+	eng *engine.Engine
+	run store.ID
+}
+
+func (s runScope) encoder() exec.Codec { return s.eng.Codec() }
+
+func (s runScope) read(key string) ([]byte, bool, error) {
+	entries, err := s.eng.GetState(s.ctx, s.run, key)
+	if err != nil || len(entries) == 0 {
+		return nil, false, err
+	}
+	return entries[0].Value, true, nil
+}
+
+func (s runScope) readVersion(key string) (store.StateEntry, error) {
+	entries, err := s.eng.GetState(s.ctx, s.run, key)
+	if err != nil || len(entries) == 0 {
+		return store.StateEntry{}, err
+	}
+	return entries[0], nil
+}
+
+func (s runScope) write(w store.StateWrite) error {
+	_, err := s.eng.SetState(s.ctx, s.run, w)
+	return err
+}
+
+func (s runScope) compare(w store.StateWrite) (int64, error) {
+	entries, err := s.eng.SetState(s.ctx, s.run, w)
+	if err != nil {
+		return 0, err
+	}
+	return entries[0].Version, nil
+}
+
+func (s runScope) wait(name string, w exec.StateWait) (bool, error) {
+	held, err := s.eng.WaitState(s.ctx, s.run, func(entries []store.StateEntry) (bool, error) {
+		view := make(exec.View, len(entries))
+		for _, e := range entries {
+			view[e.Key] = e
+		}
+		return w.Holds(view)
+	}, w.Timeout, w.Poll)
+	return !held && err == nil, err
+}
+
+// nowhere is the scope of a context that belongs to no step.
+type nowhere struct{ err error }
+
+func (n nowhere) encoder() exec.Codec                          { return engine.JSON{} }
+func (n nowhere) read(string) ([]byte, bool, error)            { return nil, false, n.err }
+func (n nowhere) readVersion(string) (store.StateEntry, error) { return store.StateEntry{}, n.err }
+func (n nowhere) write(store.StateWrite) error                 { return n.err }
+func (n nowhere) compare(store.StateWrite) (int64, error)      { return 0, n.err }
+func (n nowhere) wait(string, exec.StateWait) (bool, error)    { return false, n.err }
