@@ -30,8 +30,8 @@ type EngineCase struct {
 func EngineCases() []EngineCase {
 	return slices.Concat(
 		stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
-		childEngineCases, mapEngineCases, generateEngineCases,
-		stateEngineCases, flowEngineCases,
+		childEngineCases, flowEngineCases, mapEngineCases, generateEngineCases,
+		stateEngineCases,
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
 		controlEngineCases, workerEngineCases,

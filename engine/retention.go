@@ -48,10 +48,10 @@ type workflowMeta struct {
 	Graph     json.RawMessage `json:"graph,omitempty"`
 }
 
-// Registration is how a worker registers a workflow: with its graph, in JSON, if it has
-// one, and with what this engine knows of it. It fails with store.ErrInvalid or
-// store.ErrTooLarge when that is wrong.
-func (e *Engine) Registration(workflow, queue string, graph []byte) (store.Workflow, error) {
+// Registration is how a worker registers a workflow, with its graph, if it has one, and
+// what this engine knows of it. It fails with store.ErrInvalid or store.ErrTooLarge when
+// that is wrong.
+func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error) {
 	r, ok := e.retention[workflow]
 	if !ok {
 		r = e.retention[""]

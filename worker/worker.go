@@ -246,8 +246,8 @@ func (w *Worker) start() error {
 	if err := store.ValidateName("worker", w.id); err != nil {
 		return err
 	}
-	for name := range w.defs {
-		if _, err := w.registration(name); err != nil {
+	for name, def := range w.defs {
+		if _, err := w.eng.Registration(name, def.Queue, def.Graph); err != nil {
 			return err
 		}
 	}
@@ -255,17 +255,13 @@ func (w *Worker) start() error {
 	return nil
 }
 
-func (w *Worker) registration(name string) (store.Workflow, error) {
-	def := w.defs[name]
-	return w.eng.Registration(name, def.Queue, def.Graph)
-}
-
 // announce registers the worker and its workflows; false: ctx has ended.
 func (w *Worker) announce(ctx context.Context) bool {
 	names, _ := w.served()
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
-		flows[i], _ = w.registration(name) // start has checked it
+		def := w.defs[name]
+		flows[i], _ = w.eng.Registration(name, def.Queue, def.Graph) // start has checked it
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()

@@ -18,7 +18,7 @@ type Workflow[In, Out any] struct {
 	name  string
 	queue string
 	retry exec.Policy
-	graph []byte
+	graph json.RawMessage
 	err   error
 }
 
@@ -27,6 +27,9 @@ type Definition interface {
 	// Define gives the definition its codec.
 	Define(codec engine.Codec) *exec.Definition
 }
+
+// maxGraph leaves room in store.MaxMeta for what is kept beside the graph.
+const maxGraph = store.MaxMeta - 4<<10
 
 // New defines a workflow. The name identifies it in the store: runs that exist
 // need a workflow of their name. What is wrong with a definition is reported by
@@ -42,22 +45,20 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	if o.queue == "" {
 		o.queue = o.name
 	}
-	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry, graph: o.graph}
+	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry}
 	w.err = errors.Join(store.ValidateName("workflow", name), store.ValidateName("workflow", o.name), store.ValidateName("queue", o.queue))
-	if o.graph != nil && !json.Valid(o.graph) {
-		w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its graph is not valid JSON"))
-	}
-	if len(o.graph) > maxGraph {
-		w.err = errors.Join(w.err, &store.TooLargeError{Field: "the graph of workflow " + name, Size: len(o.graph), Limit: maxGraph})
+	if o.graph != nil {
+		if w.graph = o.graph; !json.Valid(o.graph) {
+			w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its graph is not valid JSON"))
+		} else if len(o.graph) > maxGraph {
+			w.err = errors.Join(w.err, &store.TooLargeError{Field: "the graph of workflow " + name, Size: len(o.graph), Limit: maxGraph})
+		}
 	}
 	if fn == nil {
 		w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its function is nil"))
 	}
 	return w
 }
-
-// maxGraph leaves room for what the engine keeps beside it.
-const maxGraph = store.MaxMeta - 4<<10
 
 // Name is the workflow's name in the store, with its version.
 func (w *Workflow[In, Out]) Name() string { return w.name }
