@@ -43,6 +43,7 @@ func main() {
 	flag.DurationVar(&b.idleFor, "idle", 30*time.Second, "how long an idle worker is watched")
 	flag.IntVar(&b.handles, "handles", 10_000, "handles that wait at the same time")
 	flag.IntVar(&b.samples, "samples", 300, "samples of latencies")
+	flag.IntVar(&b.items, "items", 20_000, "items of the generator")
 	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the others, to profile Pawl alone")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	asJSON := flag.Bool("json", false, "print JSON")
@@ -84,6 +85,7 @@ type bench struct {
 	idleFor    time.Duration
 	handles    int
 	samples    int // of latencies
+	items      int // of the generator
 	noLimit    bool
 	rows       []*row
 }
@@ -147,6 +149,11 @@ func (b *bench) all(ctx context.Context) error {
 		fmt.Fprintf(os.Stderr, "repetition %d of %d\n", rep+1, b.reps)
 		if err := b.throughput(ctx, &at); err != nil {
 			return err
+		}
+		if strings.Contains("generator", b.only) {
+			if err := b.generators(ctx, &at); err != nil {
+				return err
+			}
 		}
 		if !strings.Contains("idle latency", b.only) {
 			continue

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 func TestEverything(t *testing.T) {
 	for _, db := range []string{"sqlite", "postgres"} {
 		t.Run(db, func(t *testing.T) {
-			b := bench{db: db, runs: 200, reps: 1, dir: t.TempDir(), churned: 2000, crowd: 1000, idleFor: time.Second, handles: 100, samples: 10}
+			b := bench{db: db, runs: 200, reps: 1, dir: t.TempDir(), churned: 2000, crowd: 1000, idleFor: time.Second, handles: 100, samples: 10, items: 300}
 			if err := b.all(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -54,6 +54,7 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"handles", b.waiting},
 		{"layout", b.layouts},
 		{"churn", b.churn},
+		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
 	}
 	// What names no part names phases of the throughput.
 	named := slices.ContainsFunc(parts, func(p struct {

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
@@ -43,8 +45,7 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 	if err != nil {
 		return nil, err
 	}
-	// What is counted is read behind what is recorded: no item is in the record that is
-	// not in the counts.
+	// The counts are read last: they have every item that a record tells of.
 	var box store.Inbox
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
 		box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: run})
@@ -74,4 +75,58 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 		list = append(list, row)
 	}
 	return list, nil
+}
+
+// Children goes through the children of a step, in the order of their places, with
+// their outputs and failures and without their inputs: a map's or generator's items,
+// also while they are made. Of detached children nothing is known. It fails with
+// store.ErrNotFound when there is no such run, or no such step of a kind that has
+// children; what retention has deleted does not come.
+func (e *Engine) Children(ctx context.Context, run store.ID, step store.StepKey) iter.Seq2[store.Run, error] {
+	return func(yield func(store.Run, error) bool) {
+		steps, err := e.Steps(ctx, run)
+		if err != nil {
+			yield(store.Run{}, err)
+			return
+		}
+		if step.Occurrence == 0 {
+			step.Occurrence = 1
+		}
+		i := slices.IndexFunc(steps, func(s store.Step) bool { return s.StepKey == step })
+		p, ok := exec.Progress{}, false
+		if i >= 0 {
+			p, ok = exec.ProgressOf(&steps[i])
+		}
+		if !ok {
+			yield(store.Run{}, fmt.Errorf("children of step %s of run %s: %w", step, run, store.ErrNotFound))
+			return
+		}
+		if p.Parent.IsZero() {
+			p.Parent = run
+		}
+		limit, after := 100, int64(0)
+		for {
+			var page []store.Run
+			err := e.retry(ctx, func(ctx context.Context) (err error) {
+				page, err = e.store.Children(ctx, store.ChildrenParams{Namespace: e.namespace, Parent: p.Parent, Group: p.Group, After: after, Limit: limit})
+				return err
+			})
+			if err != nil {
+				yield(store.Run{}, fmt.Errorf("children of step %s of run %s: %w", step, run, err))
+				return
+			}
+			bytes := 0
+			for i := range page {
+				bytes += len(page[i].Output)
+				after = page[i].Ordinal
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+			if len(page) < limit {
+				return
+			}
+			limit = exec.PageOf(bytes / len(page))
+		}
+	}
 }

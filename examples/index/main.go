@@ -1,5 +1,6 @@
 // Index indexes a directory tree, durably: hash, lines, words and the most
-// frequent identifiers of every file, and a report at the end. Each file is a run.
+// frequent identifiers of every file, and a report at the end. One run walks through
+// the tree and generates a run for each file that it finds, which any process takes.
 // Killed at any moment and started again, it goes on where it was; started twice
 // at the same time on one database, the two share the work.
 //
@@ -9,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -21,9 +23,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,18 +37,33 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// File is the input of a run.
-type File struct{ Root, Path string }
+// File is the input of a file's run. Err is set when the walk could not get at it.
+type File struct{ Root, Path, Err string }
 
 // IndexFile measures one file in one step.
 var IndexFile = workflow.New("index-file", func(ctx workflow.Context, f File) (indexer.FileStats, error) {
 	return workflow.Step(ctx, "analyze", func(ctx context.Context) (indexer.FileStats, error) {
+		if f.Err != "" {
+			return indexer.Failed(f.Path, errors.New(f.Err)), nil
+		}
 		stats, err := indexer.Analyze(ctx, f.Root, f.Path)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 			return indexer.Failed(f.Path, err), nil // trying again would not help: it is part of the report
 		}
 		return stats, err
 	})
+})
+
+// files names the step of [Index] whose children are the files' runs.
+const files = "files"
+
+// Index walks through the tree below root. Its files are told apart by their paths:
+// when the walk begins again, those that are under way already are not begun again,
+// whatever has come and gone in the tree meanwhile.
+var Index = workflow.New("index", func(ctx workflow.Context, root string) (workflow.Generated, error) {
+	return workflow.Generate(ctx, files, func(ctx context.Context, yield func(File) error) error {
+		return indexer.Walk(ctx, root, func(f indexer.File) error { return yield(File{root, f.Path, f.Err}) })
+	}, IndexFile, workflow.ItemKey(func(f File) string { return f.Path }))
 })
 
 func main() {
@@ -80,7 +97,7 @@ func index(ctx context.Context, db, report, root string, lease time.Duration) er
 	defer eng.Close()
 
 	w := worker.New(eng, worker.Concurrency(16*runtime.GOMAXPROCS(0)), worker.Lease(lease))
-	if err := w.Register(IndexFile); err != nil {
+	if err := w.Register(Index, IndexFile); err != nil {
 		return err
 	}
 	workerCtx, stopWorker := context.WithCancel(ctx)
@@ -93,11 +110,7 @@ func index(ctx context.Context, db, report, root string, lease time.Duration) er
 	defer working.Wait()
 	defer stopWorker()
 
-	files, err := indexer.Walk(ctx, root)
-	if err != nil {
-		return err
-	}
-	stats, err := measure(ctx, eng, root, files)
+	stats, err := measure(ctx, eng, root)
 	if err != nil {
 		return err
 	}
@@ -108,57 +121,54 @@ func index(ctx context.Context, db, report, root string, lease time.Duration) er
 	return nil
 }
 
-// measure starts a run for every file and waits for all of them. The runs' ids
-// follow from the paths: what an earlier process has started is not started again.
-func measure(ctx context.Context, eng *engine.Engine, root string, files []indexer.File) ([]indexer.FileStats, error) {
-	family := store.DeriveID(store.ID{}, root)
-	starts := make([]workflow.Each[File], len(files))
-	for i, f := range files {
-		starts[i] = workflow.Each[File]{In: File{root, f.Path}, Options: []engine.StartOption{engine.RunID(store.DeriveID(family, f.Path))}}
-	}
-	handles, err := IndexFile.StartMany(ctx, eng, starts)
+// measure starts the run of the tree, or finds the one that an earlier process has
+// started, waits for it, and returns what became of the files, in the order of their
+// paths.
+func measure(ctx context.Context, eng *engine.Engine, root string) ([]indexer.FileStats, error) {
+	h, err := Index.Start(ctx, eng, root, engine.RunID(store.DeriveID(store.ID{}, root)))
 	if err != nil {
 		return nil, err
 	}
-
-	var done atomic.Int64
-	progress := indexer.NewProgress(os.Stderr, indexer.IsTerminal(os.Stderr), int64(len(files)))
 	ended := make(chan struct{})
 	var shown sync.WaitGroup
-	shown.Go(func() {
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ended:
-				progress.Finish(time.Now())
-				return
-			case now := <-tick.C:
-				progress.Update(now, done.Load())
-			}
-		}
-	})
-
-	stats := make([]indexer.FileStats, len(files))
-	errs := make([]error, len(files))
-	var results sync.WaitGroup
-	for i, h := range handles {
-		results.Go(func() {
-			stats[i], errs[i] = h.Result(ctx)
-			done.Add(1)
-		})
-	}
-	results.Wait()
-	progress.Update(time.Now(), done.Load())
+	shown.Go(func() { show(ctx, eng, h.ID(), ended) })
+	_, err = h.Result(ctx)
 	close(ended)
 	shown.Wait()
-	for i, f := range files {
-		if f.Err != "" {
-			stats[i] = indexer.Failed(f.Path, errors.New(f.Err))
-			errs[i] = nil
+	if err != nil {
+		return nil, err
+	}
+	var stats []indexer.FileStats
+	for run, err := range eng.Children(ctx, h.ID(), store.StepKey{Name: files}) {
+		var f indexer.FileStats
+		if err == nil {
+			err = eng.Codec().Unmarshal(run.Output, &f)
+		}
+		if err != nil {
+			return nil, err
+		}
+		stats = append(stats, f)
+	}
+	slices.SortFunc(stats, func(a, b indexer.FileStats) int { return cmp.Compare(a.Path, b.Path) })
+	return stats, nil
+}
+
+// show shows how far the run has come until it has ended.
+func show(ctx context.Context, eng *engine.Engine, run store.ID, ended <-chan struct{}) {
+	progress := indexer.NewProgress(os.Stderr, indexer.IsTerminal(os.Stderr), 0)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for last := false; !last; {
+		select {
+		case <-ended:
+			last = true
+		case <-tick.C:
+		}
+		if steps, err := eng.Progress(ctx, run); err == nil && len(steps) > 0 {
+			progress.Update(time.Now(), steps[0].Completed)
 		}
 	}
-	return stats, errors.Join(errs...)
+	progress.Finish(time.Now())
 }
 
 // write writes the report beside its place first, so that it is there whole or

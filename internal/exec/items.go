@@ -293,10 +293,13 @@ func (s *itemStep) each(fn func(run *store.Run)) {
 			return
 		}
 		after = page[len(page)-1].Ordinal
-		// Pages of some megabytes, whatever the items' size.
-		limit = min(store.MaxPage, max(1, int(4<<20/(bytes/len(page)+1))))
+		limit = PageOf(bytes / len(page))
 	}
 }
+
+// PageOf is how many children to read at a time whose outputs have so many bytes: a
+// page is to have some megabytes, whatever their size.
+func PageOf(size int) int { return min(store.MaxPage, max(1, 4<<20/(size+1))) }
 
 // failures finds the items that did not complete, the first of them.
 func (s *itemStep) failures(g store.Group) (found []FailedItem) {

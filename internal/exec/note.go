@@ -62,6 +62,7 @@ func clipNote(data []byte) string {
 
 // Progress is how far a step with children has come, as far as its record tells.
 type Progress struct {
+	Parent    store.ID // whose children they are; zero: the run's own
 	Group     string
 	Generator GeneratorStatus
 	Spawned   int64
@@ -98,7 +99,7 @@ func ProgressOf(s *store.Step) (p Progress, ok bool) {
 		if readNote(s.Output, &note) != nil {
 			return p, false
 		}
-		return Progress{Group: note.Group, Generator: note.Status, Spawned: note.Spawned, Completed: note.Completed,
+		return Progress{Parent: note.Parent, Group: note.Group, Generator: note.Status, Spawned: note.Spawned, Completed: note.Completed,
 			Failed: note.Failed, Canceled: note.Canceled, Cursor: note.Cursor.Bytes()}, true
 	}
 	return p, false

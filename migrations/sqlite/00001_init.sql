@@ -55,6 +55,8 @@ CREATE UNIQUE INDEX runs_external ON runs (namespace, external_id, suffix)
 CREATE INDEX runs_external_past ON runs (namespace, external_id, suffix)
     WHERE external_id IS NOT NULL AND status >= 6;
 CREATE INDEX runs_parent ON runs (parent, grp, ordinal) WHERE parent IS NOT NULL;
+-- The children that follow their parent, also among a million that are final.
+CREATE INDEX runs_open_children ON runs (parent) WHERE parent IS NOT NULL AND status < 6;
 CREATE INDEX runs_finished ON runs (namespace, finished_at) WHERE finished_at IS NOT NULL;
 
 -- SQLite writes a whole row at each update, so large inputs stand apart.

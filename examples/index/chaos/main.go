@@ -2,7 +2,7 @@
 // time, and checks what comes of it:
 //
 //   - the report equals the one of an undisturbed index, byte for byte;
-//   - every file has one completed run with one recorded step;
+//   - every file has one completed run with one recorded step, and the tree has one;
 //   - no run was held longer than one lease after its process had died.
 //
 // It is run by make chaos:
@@ -170,7 +170,7 @@ func (c *chaos) check(ctx context.Context) error {
 	defer st.Close()
 	eng := engine.New(st)
 	defer eng.Close()
-	var runs, attempts int
+	var runs, trees, attempts int
 	for cursor := ""; ; {
 		page, err := eng.List(ctx, store.RunFilter{}, cursor, store.MaxPage)
 		if err != nil {
@@ -184,12 +184,19 @@ func (c *chaos) check(ctx context.Context) error {
 			if run.Status != store.Completed || len(steps) != 1 || steps[0].Status != store.StepCompleted {
 				return fmt.Errorf("run %s is %v with %d recorded steps, expected completed with one", run.ID, run.Status, len(steps))
 			}
-			runs++
+			if run.Parent.IsZero() {
+				trees++
+			} else {
+				runs++
+			}
 			attempts += int(run.Epoch)
 		}
 		if cursor = page.Next; cursor == "" {
 			break
 		}
+	}
+	if trees != 1 {
+		return fmt.Errorf("the tree has %d runs, expected one", trees)
 	}
 	fmt.Fprintf(c.out, "%d files, each recorded once; %d claims; reports are equal\n", runs, attempts)
 	return nil

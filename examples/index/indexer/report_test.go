@@ -172,7 +172,7 @@ func TestWhole(t *testing.T) {
 		write(t, root, "b/two.go", "package b\n\nfunc two() int { return 2 }\n")
 		write(t, root, "one.txt", "one\n")
 		write(t, root, "zero", "\x00")
-		files, err := Walk(t.Context(), root)
+		files, err := list(t, root)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,11 @@
 package indexer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -19,27 +17,25 @@ type File struct {
 	Err  string `json:"err,omitempty"`
 }
 
-// Walk lists the regular files below root in the order of their paths' bytes,
-// the same at every call as long as the tree does not change. Symbolic links,
-// devices and the like are left out, except root itself, which may be a link to
-// a directory. A directory or file that cannot be read is listed with its error;
-// Walk itself fails only when root cannot be read or ctx is done.
-func Walk(ctx context.Context, root string) ([]File, error) {
+// Walk calls yield for each regular file below root, while it finds them.
+// Symbolic links, devices and the like are left out, except root itself, which
+// may be a link to a directory. A directory or file that cannot be read is
+// yielded with its error; Walk itself fails only when root cannot be read, yield
+// fails or ctx is done.
+func Walk(ctx context.Context, root string, yield func(File) error) error {
 	if info, err := os.Stat(root); err != nil {
-		return nil, fmt.Errorf("index: %w", err)
+		return fmt.Errorf("index: %w", err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("index: %s is not a directory", root)
+		return fmt.Errorf("index: %s is not a directory", root)
 	}
-	files, err := walk(ctx, os.DirFS(root))
-	if err != nil {
-		return nil, fmt.Errorf("index: cannot list %s: %w", root, err)
+	if err := walk(ctx, os.DirFS(root), yield); err != nil {
+		return fmt.Errorf("index: cannot list %s: %w", root, err)
 	}
-	return files, nil
+	return nil
 }
 
-func walk(ctx context.Context, fsys fs.FS) ([]File, error) {
-	var files []File
-	err := fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
+func walk(ctx context.Context, fsys fs.FS, yield func(File) error) error {
+	return fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -50,24 +46,20 @@ func walk(ctx context.Context, fsys fs.FS) ([]File, error) {
 			// It was removed since its directory was read, as if it had been
 			// before.
 		case err != nil:
-			files = append(files, File{Path: legible(path), Err: reason(err)})
+			return yield(File{Path: legible(path), Err: reason(err)})
 		case !utf8.ValidString(path):
 			// Such a name would not survive being recorded as JSON. Of a
 			// directory, one line stands for all that is below.
-			files = append(files, File{Path: legible(path), Err: "the name is not valid UTF-8"})
-			if d.IsDir() {
+			err := yield(File{Path: legible(path), Err: "the name is not valid UTF-8"})
+			if err == nil && d.IsDir() {
 				return fs.SkipDir
 			}
+			return err
 		case d.Type().IsRegular():
-			files = append(files, File{Path: path})
+			return yield(File{Path: path})
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	return files, nil
 }
 
 // legible writes a path that is not UTF-8 so that different ones stay different.

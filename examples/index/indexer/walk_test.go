@@ -1,21 +1,32 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 )
 
+// listed collects what a walk yields, in the order of the paths.
+func listed(walk func(yield func(File) error) error) (files []File, err error) {
+	err = walk(func(f File) error { files = append(files, f); return nil })
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return files, err
+}
+
+func list(t *testing.T, root string) ([]File, error) {
+	return listed(func(yield func(File) error) error { return Walk(t.Context(), root, yield) })
+}
+
 func TestWalk(t *testing.T) {
 	root := t.TempDir()
-	// Ordered as paths, "a-b" stands before "a/b"; a walk meets them the other
-	// way round.
 	for _, name := range []string{"b", "a/b", "a-b", "a/c/d", ".hidden", "z/.keep"} {
 		write(t, root, name, name)
 	}
@@ -28,7 +39,7 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	want := []File{{Path: ".hidden"}, {Path: "a-b"}, {Path: "a/b"}, {Path: "a/c/d"}, {Path: "b"}, {Path: "z/.keep"}}
-	got, err := Walk(t.Context(), root)
+	got, err := list(t, root)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
@@ -37,7 +48,7 @@ func TestWalk(t *testing.T) {
 	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Walk(t.Context(), link); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := list(t, link); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("through a link: got %v, %v; want %v", got, err, want)
 	}
 }
@@ -45,18 +56,19 @@ func TestWalk(t *testing.T) {
 func TestWalkRootErrors(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "file", "x")
-	if _, err := Walk(t.Context(), filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := list(t, filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing root gave %v", err)
 	}
-	if _, err := Walk(t.Context(), filepath.Join(dir, "file")); err == nil || !strings.Contains(err.Error(), "is not a directory") {
+	if _, err := list(t, filepath.Join(dir, "file")); err == nil || !strings.Contains(err.Error(), "is not a directory") {
 		t.Errorf("a file as root gave %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Walk(ctx, dir); !errors.Is(err, context.Canceled) {
+	if err := Walk(ctx, dir, func(File) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled context gave %v", err)
 	}
-	if _, err := walk(t.Context(), brokenFS{fstest.MapFS{"a": {}}, map[string]error{".": fs.ErrPermission}}); !errors.Is(err, fs.ErrPermission) {
+	broken := brokenFS{fstest.MapFS{"a": {}}, map[string]error{".": fs.ErrPermission}}
+	if err := walk(t.Context(), broken, func(File) error { return nil }); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a root that cannot be read gave %v", err)
 	}
 }
@@ -87,8 +99,25 @@ func TestWalkReportsWhatItCannotRead(t *testing.T) {
 		{Path: "z"},
 	}
 	want[3].Err = "open: " + fs.ErrPermission.Error()
-	got, err := walk(t.Context(), fsys)
+	got, err := listed(func(yield func(File) error) error { return walk(t.Context(), fsys, yield) })
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestWalkStopsWithYield(t *testing.T) {
+	stop, n := errors.New("stop"), 0
+	fsys := brokenFS{fstest.MapFS{"a": {}, "bad\xff/x": {}, "locked/x": {}}, map[string]error{"locked": fs.ErrPermission}}
+	for at := range 3 {
+		n = 0
+		err := walk(t.Context(), fsys, func(File) error {
+			if n++; n > at {
+				return stop
+			}
+			return nil
+		})
+		if !errors.Is(err, stop) || n != at+1 {
+			t.Errorf("stopped at %d: %v after %d files", at, err, n)
+		}
 	}
 }
