@@ -16,11 +16,22 @@ type Importer interface {
 	// recorded: a final run stays final, times and epochs stay, and the ids of
 	// signals that were consumed are not known any more.
 	//
+	// P1: an imported run is nobody's before it is resumed. Case:
+	// import/open-run-is-paused.
+	//
 	// P4: a run of that ID in the namespace is taken for the same import sent again:
-	// nothing changes and created is false. ErrAlreadyExists when another namespace
-	// has the ID, or another active run the external id; ErrInvalid; ErrTooLarge.
-	// Cases: import/as-recorded, import/open-run-is-paused, import/repeat,
-	// import/taken, import/refused, import/state-goes-on.
+	// nothing changes and created is false. Case: import/repeat.
+	//
+	// P8: ErrAlreadyExists when another namespace has the ID, or another active run
+	// the external id. Case: import/taken.
+	//
+	// P16: ErrInvalid or ErrTooLarge for a record that cannot be of a run. Case:
+	// import/refused.
+	//
+	// P17: unread signals keep their order, before those to come. Case:
+	// import/state-goes-on.
+	//
+	// Further cases: import/as-recorded.
 	Import(ctx context.Context, p ImportParams) (created bool, err error)
 }
 
