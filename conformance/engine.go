@@ -30,11 +30,12 @@ type EngineCase struct {
 func EngineCases() []EngineCase {
 	return slices.Concat(
 		stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
-		childEngineCases, mapEngineCases, generateEngineCases,
+		childEngineCases, flowEngineCases, mapEngineCases, generateEngineCases,
 		stateEngineCases,
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
-		controlEngineCases, workerEngineCases,
+		controlEngineCases, workerEngineCases, exportEngineCases, explainEngineCases,
+		cleanupEngineCases, continueEngineCases,
 	)
 }
 

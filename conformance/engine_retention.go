@@ -49,7 +49,7 @@ var retentionEngineCases = []EngineCase{
 			engine.Retain(engine.Retention{Completed: time.Hour, Failed: 5 * time.Hour}, "a", "b"),
 			engine.Retain(engine.Retention{}, "ever"))
 		for _, name := range []string{"a", "b", "ever", "other"} {
-			w, err := eng.Registration(name, name)
+			w, err := eng.Registration(name, name, nil)
 			e.ok("Registration", err)
 			e.ok("PutWorkflows", clock.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
 		}
@@ -81,7 +81,7 @@ var retentionEngineCases = []EngineCase{
 	}},
 	{Name: "retention/one-at-a-time", Promise: "P18", Rule: "Retention is done by one process at a time, and by no other before it is time again.", Run: func(e *E) {
 		eng, clock := e.at("1998-06-01T00:00:00Z", engine.Retain(engine.KeepFor(time.Hour)))
-		w, err := eng.Registration("wf", "wf")
+		w, err := eng.Registration("wf", "wf", nil)
 		e.ok("Registration", err)
 		e.ok("PutWorkflows", clock.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
 		e.finished(clock, "wf", &store.Transition{Kind: store.Complete})
@@ -106,7 +106,7 @@ var retentionEngineCases = []EngineCase{
 	{Name: "retention/keeps-children", Promise: "P9", Rule: "A child whose parent is not final is kept, however old; it goes when the parent is final.", Run: func(e *E) {
 		eng, clock := e.at("1998-06-01T00:00:00Z", engine.Retain(engine.KeepFor(time.Hour)))
 		for _, name := range []string{"wf", "child"} {
-			w, err := eng.Registration(name, name)
+			w, err := eng.Registration(name, name, nil)
 			e.ok("Registration", err)
 			e.ok("PutWorkflows", clock.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
 		}
@@ -201,12 +201,12 @@ var retentionEngineCases = []EngineCase{
 		_, err = e.eng.Get(e.ctx, h.ID())
 		e.check(errors.Is(err, store.ErrNotFound), "the old run: saw %v, expected %v", err, store.ErrNotFound)
 		if !e.h.Bubble {
-			return // a worker that stays looks at it when a minute has passed
+			return // a worker that stays sees to it after some minutes
 		}
 		old := start(e, wf, 2)
 		e.process(defs(wf))
 		result(e, old)
-		timer := time.NewTimer(5 * time.Minute)
+		timer := time.NewTimer(20 * time.Minute)
 		<-timer.C
 		_, err = e.eng.Get(e.ctx, old.ID())
 		e.ok("a run whose workflow keeps it", err)

@@ -47,6 +47,44 @@ var branchEngineCases = []EngineCase{
 			e.check(steps[key].Status == store.StepCompleted, "no record of %s: %v", key, steps)
 		}
 	}},
+	{Name: "branch/promise", Promise: "P5", Rule: "Branches wait for a promise, through suspensions of the run; the first to keep it does.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) ([]string, error) {
+			p := workflow.NewPromise[string](ctx)
+			var fs []*workflow.Future[string]
+			for i := range 2 {
+				fs = append(fs, workflow.Go(ctx, "waits", func(ctx workflow.Context) (string, error) {
+					v, err := p.Get(ctx)
+					if err != nil {
+						return "", err
+					}
+					return workflow.Step(ctx, "work", func(context.Context) (string, error) { return fmt.Sprint(v, i), nil })
+				}))
+			}
+			workflow.Go(ctx, "keeps", func(ctx workflow.Context) (bool, error) {
+				if err := workflow.Sleep(ctx, "nap", e.d(time.Minute)); err != nil {
+					return false, err
+				}
+				first := p.Resolve("a", nil)
+				if second := p.Resolve("b", errFlaky); !first || second {
+					return false, fmt.Errorf("promises kept: %v, %v", first, second)
+				}
+				return true, workflow.Sleep(ctx, "for long", e.d(24*time.Hour)) // the run does not wait for it
+			})
+			var out []string
+			for _, f := range fs {
+				v, err := f.Get(ctx)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, v)
+			}
+			return out, nil
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.until(h.ID(), store.Sleeping)
+		e.eq("output", result(e, h), []string{"a0", "a1"})
+	}},
 	{Name: "branch/suspend-together", Promise: "P5", Rule: "A run suspends when all its branches wait, and each goes on in its own time.", Run: func(e *E) {
 		var ran tally
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {

@@ -44,12 +44,13 @@ func Retain(r Retention, workflows ...string) Option {
 
 // workflowMeta is what the engine keeps with a registered workflow.
 type workflowMeta struct {
-	Retention Retention `json:"retention,omitzero"`
+	Retention Retention       `json:"retention,omitzero"`
+	Graph     json.RawMessage `json:"graph,omitempty"`
 }
 
-// Registration is how a worker registers a workflow, with what this engine knows of it.
-// It fails with store.ErrInvalid when that is wrong.
-func (e *Engine) Registration(workflow, queue string) (store.Workflow, error) {
+// Registration is how a worker registers a workflow, with its graph, if it has one, and
+// what this engine knows of it. It fails with store.ErrInvalid when that is wrong.
+func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error) {
 	r, ok := e.retention[workflow]
 	if !ok {
 		r = e.retention[""]
@@ -60,10 +61,10 @@ func (e *Engine) Registration(workflow, queue string) (store.Workflow, error) {
 			return v, store.Invalid("retention", fmt.Sprintf("%v, of workflow %q, is negative; 0 keeps runs for ever", d, workflow))
 		}
 	}
-	if r == (Retention{}) {
+	if r == (Retention{}) && graph == nil {
 		return v, nil
 	}
-	meta, err := json.Marshal(workflowMeta{Retention: r})
+	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph})
 	v.Meta = meta
 	return v, err
 }

@@ -12,7 +12,7 @@ type Importer interface {
 	// Import makes a run out of a record, with its ID, all or nothing. A run that is
 	// not final becomes paused, whatever it was, so that no worker takes it up by
 	// accident; resumed it is pending, and its replay finds what it waits for. It has
-	// no lease, and its VisibleAt is the time of the import. Everything else is as
+	// no lease, no Crashes, and its VisibleAt is the time of the import. Everything else is as
 	// recorded: a final run stays final, times and epochs stay, and the ids of
 	// signals that were consumed are not known any more.
 	//
@@ -124,7 +124,7 @@ func (p *ImportParams) Imported() Run {
 	r := p.Record.Run
 	r.Namespace, r.Worker, r.Pausing, r.VisibleAt = p.Namespace, "", false, time.Time{}
 	if !r.Status.Final() {
-		r.Status = Paused
+		r.Status, r.Crashes = Paused, 0
 	}
 	return r
 }

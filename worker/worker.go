@@ -247,7 +247,7 @@ func (w *Worker) start() error {
 		return err
 	}
 	for name, def := range w.defs {
-		if _, err := w.eng.Registration(name, def.Queue); err != nil {
+		if _, err := w.eng.Registration(name, def.Queue, def.Graph); err != nil {
 			return err
 		}
 	}
@@ -260,7 +260,8 @@ func (w *Worker) announce(ctx context.Context) bool {
 	names, _ := w.served()
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
-		flows[i], _ = w.eng.Registration(name, w.defs[name].Queue) // start has checked it
+		def := w.defs[name]
+		flows[i], _ = w.eng.Registration(name, def.Queue, def.Graph) // start has checked it
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()

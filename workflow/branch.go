@@ -39,6 +39,29 @@ func (f *Future[T]) Get(ctx Context) (T, error) {
 	return zero, err
 }
 
+// Promise is a result that branches of a run wait for and that one of them gives. It
+// is kept in memory alone: at a replay the code comes to it again.
+//
+// Which of several branches is the first to give it is a matter of chance, and may be
+// another one at a replay. A workflow that goes different ways by it records what was
+// decided, with [Value] or in a [Step].
+type Promise[T any] struct{ end *exec.Branch }
+
+// NewPromise makes a promise of the run of ctx.
+func NewPromise[T any](ctx Context) *Promise[T] {
+	return &Promise[T]{end: ctx.branch.Invocation().Promise()}
+}
+
+// Resolve gives the result. The first call counts and returns true; later ones change
+// nothing. It must not be called from within a step.
+func (p *Promise[T]) Resolve(v T, err error) bool { return p.end.Resolve(v, err) }
+
+// Get waits for the result. It may be called by any branch of the run, and more than
+// once.
+func (p *Promise[T]) Get(ctx Context) (T, error) {
+	return (&Future[T]{child: p.end}).Get(ctx)
+}
+
 // Group runs branches that have no result but an error.
 type Group struct {
 	ctx     Context

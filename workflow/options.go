@@ -13,6 +13,7 @@ type Option func(*options)
 type options struct {
 	name, version, queue string
 	retry                exec.Policy
+	graph                []byte
 }
 
 // Version sets a version, which becomes part of the workflow's name in the store.
@@ -34,6 +35,11 @@ func RunAttempts(n int) Option { return func(o *options) { o.retry.Attempts = n 
 func RunBackoff(initial time.Duration, factor float64, limit time.Duration) Option {
 	return func(o *options) { o.retry.Initial, o.retry.Factor, o.retry.Max = initial, factor, limit }
 }
+
+// Graph attaches a picture of the workflow, a JSON value of whatever form, for tools to
+// show, of up to some 64 KB. Workers put it into the store with the definition,
+// and [engine.Engine.Definitions] reads it. Package flow does so for flows.
+func Graph(json []byte) Option { return func(o *options) { o.graph = json } }
 
 // StepOption configures a step.
 type StepOption func(*exec.StepOptions)

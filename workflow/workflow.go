@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +18,7 @@ type Workflow[In, Out any] struct {
 	name  string
 	queue string
 	retry exec.Policy
+	graph json.RawMessage
 	err   error
 }
 
@@ -25,6 +27,9 @@ type Definition interface {
 	// Define gives the definition its codec.
 	Define(codec engine.Codec) *exec.Definition
 }
+
+// maxGraph leaves room in store.MaxMeta for what is kept beside the graph.
+const maxGraph = store.MaxMeta - 4<<10
 
 // New defines a workflow. The name identifies it in the store: runs that exist
 // need a workflow of their name. What is wrong with a definition is reported by
@@ -42,6 +47,13 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	}
 	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry}
 	w.err = errors.Join(store.ValidateName("workflow", name), store.ValidateName("workflow", o.name), store.ValidateName("queue", o.queue))
+	if o.graph != nil {
+		if w.graph = o.graph; !json.Valid(o.graph) {
+			w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its graph is not valid JSON"))
+		} else if len(o.graph) > maxGraph {
+			w.err = errors.Join(w.err, &store.TooLargeError{Field: "the graph of workflow " + name, Size: len(o.graph), Limit: maxGraph})
+		}
+	}
 	if fn == nil {
 		w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its function is nil"))
 	}
@@ -54,7 +66,7 @@ func (w *Workflow[In, Out]) Name() string { return w.name }
 // Define implements [Definition].
 func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 	return &exec.Definition{
-		Name: w.name, Queue: w.queue, Retry: w.retry, Codec: codec, Err: w.err,
+		Name: w.name, Queue: w.queue, Retry: w.retry, Graph: w.graph, Codec: codec, Err: w.err,
 		Invoke: func(b *exec.Branch, input []byte) ([]byte, error) {
 			var in In
 			if err := codec.Unmarshal(input, &in); err != nil {
@@ -62,7 +74,7 @@ func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 			}
 			out, err := w.fn(Context{branch: b, codec: codec}, in)
 			if err != nil {
-				return nil, err
+				return nil, continueWith[In](w.name, codec, err)
 			}
 			data, err := codec.Marshal(out)
 			if err != nil {

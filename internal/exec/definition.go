@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -14,6 +15,9 @@ type Definition struct {
 	Queue string
 	// Retry is the policy of the run itself: one attempt unless said otherwise.
 	Retry Policy
+	// Graph is a picture of the workflow as JSON, kept with the definition in the
+	// store; nil: none.
+	Graph json.RawMessage
 	// Invoke runs the workflow's function from the top. Failures of the function
 	// come back as an error.
 	Invoke func(b *Branch, input []byte) (output []byte, err error)

@@ -1,0 +1,216 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/flow"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// makes returns the workflow of a flow that is right.
+func makes[In, Out any](e *E, f *flow.Flow[In, Out]) *workflow.Workflow[In, Out] {
+	e.Helper()
+	wf, err := f.Workflow()
+	e.ok("flow", err)
+	return wf
+}
+
+var flowEngineCases = []EngineCase{
+	{Name: "flow/killed-in-the-middle", Promise: "P6", Rule: "A flow whose worker is killed goes on behind what its nodes have recorded: steps, items of a map, and a signal.", Run: func(e *E) {
+		var ran tally
+		blocked := make(chan struct{}, 1)
+		item := workflow.New("item", func(ctx workflow.Context, s string) (string, error) {
+			return workflow.Step(ctx, "upper", func(context.Context) (string, error) { return strings.ToUpper(s), nil })
+		})
+		f := flow.New[string, string]("flow")
+		split := flow.Step(f, "split", func(_ context.Context, s string) ([]string, error) {
+			ran.add("split")
+			return strings.Fields(s), nil
+		})
+		items := flow.Map(f, "items", split, item)
+		never := flow.Then(f, "never", split, func(context.Context, []string) (string, error) { ran.add("never"); return "", nil },
+			flow.When("more than nine", split, func(w []string) (bool, error) { ran.add("when"); return len(w) > 9, nil }))
+		blocks := flow.Then(f, "blocks", items, func(ctx context.Context, w []string) (string, error) {
+			if ran.add("blocks") == 1 {
+				blocked <- struct{}{}
+				<-ctx.Done()
+				return "", ctx.Err()
+			}
+			return strings.Join(w, " "), nil
+		})
+		heard := flow.Join2(f, "heard", split, flow.WaitFor(word), func(_ context.Context, w []string, said string) (string, error) {
+			ran.add("heard")
+			return fmt.Sprint(len(w), said), nil
+		})
+		f.Output(flow.Pick(flow.All[string](blocks, heard), func(s []string) string { return strings.Join(s, "|") }), never)
+		wf := makes(e, f)
+		first := e.process(defs(wf, item))
+		h := start(e, wf, "a b c")
+		send(e, word, h.ID(), "now")
+		receive(e, "the step that blocks", blocked)
+		for e.steps(h.ID())["heard/heard"].Status != store.StepCompleted {
+			pause(e)
+		}
+		first.kill()
+		e.process(defs(wf, item))
+		e.eq("output", result(e, h), "A B C|3now")
+		e.eq("executions", []int{ran.get("split"), ran.get("heard"), ran.get("blocks"), ran.get("never")}, []int{1, 1, 2, 0})
+		e.eq("questions of the condition", ran.get("when"), 1)
+	}},
+	{Name: "flow/fails-once", Promise: "P6", Rule: "Once a flow's handler has begun, the flow fails by the node that it was called for, whatever is killed.", Run: func(e *E) {
+		var ran tally
+		blocked := make(chan struct{}, 1)
+		f := flow.New[int, int]("flow", workflow.RunAttempts(2), workflow.RunBackoff(time.Millisecond, 1, 0))
+		bad := flow.Step(f, "bad", func(context.Context, int) (int, error) { return 0, fmt.Errorf("bad time %d", ran.add("bad")) }, flow.With(workflow.Attempts(1)))
+		flow.Await(f, "deaf", flow.WaitFor(word))
+		f.Output(bad)
+		f.OnFailure("undo", func(ctx context.Context, _ int, failed *flow.NodeError) (flow.Maybe[int], error) {
+			if ran.add(failed.Error()) == 1 && ran.get("bad") == 1 {
+				blocked <- struct{}{}
+				<-ctx.Done()
+				return flow.Nothing[int](), ctx.Err()
+			}
+			return flow.Nothing[int](), nil
+		})
+		wf := makes(e, f)
+		first := e.process(defs(wf))
+		h := start(e, wf, 0)
+		receive(e, "the handler", blocked)
+		first.kill()
+		e.process(defs(wf))
+		_, err := h.Result(e.ctx)
+		var end *engine.RunError
+		if !errors.As(err, &end) {
+			e.Fatalf("saw %v, expected that the run fails", err)
+		}
+		name, _ := flow.FailedNode(end.Failure)
+		e.eq("failed node", name, "bad")
+		// The second attempt of the run does the node again, and calls the handler anew.
+		e.eq("executions", []int{ran.get("bad"), ran.get(`node "bad": step bad/bad: bad time 1`), ran.get(`node "bad": step bad/bad: bad time 2`)}, []int{2, 2, 1})
+	}},
+	{Name: "flow/at-once", Promise: "P3", Rule: "Nodes that do not depend on each other run at the same time; one that depends on several begins when all are done.", Run: func(e *E) {
+		var meet sync.WaitGroup
+		meet.Add(3)
+		f := flow.New[int, int]("flow")
+		var sides []flow.Input[int]
+		for i := range 3 {
+			sides = append(sides, flow.Step(f, fmt.Sprint("side ", i), func(context.Context, int) (int, error) {
+				meet.Done()
+				meet.Wait() // all three must be here at once
+				return i + 1, nil
+			}))
+		}
+		f.Output(flow.Then(f, "sum", flow.All(sides...), func(_ context.Context, ns []int) (int, error) { return 100*ns[0] + 10*ns[1] + ns[2], nil }))
+		wf := makes(e, f)
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.eq("output", result(e, h), 123)
+		e.eq("recorded steps", len(e.steps(h.ID())), 4)
+	}},
+	{Name: "flow/items", Promise: "P9", Rule: "Maps, reduces, generators and children are nodes: several processes work on their items.", Run: func(e *E) {
+		const n = 40
+		item := workflow.New("item", func(ctx workflow.Context, n int) (int, error) {
+			return workflow.Step(ctx, "twice", func(context.Context) (int, error) { return 2 * n, nil })
+		})
+		f := flow.New[int, []int64]("flow")
+		list := flow.Step(f, "list", func(_ context.Context, n int) ([]int, error) {
+			l := make([]int, n)
+			for i := range l {
+				l[i] = i
+			}
+			return l, nil
+		})
+		mapped := flow.Map(f, "map", list, item, flow.WithMap(workflow.AtOnce(10)))
+		sum := flow.Reduce(f, "sum", mapped, item, 0, func(acc, _ int, out int) (int, error) { return acc + out, nil })
+		made := flow.Generate(f, "generate", f.Input(), func(_ context.Context, n int, yield func(int) error) error {
+			for i := range n {
+				if err := yield(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, item)
+		child := flow.Child(f, "child", sum, item)
+		f.Output(flow.Pick(flow.Both(flow.Both(sum, child), made), func(p flow.Pair[flow.Pair[int, int], workflow.Generated]) []int64 {
+			return []int64{int64(p.First.First), int64(p.First.Second), p.Second.Spawned, p.Second.Completed}
+		}))
+		wf := makes(e, f)
+		for range 2 {
+			e.process(defs(wf, item))
+		}
+		e.eq("sum, twice the sum, items spawned and completed", result(e, start(e, wf, n)), []int64{2 * n * (n - 1), 4 * n * (n - 1), n, n})
+	}},
+	{Name: "flow/ends-early", Promise: "P11", Rule: "A node that ends the flow completes the run at once: waits are left off, children are canceled, nothing begins any more.", Run: func(e *E) {
+		var ran tally
+		waits := listener(1)
+		f := flow.New[int, string]("flow")
+		flow.Child(f, "child", f.Input(), waits)
+		deaf := flow.Await(f, "deaf", flow.WaitFor(word))
+		flow.Do(f, "behind", deaf, func(context.Context, string) error { ran.add("behind"); return nil })
+		nap := flow.Sleep(f, "nap", e.d(time.Minute))
+		f.CompleteWith(flow.Step(f, "ends", func(context.Context, int) (string, error) { return "early", nil }, flow.After(nap)))
+		f.Output(deaf)
+		wf := makes(e, f)
+		e.process(defs(wf, waits))
+		h := start(e, wf, 0)
+		e.eq("output", result(e, h), "early")
+		page, err := e.eng.List(e.ctx, store.RunFilter{Parent: h.ID()}, "", 10)
+		e.ok("list", err)
+		e.eq("number of children", len(page.Runs), 1)
+		e.eq("status of the child", page.Runs[0].Status, store.Canceled)
+		e.eq("executions behind the wait", ran.get("behind"), 0)
+	}},
+	{Name: "flow/canceled", Promise: "P11", Rule: "A flow that is canceled ends with its waits, its steps and its children, and without its handler.", Run: func(e *E) {
+		var ran tally
+		begun := make(chan struct{}, 1)
+		waits := listener(1)
+		f := flow.New[int, string]("flow")
+		flow.Child(f, "child", f.Input(), waits)
+		flow.Step(f, "blocks", func(ctx context.Context, _ int) (int, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		f.Output(flow.Await(f, "deaf", flow.WaitFor(word)))
+		f.OnFailure("undo", func(context.Context, int, *flow.NodeError) (flow.Maybe[string], error) {
+			ran.add("undo")
+			return flow.Nothing[string](), nil
+		})
+		wf := makes(e, f)
+		e.process(defs(wf, waits))
+		h := start(e, wf, 0)
+		receive(e, "the step", begun)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		_, err := h.Result(e.ctx)
+		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
+		page, err := e.eng.List(e.ctx, store.RunFilter{Parent: h.ID()}, "", 10)
+		e.ok("list", err)
+		e.check(len(page.Runs) == 1 && page.Runs[0].Status.Final(), "children: %v", page.Runs)
+		e.eq("executions of the handler", ran.get("undo"), 0)
+	}},
+	{Name: "flow/graph", Promise: "P12", Rule: "The graph of a flow is kept with its definition and comes back as it was.", Run: func(e *E) {
+		f := flow.New[int, int]("flow \"ö\"")
+		a := flow.Step(f, "a <b>", func(_ context.Context, n int) (int, error) { return n, nil })
+		f.Output(flow.Then(f, "b", a, func(_ context.Context, n int) (int, error) { return n, nil },
+			flow.When("odd?", a, func(n int) (bool, error) { return n%2 == 1, nil })))
+		plain := listener(1)
+		wf := makes(e, f)
+		e.process(defs(wf, plain))
+		result(e, start(e, wf, 1)) // the worker has registered
+		list, err := e.eng.Definitions(e.ctx)
+		e.ok("definitions", err)
+		e.eq("number of definitions", len(list), 2)
+		var g flow.Graph
+		e.ok("graph", json.Unmarshal(list[0].Graph, &g))
+		e.eq("graph", g.Mermaid(), f.Graph().Mermaid())
+		e.eq("graph of a plain workflow", string(list[1].Graph), "")
+	}},
+}

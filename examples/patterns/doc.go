@@ -1,0 +1,3 @@
+// Package patterns holds the code that docs/patterns.md explains, so that it
+// compiles and is tested.
+package patterns
