@@ -245,7 +245,7 @@ func (s *itemStep) drainLocked() (g store.Group, anew bool, err error) {
 		g, known := s.countsLocked()
 		if known {
 			anew := s.judgeLocked(g)
-			if g.Failed+g.Canceled > 0 && (inv.canceling || inv.expired) {
+			if g.Failed+g.Canceled > 0 && s.op.b.interruptedLocked() {
 				return g, false, inv.interruptionLocked() // which may be why
 			}
 			if anew {
@@ -464,7 +464,7 @@ func (s *itemStep) spawnAll(n int, input func(i int) ([]byte, error)) error {
 func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) error {
 	inv := s.op.b.inv
 	for s.note.Spawned < int64(n) {
-		if inv.canceling || inv.expired {
+		if s.op.b.interruptedLocked() {
 			return inv.interruptionLocked()
 		}
 		if g, known := s.countsLocked(); known && g.Failed+g.Canceled > s.opts.Failures {
