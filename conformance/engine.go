@@ -34,7 +34,8 @@ func EngineCases() []EngineCase {
 		stateEngineCases,
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
-		controlEngineCases, workerEngineCases,
+		controlEngineCases, workerEngineCases, exportEngineCases, explainEngineCases,
+		cleanupEngineCases, continueEngineCases,
 	)
 }
 

@@ -337,6 +337,11 @@ var childEngineCases = []EngineCase{
 		e.process(defs(wf, bad, kid))
 		h := start(e, wf, 0)
 		e.eq("output", result(e, h), 2)
+		for _, k := range e.children(h.ID()) {
+			if k.Status == store.Canceled {
+				e.check(k.Failure.Message != store.CanceledWithParent, "the child went on until its parent ended")
+			}
+		}
 		e.eq("children", e.statuses(h.ID()), map[store.Status]int{store.Completed: 2, store.Failed: 1, store.Canceled: 1, store.Pending: 2})
 	}},
 	{Name: "child/restart-of-a-canceled-parent", Promise: "P11", Rule: "A run that is restarted after it was canceled starts the children anew that were canceled with it.", Run: func(e *E) {

@@ -407,6 +407,9 @@ var generateEngineCases = []EngineCase{
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
 		e.ok("restart", e.eng.Restart(e.ctx, h.ID()))
 		e.eq("generated", result(e, h), all(4))
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("attempt after the restart", run.Attempt, 1)
 	}},
 	{Name: "generate/sequence", Promise: "P9", Rule: "A sequence is a generator; its error fails the attempt.", Run: func(e *E) {
 		var ran tally

@@ -243,6 +243,9 @@ var mapEngineCases = []EngineCase{
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
 		e.ok("restart", e.eng.Restart(e.ctx, h.ID()))
 		e.eq("outputs", result(e, h), []int{0, 1, 2, 3})
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("attempt after the restart", run.Attempt, 1)
 	}},
 	{Name: "map/canceled", Promise: "P11", Rule: "When the parent of a map is canceled, its items follow and its code learns of it.", Run: func(e *E) {
 		kid := hold("kid")

@@ -201,12 +201,12 @@ var retentionEngineCases = []EngineCase{
 		_, err = e.eng.Get(e.ctx, h.ID())
 		e.check(errors.Is(err, store.ErrNotFound), "the old run: saw %v, expected %v", err, store.ErrNotFound)
 		if !e.h.Bubble {
-			return // a worker that stays looks at it when a minute has passed
+			return // a worker that stays sees to it after some minutes
 		}
 		old := start(e, wf, 2)
 		e.process(defs(wf))
 		result(e, old)
-		timer := time.NewTimer(5 * time.Minute)
+		timer := time.NewTimer(20 * time.Minute)
 		<-timer.C
 		_, err = e.eng.Get(e.ctx, old.ID())
 		e.ok("a run whose workflow keeps it", err)

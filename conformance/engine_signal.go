@@ -53,6 +53,7 @@ var signalEngineCases = []EngineCase{
 		e.eq("words", result(e, h), []string{"a", "b", "c", "d"})
 		e.check(errors.Is(word.Send(e.ctx, e.eng, h.ID(), "e"), store.ErrFinished), "a finished run took a signal")
 		e.check(errors.Is(word.Send(e.ctx, e.eng, store.NewID(), "e"), store.ErrNotFound), "a run that does not exist took a signal")
+		e.check(errors.Is(word.SendTo(e.ctx, e.eng, "nobody", "", "e"), store.ErrNotFound), "an external id that no run has took a signal")
 	}},
 	{Name: "signal/wakes", Promise: "P5", Rule: "A signal wakes the run that sleeps for it, at once where the store gives hints.", Run: func(e *E) {
 		wf := listener(3)

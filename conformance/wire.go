@@ -229,6 +229,15 @@ func (w *wire) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) err
 	return w.pass(ctx, "remove-worker", true, func() error { return w.Store.RemoveWorker(ctx, p) })
 }
 
+// Import passes on what the store can.
+func (w *wire) Import(ctx context.Context, p store.ImportParams) (bool, error) {
+	imp, ok := w.Store.(store.Importer)
+	if !ok {
+		return false, store.ErrUnsupported
+	}
+	return carry(w, ctx, "import", true, p, imp.Import)
+}
+
 func (w *wire) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
 	return carry(w, ctx, "put-schedule", true, p, w.Store.PutSchedule)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -153,7 +154,8 @@ type Forked struct {
 
 // Fork makes a new run out of a run of any status: with the same workflow, queue,
 // priority and input, and with the outcomes of the steps that had completed before
-// the step given, or of all completed ones when none is. The rest is run anew, with
+// the step given, or of all completed ones when none is (but for those of a
+// workflow.Cleanup that a cancel has caused). The rest is run anew, with
 // idempotency keys of the new run. The fork has no parent, external id, deadline,
 // flow state or signals of the old run, which is left alone.
 //
@@ -181,6 +183,15 @@ func (e *Engine) Fork(ctx context.Context, id store.ID, opts ...ForkOption) (For
 			return Forked{}, fmt.Errorf("fork of run %s: %s: %w; %s", id, plan, store.ErrNotFound, stepNames(steps))
 		}
 		p.Before, before = &steps[i].StepKey, steps[i].Position
+	}
+	if p.Before == nil {
+		// What cleaned up after a cancel belongs to the old course alone.
+		i := slices.IndexFunc(steps, func(s store.Step) bool {
+			return s.Name == exec.CleanupLimit && s.Kind == store.KindSleep && s.Status != store.StepCompleted
+		})
+		if i >= 0 {
+			p.Before, before = &steps[i].StepKey, steps[i].Position
+		}
 	}
 	forked := Forked{ID: plan.id}
 	for _, s := range steps {

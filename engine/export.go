@@ -27,8 +27,8 @@ type exportPlan struct{ children bool }
 // WithChildren exports the run's descendants with it.
 func WithChildren() ExportOption { return func(p *exportPlan) { p.children = true } }
 
-// Export writes a run as JSON, with its steps, flow state, unread signals and counts
-// of children, so that it can be opened elsewhere with [Engine.Import]: a production
+// Export writes a run as JSON, with its steps, flow state, unread signals (the first
+// 1,000) and counts of children, so that it can be opened elsewhere with [Engine.Import]: a production
 // run on a laptop's SQLite, say. A run may be exported at any time; one that is
 // executed meanwhile is exported as it is at some moment of the export, or a later
 // moment for parts of it. store.ErrNotFound.

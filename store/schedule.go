@@ -21,7 +21,7 @@ type Schedule struct {
 // PutScheduleParams is the input of PutSchedule, which makes a schedule or
 // replaces it (LastAt, CreatedAt and its firings stay) and returns it as stored. A
 // store that gives hints gives a HintRescan. Cases: schedules/put-and-list,
-// schedules/replace, hints/schedule.
+// schedules/replace.
 type PutScheduleParams struct {
 	Namespace string
 	Schedule  Schedule

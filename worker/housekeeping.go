@@ -9,10 +9,12 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Housekeeping of a worker at rest: a look whether a schedule was put that no hint has
-// told of, and after hints that tell no more than that something was written.
+// A worker at rest looks whether a schedule was put that no hint has told of, seldom
+// where hints tell of all; and after hints that tell no more than that something was
+// written.
 const (
 	restingLook = time.Minute
+	seldomLook  = 5 * time.Minute
 	hintedLook  = 15 * time.Second // for three of them
 )
 
@@ -43,13 +45,17 @@ func (w *Worker) newHousekeeping() housekeeping {
 // first; the others come a moment later, find nothing left, and have written nothing.
 func (w *Worker) scheduleLoop(ctx context.Context) {
 	var (
-		rest    = max(restingLook, w.poll)
+		rest    = restingLook
 		due     time.Time    // a fire time
 		looks   [3]time.Time // the latest ones that hints have caused
 		later   <-chan time.Time
 		backoff time.Duration
 		second  bool // another worker has fired the last time
 	)
+	if w.store.Features().Hints {
+		rest = seldomLook
+	}
+	rest = max(rest, w.poll)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -109,7 +115,7 @@ func stagger() time.Duration { return 250*time.Millisecond + rand.N(time.Second)
 
 // tidyLoop does what has time: retention, and the registrations of dead workers.
 func (w *Worker) tidyLoop(ctx context.Context) {
-	wait := max(rand.N(restingLook), w.poll)
+	wait := max(restingLook+rand.N(seldomLook), w.poll) // not all at once, and not a start's concern
 	for sleep(ctx, wait) {
 		wait = max(w.tidy(ctx), w.poll)
 	}

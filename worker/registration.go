@@ -13,9 +13,10 @@ import (
 
 // signing keeps the worker's row in the store.
 type signing struct {
-	mu   sync.Mutex
-	last time.Time   // when the row was put
-	off  atomic.Bool // it was removed for good
+	mu    sync.Mutex
+	tried bool        // to put the row: one of this name is perhaps its own
+	last  time.Time   // when the row was put
+	off   atomic.Bool // it was removed for good
 }
 
 // ofThisProcess are the ids of workers that this process has run.
@@ -33,7 +34,7 @@ func (w *Worker) signOn(ctx context.Context) error {
 	}
 	for _, o := range others {
 		_, ours := ofThisProcess.Load(o.ID)
-		if o.ID == w.id || !ours && o.Host == row.Host && o.PID == row.PID {
+		if o.ID == w.id && !w.sign.tried || !ours && o.Host == row.Host && o.PID == row.PID {
 			if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: o.ID}); err != nil {
 				return err
 			}
@@ -41,7 +42,7 @@ func (w *Worker) signOn(ctx context.Context) error {
 	}
 	w.sign.mu.Lock()
 	defer w.sign.mu.Unlock()
-	w.sign.last = time.Now()
+	w.sign.tried, w.sign.last = true, time.Now()
 	return w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row})
 }
 

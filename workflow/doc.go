@@ -26,6 +26,23 @@
 // [*StepError] made of that record, live and replayed alike; match it with
 // [ErrorCode] and [Coded], not by the type of the original error.
 //
+// # Waiting and coordination
+//
+// A run waits for time ([Sleep]), for messages ([Signal.Receive], and [Select] for the
+// first of several messages and timers), and for its own flow state ([WaitForState]):
+// keys with typed values ([State]) which the run's function, its steps and programs
+// outside read and write, and by which they tell each other how far they are.
+//
+//	var Offset = workflow.NewState[int64]("consumer_offset")
+//
+//	// in a step that consumes:
+//	err := Offset.Set(workflow.InStep(ctx), n)
+//	// in the run's function, until the consumer has caught up:
+//	err := workflow.WaitForState(ctx, "caught up", func(r workflow.FlowStateReader) (bool, error) {
+//		n, _, err := Offset.Read(r)
+//		return n >= watermark, err
+//	})
+//
 // Other workflows are run as children: one by [Child] or [StartChild], one for each
 // item of a slice by [Map] and [Reduce], and one for each item of a stream by
 // [Generate]. Any worker takes them.

@@ -68,7 +68,8 @@ func (s State[T]) Set(in StateScope, v T) error {
 }
 
 // Get reads the value as it is now; ok is false when the key does not exist. Errors
-// are those of [State.Set].
+// are those of [State.Set]. In the transaction of a [StepTx] it reads what that has
+// written; another key is store.ErrInvalid there: read it before the step.
 func (s State[T]) Get(in StateScope) (v T, ok bool, err error) {
 	data, ok, err := in.read(s.key)
 	if err != nil || !ok {

@@ -74,7 +74,7 @@ func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 			}
 			out, err := w.fn(Context{branch: b, codec: codec}, in)
 			if err != nil {
-				return nil, err
+				return nil, continueWith[In](w.name, codec, err)
 			}
 			data, err := codec.Marshal(out)
 			if err != nil {

@@ -18,8 +18,9 @@ type Branch struct {
 	next     int    // index of the next operation
 	uses     map[string]int
 	forks    map[string]int
-	active   string // the operation under way
-	returned bool   // its function returned or its end is known
+	active   string  // the operation under way
+	returned bool    // its function returned or its end is known
+	shield   *shield // of a cleanup; nil: it heeds the cancel
 
 	done    chan struct{} // closed when its goroutine has ended; nil for the main one
 	joiners int           // goroutines that wait for done
@@ -95,7 +96,7 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 			o.attempt = s.Attempt + 1
 		}
 	}
-	if (inv.canceling || inv.expired) && (o.recorded == nil || !o.recorded.Status.Final()) {
+	if b.interruptedLocked() && (o.recorded == nil || !o.recorded.Status.Final()) {
 		return nil, inv.interruptionLocked()
 	}
 	b.next++
@@ -154,7 +155,7 @@ func (b *Branch) waitLocked(w *wait) error {
 		return nil
 	}
 	inv.exitIfClosedLocked()
-	if inv.canceling || inv.expired {
+	if b.interruptedLocked() {
 		return inv.interruptionLocked()
 	}
 	w.interrupt, w.news = make(chan struct{}, 1), false // what has come so far was looked at
@@ -183,8 +184,11 @@ func (b *Branch) waitLocked(w *wait) error {
 	inv.exitIfClosedLocked() // the waits of a suspended run stay: they say when it is due
 	delete(inv.waits, w)
 	inv.unblockLocked()
-	if inv.canceling || inv.expired {
+	if b.interruptedLocked() {
 		return inv.interruptionLocked()
+	}
+	if b.shield != nil && !w.over() && w.wakes == 0 && len(w.await) == 0 {
+		return b.waitLocked(w) // a cancel has woken it, which it does not heed
 	}
 	return nil
 }
@@ -338,6 +342,10 @@ func (b *Branch) Value(name string, fn func() ([]byte, error)) ([]byte, error) {
 
 // Fork starts a concurrent branch, under its own name, and returns it.
 func (b *Branch) Fork(name string, fn func(child *Branch) (any, error)) (*Branch, error) {
+	return b.fork(name, b.shield, fn)
+}
+
+func (b *Branch) fork(name string, sh *shield, fn func(child *Branch) (any, error)) (*Branch, error) {
 	inv := b.inv
 	if err := store.ValidateName("branch name", name); err != nil {
 		return nil, err
@@ -363,6 +371,7 @@ func (b *Branch) Fork(name string, fn func(child *Branch) (any, error)) (*Branch
 		return nil, err
 	}
 	child := newBranch(inv, path)
+	child.shield = sh
 	child.done = make(chan struct{})
 	inv.live++
 	inv.mu.Unlock()

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"slices"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -29,6 +30,7 @@ func (inv *Invocation) News(events int64) {
 // brings.
 func (inv *Invocation) lookAtInbox() {
 	inv.mu.Lock()
+	inv.looked = time.Now()
 	at := inv.flushed
 	inv.mu.Unlock()
 	box, ok := inv.host.Inbox(inv)

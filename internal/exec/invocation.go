@@ -126,6 +126,7 @@ type Invocation struct {
 	sent      []store.StateWrite      // of them: those in the commit that is under way
 	unsure    bool                    // state may be older than a write of another, and that unseen
 	stirred   int64                   // changes of state that the invocation has learned of
+	looked    time.Time               // when the inbox was asked for last
 	watchers  map[*wait]struct{}      // steps that wait for state
 	spawn     []store.NewRun          // children that it spawns
 	spawned   int                     // bytes of their inputs
@@ -332,6 +333,7 @@ func (inv *Invocation) conclude() {
 	case byFailure:
 		inv.finish(store.Transition{Kind: store.Fail, Failure: failure})
 	case byReturn:
+		var next *Continuation
 		switch {
 		case result.err == nil:
 			if len(result.output) > inv.cfg.PayloadLimit {
@@ -343,6 +345,12 @@ func (inv *Invocation) conclude() {
 			inv.finish(store.Transition{Kind: store.Fail, Failure: deadlineFailure(inv.run.Deadline)})
 		case canceling:
 			inv.finish(store.Transition{Kind: store.CancelRun}) // with the reason of the cancel
+		case errors.As(result.err, &next) && next.Data != nil:
+			if len(next.Data) > inv.cfg.PayloadLimit {
+				inv.finish(inv.failed(tooLarge("the input to continue with", len(next.Data), inv.cfg.PayloadLimit), false))
+				return
+			}
+			inv.finish(store.Transition{Kind: store.Continue, Input: next.Data})
 		default:
 			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err)))
 		}

@@ -308,7 +308,12 @@ func (inv *Invocation) pollInbox(every time.Duration) (stop func()) {
 			case <-inv.done:
 				return
 			case <-ticker.C:
-				inv.lookAtInbox()
+				inv.mu.Lock()
+				just := time.Since(inv.looked) < every/2 // for another one that waits
+				inv.mu.Unlock()
+				if !just {
+					inv.lookAtInbox()
+				}
 			}
 		}
 	}()
@@ -415,7 +420,11 @@ func (i *StepInfo) State(ctx context.Context, key string) (e store.StateEntry, o
 			return store.StateEntry{Key: key, Value: w.Value}, !w.Delete, nil
 		}
 	}
-	if inv.unsentLocked(key) && !i.inTx {
+	if i.inTx { // a store with one connection could not read beside the transaction
+		inv.mu.Unlock()
+		return e, false, store.Invalid("state "+strconv.Quote(key), "a step in a transaction reads what it has itself written only; read the state before the step")
+	}
+	if inv.unsentLocked(key) {
 		if err := i.settleLocked(ctx); err != nil {
 			inv.mu.Unlock()
 			return e, false, err

@@ -99,7 +99,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 			inv.closeLocked(byRelease)
 		}
 		inv.exitIfClosedLocked()
-		if inv.canceling || inv.expired {
+		if b.interruptedLocked() {
 			err = inv.interruptionLocked()
 			break
 		}
@@ -126,7 +126,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 			inv.mu.Unlock()
 			return out, nil
 		}
-		if inv.canceling || inv.expired {
+		if b.interruptedLocked() {
 			// The attempt was cut short from outside: it says nothing of the step.
 			err = inv.interruptionLocked()
 			break
@@ -179,7 +179,7 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 	inv.mu.Unlock()
 	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt, inTx: tx != nil}
 	defer info.end()
-	ctx := context.WithValue(inv.ctx, stepInfoKey{}, info)
+	ctx := context.WithValue(o.b.stepContext(), stepInfoKey{}, info)
 	if opts.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, opts.Timeout, errTimeout)

@@ -28,7 +28,10 @@ type Program struct {
 	Count func(ctx context.Context) (int, error)
 }
 
-var paid = workflow.NewSignal[string]("paid")
+var (
+	paid    = workflow.NewSignal[string]("paid")
+	payment = workflow.NewState[int]("payment")
+)
 
 // ship waits for its payment and tells by whom it was made.
 var ship = workflow.New("ship", func(ctx workflow.Context, order int) (string, error) {
@@ -91,8 +94,20 @@ func Test(t *testing.T, p Program) {
 
 	tx, err = p.Begin(ctx)
 	require.NoError(t, err)
-	_, err = eng.InTx(tx.Tx).SetState(ctx, h.ID(), store.StateWrite{Key: "payment", Value: []byte("7")})
+	in, beside := workflow.OfRun(ctx, eng.InTx(tx.Tx), h.ID()), workflow.OfRun(ctx, eng, h.ID())
+	require.NoError(t, payment.Set(in, 6))
+	v, version, err := payment.GetVersion(in)
 	require.NoError(t, err)
+	require.Equal(t, 6, v, "the transaction sees its own state")
+	_, ok, err := payment.Get(beside)
+	require.NoError(t, err)
+	require.False(t, ok, "state of a transaction that has not committed")
+	_, err = payment.CompareAndSet(in, version, 7)
+	require.NoError(t, err)
+	_, err = payment.CompareAndSet(in, version, 8)
+	require.ErrorIs(t, err, store.ErrConflict)
+	err = workflow.WaitForState(in, "paid", func(workflow.FlowStateReader) (bool, error) { return true, nil })
+	require.ErrorIs(t, err, store.ErrInvalid, "a wait inside a transaction")
 	require.NoError(t, paid.Send(ctx, eng.InTx(tx.Tx), h.ID(), "Ann"))
 	require.NoError(t, tx.Commit())
 	out, err := h.Result(ctx)
@@ -102,6 +117,28 @@ func Test(t *testing.T, p Program) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 	require.Equal(t, "7", string(entries[0].Value))
+
+	// A schedule that is put with the program's writes, or not.
+	for _, commit := range []bool{false, true} {
+		tx, err = p.Begin(ctx)
+		require.NoError(t, err)
+		_, err = ship.Schedule(ctx, eng.InTx(tx.Tx), "weekly", "@weekly", 4)
+		require.NoError(t, err)
+		require.NoError(t, eng.InTx(tx.Tx).PauseSchedule(ctx, "weekly"))
+		if commit {
+			require.NoError(t, tx.Commit())
+			break
+		}
+		require.NoError(t, tx.Rollback())
+		_, err = eng.Schedule(ctx, "weekly")
+		require.ErrorIs(t, err, store.ErrNotFound, "a schedule that was rolled back")
+	}
+	schedule, err := eng.Schedule(ctx, "weekly")
+	require.NoError(t, err)
+	require.True(t, schedule.Paused)
+	require.NoError(t, eng.ResumeSchedule(ctx, "weekly"))
+	_, err = ship.Schedule(ctx, eng.InTx(foreign{}), "weekly", "@weekly", 4)
+	require.ErrorIs(t, err, store.ErrInvalid)
 
 	_, err = ship.Start(ctx, eng.InTx(foreign{}), 3)
 	require.ErrorIs(t, err, store.ErrInvalid)

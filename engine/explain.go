@@ -1,0 +1,547 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Reason is in one word why a run is where it is.
+type Reason string
+
+// The reasons.
+const (
+	ReasonCompleted      Reason = "completed"
+	ReasonFailed         Reason = "failed"
+	ReasonCanceled       Reason = "canceled"
+	ReasonPaused         Reason = "paused"          // the run itself
+	ReasonQueuePaused    Reason = "queue-paused"    //
+	ReasonWorkflowPaused Reason = "workflow-paused" //
+	ReasonScheduled      Reason = "scheduled"       // its time to start has not come
+	ReasonRetry          Reason = "retry"           // of the run
+	ReasonStepRetry      Reason = "step-retry"      // a step's next attempt has not come
+	ReasonNeverServed    Reason = "never-served"    // no worker has ever registered its workflow
+	ReasonNoWorker       Reason = "no-worker"       // none that serves it is online
+	ReasonWaiting        Reason = "waiting"         // due, and workers that serve it are online
+	ReasonRunning        Reason = "running"         //
+	ReasonHolderSilent   Reason = "holder-silent"   // the worker that holds it is not heard of
+	ReasonLeaseOver      Reason = "lease-over"      // it was leased, and its worker has not renewed the lease
+	ReasonCanceling      Reason = "canceling"       //
+	ReasonSleep          Reason = "sleep"           //
+	ReasonSignal         Reason = "signal"          // it waits for one
+	ReasonChildren       Reason = "children"        // it waits for some
+	ReasonEvent          Reason = "event"           // another event, such as a change of its flow state
+)
+
+// Explanation says in words why a run is where it is.
+type Explanation struct {
+	Run    store.Run // without Input, Output and Meta
+	Reason Reason
+	// Summary is a sentence; Details are further ones; Actions say what can be done.
+	Summary string
+	Details []string
+	Actions []string
+	// At is the store's time to which the explanation belongs, and Until when the run
+	// is to go on by itself; zero: it is not known, or never.
+	At, Until time.Time
+}
+
+// String gives the explanation as text of several lines.
+func (x Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "run %s of workflow %q, queue %q: %s\n%s\n", x.Run.ID, x.Run.Workflow, x.Run.Queue, x.Run.Status, x.Summary)
+	for _, d := range x.Details {
+		fmt.Fprintf(&b, "- %s\n", d)
+	}
+	if len(x.Actions) > 0 {
+		b.WriteString("what can be done:\n")
+		for _, a := range x.Actions {
+			fmt.Fprintf(&b, "- %s\n", a)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Explain says why a run is where it is and what it waits for. It asks the store
+// several times, so that parts may be of different moments, and for a run that only
+// waits for its turn it counts the runs of the namespace: it is for people.
+// store.ErrNotFound.
+func (e *Engine) Explain(ctx context.Context, id store.ID) (Explanation, error) {
+	f := facts{e: e, ctx: ctx}
+	if err := f.gather(id); err != nil {
+		return Explanation{}, fmt.Errorf("explain: %w", err)
+	}
+	f.explain()
+	if f.err != nil {
+		return Explanation{}, fmt.Errorf("explain: %w", f.err)
+	}
+	return f.x, nil
+}
+
+// facts are what an explanation is made of.
+type facts struct {
+	e       *Engine
+	ctx     context.Context
+	x       Explanation
+	run     *store.Run
+	now     time.Time
+	workers []store.Worker
+	known   bool // the workflow was registered once
+	paused  []store.PausedTarget
+	open    []store.Step // those that are not final
+	last    *store.Step  // that ended last
+	done    int
+	box     store.Inbox
+	err     error
+}
+
+func (f *facts) gather(id store.ID) error {
+	e := f.e
+	run, err := e.Get(f.ctx, id)
+	if err != nil {
+		return err
+	}
+	run.Input, run.Output, run.Meta = nil, nil, nil
+	f.x.Run, f.run = run, &f.x.Run
+	err = e.retry(f.ctx, func(ctx context.Context) (err error) {
+		f.now, err = e.store.Clock(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f.x.At = f.now
+	steps, err := e.Steps(f.ctx, id)
+	if err != nil {
+		return err
+	}
+	for i := range steps {
+		s := &steps[i]
+		if !s.Status.Final() {
+			f.open = append(f.open, *s)
+			continue
+		}
+		f.done++
+		if f.last == nil || !s.FinishedAt.Before(f.last.FinishedAt) {
+			f.last = s
+		}
+	}
+	if run.Status.Final() {
+		return nil
+	}
+	if f.paused, err = e.Paused(f.ctx); err != nil {
+		return err
+	}
+	if f.workers, err = e.listWorkers(f.ctx, true); err != nil {
+		return err
+	}
+	found, err := e.listWorkflow(f.ctx, run.Workflow)
+	if err != nil {
+		return err
+	}
+	f.known = len(found) > 0
+	return e.retry(f.ctx, func(ctx context.Context) (err error) {
+		f.box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: id})
+		return err
+	})
+}
+
+func (f *facts) detail(format string, args ...any) {
+	f.x.Details = append(f.x.Details, fmt.Sprintf(format, args...))
+}
+
+func (f *facts) act(format string, args ...any) {
+	f.x.Actions = append(f.x.Actions, fmt.Sprintf(format, args...))
+}
+
+func (f *facts) say(r Reason, format string, args ...any) {
+	f.x.Reason, f.x.Summary = r, fmt.Sprintf(format, args...)
+}
+
+// when writes a time with how far it is from now.
+func (f *facts) when(t time.Time) string {
+	d := t.Sub(f.now).Round(time.Millisecond)
+	if d.Abs() >= 10*time.Second {
+		d = d.Round(time.Second)
+	}
+	text := t.Format("2006-01-02 15:04:05 MST")
+	if d < 0 {
+		return fmt.Sprintf("%s (%v ago)", text, -d)
+	}
+	return fmt.Sprintf("%s (in %v)", text, d)
+}
+
+func (f *facts) explain() {
+	r := f.run
+	switch r.Status {
+	case store.Completed, store.Failed, store.Canceled:
+		f.final()
+		return
+	case store.Paused:
+		f.say(ReasonPaused, "The run is paused: it waits for a person.")
+		f.act("resume it")
+		if !r.VisibleAt.IsZero() {
+			f.detail("resumed, it is due at %s", f.when(r.VisibleAt))
+		}
+		f.steps()
+	case store.Running, store.Canceling:
+		f.held()
+	case store.Pending:
+		f.pending()
+	case store.Sleeping:
+		f.sleeping()
+	}
+	if !r.Deadline.IsZero() {
+		f.detail("its deadline is %s; then it fails", f.when(r.Deadline))
+	}
+	if r.Crashes > 0 {
+		f.detail("leases of it have run out %s in a row: its worker was killed, hangs, or was cut off; look at the workers' logs of that time", count(r.Crashes, "time", "times"))
+	}
+	for _, p := range f.paused {
+		switch {
+		case p.Queue == r.Queue && f.x.Reason != ReasonQueuePaused:
+			f.detail("its queue is paused, since %s: it will not be claimed before that is resumed", f.when(p.Since))
+		case p.Workflow == r.Workflow && f.x.Reason != ReasonWorkflowPaused:
+			f.detail("its workflow is paused, since %s: it will not be claimed before that is resumed", f.when(p.Since))
+		}
+	}
+	if n := len(f.box.Signals); n > 0 {
+		f.detail("%s unread: %s", count(n, "signal is", "signals are"), signalNames(f.box.Signals))
+	}
+	for _, g := range f.box.Groups {
+		if g.Open > 0 && f.x.Reason != ReasonChildren {
+			f.detail("children %q: %s", g.Name, groupText(g))
+		}
+	}
+}
+
+func (f *facts) final() {
+	r := f.run
+	took := r.FinishedAt.Sub(r.CreatedAt).Round(time.Millisecond)
+	switch r.Status {
+	case store.Completed:
+		f.say(ReasonCompleted, "The run completed at %s, %v after it was made.", f.when(r.FinishedAt), took)
+		f.detail("%s recorded", count(f.done, "step is", "steps are"))
+	case store.Failed:
+		f.say(ReasonFailed, "The run failed at %s, in attempt %d: %s", f.when(r.FinishedAt), r.Attempt, message(r.Failure))
+		if r.Failure != nil {
+			f.detail("the failure's code is %q", r.Failure.Code)
+			f.why(r.Failure.Code)
+		}
+		if f.last != nil {
+			f.detail("the step that ended last is %s (%s)", f.last.StepKey, f.last.Status)
+		}
+		f.act("restart it: it goes on from what it completed, and what failed is tried again")
+		f.act("fork it from a step: a new run goes on from there, and this one stays as it is")
+	case store.Canceled:
+		f.say(ReasonCanceled, "The run was canceled at %s: %s", f.when(r.FinishedAt), message(r.Failure))
+		f.act("restart it, if it is to go on after all")
+	}
+}
+
+// why adds what a code of the engine's own says.
+func (f *facts) why(code string) {
+	switch code {
+	case exec.CodeNondeterministic:
+		f.act("deploy the code that recorded its history, or give the changed workflow a new version, before it is restarted")
+	case exec.CodeCrashed:
+		f.act("find out from the workers' logs why it ends its process (memory, a fatal error, a step that blocks) before it is restarted")
+	case exec.CodeDeadline:
+		f.detail("its deadline was %s", f.when(f.run.Deadline))
+		f.act("a restarted run has no deadline any more")
+	}
+}
+
+func message(fl *store.Failure) string {
+	if fl == nil || fl.Message == "" {
+		return "no reason was recorded."
+	}
+	return fl.Message
+}
+
+// held explains a run that a worker holds, or held.
+func (f *facts) held() {
+	r := f.run
+	canceling := r.Status == store.Canceling
+	holder := "nobody"
+	i := slices.IndexFunc(f.workers, func(w store.Worker) bool { return w.ID == r.Worker })
+	if r.Worker != "" {
+		holder = fmt.Sprintf("worker %q", r.Worker)
+		if i >= 0 {
+			holder += fmt.Sprintf(" (host %s, process %d)", f.workers[i].Host, f.workers[i].PID)
+		}
+	}
+	switch {
+	case r.Worker == "":
+		f.say(ReasonCanceling, "The run is canceled, and waits for a worker to end it: %s", message(r.Failure))
+		f.demand()
+	case !r.VisibleAt.After(f.now):
+		f.say(ReasonLeaseOver, "The run was leased to %s, which has not renewed the lease: it ran out at %s, and any worker may take the run over.", holder, f.when(r.VisibleAt))
+		f.demand()
+	case i < 0 || f.workers[i].Status == store.Offline:
+		f.x.Until = r.VisibleAt
+		f.say(ReasonHolderSilent, "The run is leased to %s, which is not heard of: the lease ends at %s, and then another worker takes the run over.", holder, f.when(r.VisibleAt))
+		if i >= 0 {
+			f.detail("it was heard of last at %s", f.when(f.workers[i].SeenAt))
+		} else {
+			f.detail("it has signed off, or never registered")
+		}
+		f.act("wait for the end of the lease")
+	case canceling:
+		f.say(ReasonCanceling, "The run is canceled (%s), and %s still executes it: it ends as soon as its code has heeded its context and cleaned up.", message(r.Failure), holder)
+		f.detail("the lease, which the worker renews, lasts until %s", f.when(r.VisibleAt))
+		f.act("look into the step that is under way: it should return when its context ends")
+	default:
+		f.say(ReasonRunning, "The run is executed by %s.", holder)
+		f.detail("the lease, which the worker renews, lasts until %s", f.when(r.VisibleAt))
+		if f.workers[i].Status == store.Draining {
+			f.detail("the worker shuts down: it gives the run back behind the present step")
+		}
+	}
+	if r.Pausing {
+		f.detail("it is to pause: it stops behind the step that is under way")
+		f.act("resume it, if it is not to pause after all")
+	}
+	f.steps()
+	if len(f.open) == 0 && f.x.Reason == ReasonRunning {
+		f.detail("no step of it is known to be under way; a step that has just begun is shown after a second")
+	}
+}
+
+// blocked says that what is paused keeps the run from being claimed.
+func (f *facts) blocked() bool {
+	for _, p := range f.paused {
+		switch {
+		case p.Queue != "" && p.Queue == f.run.Queue:
+			f.say(ReasonQueuePaused, "The run is due, and its queue %q is paused, since %s.", p.Queue, f.when(p.Since))
+			f.act("resume the queue")
+			return true
+		case p.Workflow != "" && p.Workflow == f.run.Workflow:
+			f.say(ReasonWorkflowPaused, "The run is due, and its workflow %q is paused, since %s.", p.Workflow, f.when(p.Since))
+			f.act("resume the workflow")
+			return true
+		}
+	}
+	return false
+}
+
+// serving lists the workers that would claim the run.
+func (f *facts) serving() (online []store.Worker, elsewhere bool) {
+	for i := range f.workers {
+		w := &f.workers[i]
+		if !serves(w, f.run.Workflow) {
+			continue
+		}
+		if slices.Contains(w.Queues, f.run.Queue) {
+			online = append(online, *w)
+		} else {
+			elsewhere = true
+		}
+	}
+	return online, elsewhere
+}
+
+// unserved says that there is nobody to claim the run.
+func (f *facts) unserved() bool {
+	online, elsewhere := f.serving()
+	if len(online) > 0 {
+		return false
+	}
+	r := f.run
+	switch {
+	case elsewhere:
+		f.say(ReasonNoWorker, "The run is due, and the workers that serve its workflow do not serve its queue %q.", r.Queue)
+		f.act("start a worker whose workflow %q has that queue, or cancel the run and start it in another", r.Workflow)
+	case !f.known:
+		f.say(ReasonNeverServed, "The run is due, and no worker has ever registered its workflow %q.", r.Workflow)
+		f.act("check the name, and run a worker that registers it")
+	default:
+		f.say(ReasonNoWorker, "The run is due, and no worker that serves its workflow %q is online.", r.Workflow)
+		f.act("start one")
+	}
+	for i := range f.workers {
+		if w := &f.workers[i]; slices.Contains(w.Workflows, r.Workflow) && w.Status != store.Online {
+			f.detail("worker %q (host %s, process %d), which serves it, is %s; it was heard of last at %s", w.ID, w.Host, w.PID, w.Status, f.when(w.SeenAt))
+		}
+	}
+	return true
+}
+
+// demand adds who might take the run over.
+func (f *facts) demand() {
+	if online, _ := f.serving(); len(online) == 0 {
+		f.detail("no worker that serves its workflow and queue is online")
+		f.act("start a worker that serves workflow %q", f.run.Workflow)
+	} else {
+		f.detail("%s online that may take it", count(len(online), "worker is", "workers are"))
+	}
+}
+
+func (f *facts) pending() {
+	r := f.run
+	if r.VisibleAt.After(f.now) {
+		f.x.Until = r.VisibleAt
+		if r.Failure != nil {
+			f.say(ReasonRetry, "The run failed in attempt %d, and attempt %d is due at %s: %s", r.Attempt-1, r.Attempt, f.when(r.VisibleAt), message(r.Failure))
+		} else {
+			f.say(ReasonScheduled, "The run is to start at %s, and not before.", f.when(r.VisibleAt))
+		}
+		if online, _ := f.serving(); len(online) == 0 {
+			f.detail("no worker that would take it then is online now")
+		}
+		return
+	}
+	f.turn()
+}
+
+// turn explains a run that is due.
+func (f *facts) turn() {
+	if f.blocked() || f.unserved() {
+		return
+	}
+	r := f.run
+	online, _ := f.serving()
+	f.say(ReasonWaiting, "The run is due since %s, and waits for its turn: a worker that serves it must have a free slot.", f.when(r.VisibleAt))
+	held, err := f.e.listWorkers(f.ctx, false)
+	if err != nil {
+		f.err = err
+		return
+	}
+	var slots int
+	var busy int64
+	for i := range held {
+		w := &held[i]
+		if slices.ContainsFunc(online, func(o store.Worker) bool { return o.ID == w.ID }) {
+			slots, busy = slots+w.Slots, busy+w.Held
+			if n := w.Limits[r.Workflow]; n > 0 {
+				f.detail("worker %q executes at most %s of this workflow at the same time", w.ID, count(n, "run", "runs"))
+			}
+		}
+	}
+	f.detail("%s online with %s in all, and %s executed or kept by them", count(len(online), "worker is", "workers are"), count(slots, "slot", "slots"), count(int(busy), "run is", "runs are"))
+	counts, err := f.e.Count(f.ctx, store.RunFilter{Queue: r.Queue, Statuses: []store.Status{store.Pending}})
+	if err != nil {
+		f.err = err
+		return
+	}
+	var pending int64
+	for _, c := range counts {
+		pending += c.Count
+	}
+	f.detail("%s pending in queue %q, this one and those whose time has not come included; its priority is %d", count(int(pending), "run is", "runs are"), r.Queue, r.Priority)
+	f.act("wait a moment and look again; if it stays, add workers or slots")
+}
+
+func (f *facts) sleeping() {
+	r := f.run
+	if !r.VisibleAt.IsZero() && !r.VisibleAt.After(f.now) {
+		f.turn()
+		f.detail("it has slept, and what it slept for has come")
+		f.steps()
+		return
+	}
+	f.x.Until = r.VisibleAt
+	until := "until an event comes"
+	if !r.VisibleAt.IsZero() {
+		until = "until " + f.when(r.VisibleAt)
+	}
+	waits := map[store.StepKind][]string{}
+	for i := range f.open {
+		s := &f.open[i]
+		switch {
+		case s.Status == store.StepPending:
+			waits[0] = append(waits[0], s.StepKey.String())
+		default:
+			waits[s.Kind] = append(waits[s.Kind], s.StepKey.String())
+		}
+	}
+	var groups []string
+	for _, g := range f.box.Groups {
+		if g.Open > 0 {
+			groups = append(groups, fmt.Sprintf("%d of %d in group %q", g.Open, g.Total, g.Name))
+		}
+	}
+	list := func(keys []string) string { return strings.Join(keys, ", ") }
+	switch {
+	case len(waits[store.KindSignal]) > 0:
+		f.say(ReasonSignal, "The run sleeps %s, and waits for signal %s.", until, list(waits[store.KindSignal]))
+		f.act("send it the signal, or cancel it")
+	case len(groups) > 0:
+		f.say(ReasonChildren, "The run sleeps %s, and waits for children that are not final: %s.", until, strings.Join(groups, "; "))
+		f.act("explain the children that are not final; they are listed by their parent")
+	case len(waits[0]) > 0:
+		f.say(ReasonStepRetry, "The run sleeps %s, when step %s is tried again.", until, list(waits[0]))
+	case len(waits[store.KindSleep]) > 0:
+		f.say(ReasonSleep, "The run sleeps %s, in step %s.", until, list(waits[store.KindSleep]))
+	default:
+		f.say(ReasonEvent, "The run sleeps %s.", until)
+		f.act("change what it waits for: its flow state, or a signal")
+	}
+	f.steps()
+	if online, _ := f.serving(); len(online) == 0 {
+		f.detail("no worker that would take it then is online now")
+	}
+}
+
+// steps adds what is known of the steps that have not ended.
+func (f *facts) steps() {
+	const most = 10
+	for i := range f.open {
+		if i == most {
+			f.detail("and %d more steps that have not ended", len(f.open)-most)
+			break
+		}
+		s := &f.open[i]
+		switch {
+		case s.Status == store.StepPending:
+			f.detail("step %s failed in attempt %d, and is tried again at %s: %s", s.StepKey, s.Attempt, f.when(s.DueAt), message(s.Failure))
+		case s.Name == exec.CleanupLimit && s.Kind == store.KindSleep:
+			if !s.DueAt.IsZero() {
+				f.detail("it cleans up, until %s at the latest", f.when(s.DueAt))
+			}
+		case s.Kind == store.KindSleep && !s.DueAt.IsZero():
+			f.detail("step %s sleeps until %s", s.StepKey, f.when(s.DueAt))
+		case !s.DueAt.IsZero():
+			f.detail("step %s (%s) waits since %s, until %s at the latest", s.StepKey, s.Kind, f.when(s.StartedAt), f.when(s.DueAt))
+		case s.Kind == store.KindFunction:
+			f.detail("step %s is under way, in attempt %d, since %s", s.StepKey, s.Attempt, f.when(s.StartedAt))
+		default:
+			f.detail("step %s (%s) waits since %s", s.StepKey, s.Kind, f.when(s.StartedAt))
+		}
+	}
+	if f.last != nil {
+		f.detail("%s ended, the last of them %s (%s) at %s", count(f.done, "step has", "steps have"), f.last.StepKey, f.last.Status, f.when(f.last.FinishedAt))
+	}
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func groupText(g store.Group) string {
+	return fmt.Sprintf("%d of %d are not final; %d completed, %d failed, %d were canceled", g.Open, g.Total, g.Completed, g.Failed, g.Canceled)
+}
+
+func signalNames(signals []store.Signal) string {
+	times := map[string]int{}
+	var names []string
+	for _, s := range signals {
+		if times[s.Name]++; times[s.Name] == 1 {
+			names = append(names, s.Name)
+		}
+	}
+	for i, n := range names {
+		if times[n] > 1 {
+			names[i] = fmt.Sprintf("%s (%d)", n, times[n])
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,37 @@
+package workflow
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/internal/exec"
+)
+
+// cleanupLimit is how long a cleanup may last that names no limit.
+const cleanupLimit = 30 * time.Second
+
+// Cleanup runs fn, whose operations go on when the run is canceled or past its
+// deadline: it is for giving back what the run has taken.
+//
+//	if err := work(ctx); err != nil {
+//		return workflow.Cleanup(ctx, time.Minute, func(ctx workflow.Context) error {
+//			return workflow.Do(ctx, "refund", refund)
+//		})
+//	}
+//
+// In a run that is not interrupted fn runs like any other code. In one that is, it
+// has limit, or 30 s if that is 0, from when it begins or from the interruption,
+// whichever is later; then its steps' contexts end and its operations fail with
+// [ErrCanceled] or [ErrDeadline]. It is carried on behind a crash: steps that were
+// recorded are not done again, and the time that was left is. (A run that is past its
+// deadline when it is taken over fails without its code.) The run ends as its function
+// returns: canceled with an error, completed without.
+//
+// fn has a branch of its own, like those of [Go]. It may use steps, sleeps, values and
+// branches; it should start no children. Only code that runs can clean up: a run that
+// waits for a worker, or sleeps, is canceled at once.
+func Cleanup(ctx Context, limit time.Duration, fn func(ctx Context) error) error {
+	if limit <= 0 {
+		limit = cleanupLimit
+	}
+	return ctx.branch.Cleanup(limit, func(b *exec.Branch) error { return fn(Context{branch: b, codec: ctx.codec}) })
+}
