@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,6 +149,40 @@ var flowEngineCases = []EngineCase{
 		}
 		e.eq("sum, twice the sum, items spawned and completed", result(e, start(e, wf, n)), []int64{2 * n * (n - 1), 4 * n * (n - 1), n, n})
 	}},
+	{Name: "flow/transaction", Promise: "P3", Rule: "A node in a transaction writes once, however often it is tried and whatever is recorded beside it.", Run: func(e *E) {
+		if !e.s.Features().Transactions {
+			return // what a step says then is the subject of the cases tx/...
+		}
+		var ran tally
+		f := flow.New[string, int]("flow")
+		setup := flow.ThenTx(f, "setup", f.Input(), func(ctx context.Context, tx *sql.Tx, table string) (string, error) {
+			_, err := tx.ExecContext(ctx, "CREATE TABLE "+table+" (n integer)")
+			return table, err
+		})
+		adds := func(name string, opts ...flow.Option) *flow.Node[int] {
+			return flow.ThenTx(f, name, setup, func(ctx context.Context, tx *sql.Tx, table string) (int, error) {
+				if err := addRow(ctx, tx, table); err != nil {
+					return 0, err
+				}
+				if ran.add(name) == 1 {
+					return 0, errFlaky
+				}
+				return 1, nil
+			}, append(opts, flow.With(workflow.Backoff(e.d(time.Second), 1, 0)))...)
+		}
+		one, two := adds("one"), adds("two", flow.IgnoreOutput())
+		f.Output(flow.ThenTx(f, "count", flow.Both(setup, one), func(ctx context.Context, tx *sql.Tx, p flow.Pair[string, int]) (n int, err error) {
+			if err = tx.QueryRowContext(ctx, "SELECT count(*) FROM "+p.First).Scan(&n); err == nil {
+				_, err = tx.ExecContext(ctx, "DROP TABLE "+p.First)
+			}
+			return n, err
+		}, flow.After(two)))
+		wf := makes(e, f)
+		e.process(defs(wf))
+		h := start(e, wf, "flow_"+strings.ReplaceAll(store.NewID().String(), "-", ""))
+		e.eq("rows", result(e, h), 2)
+		e.eq("executions", ran.get("one")+ran.get("two"), 4)
+	}},
 	{Name: "flow/ends-early", Promise: "P11", Rule: "A node that ends the flow completes the run at once: waits are left off, children are canceled, nothing begins any more.", Run: func(e *E) {
 		var ran tally
 		waits := listener(1)
@@ -212,5 +247,15 @@ var flowEngineCases = []EngineCase{
 		e.ok("graph", json.Unmarshal(list[0].Graph, &g))
 		e.eq("graph", g.Mermaid(), f.Graph().Mermaid())
 		e.eq("graph of a plain workflow", string(list[1].Graph), "")
+
+		// Beside it the engine keeps what it knows itself.
+		keeps := engine.New(e.s, engine.Namespace("engine"), engine.Retain(engine.Retention{Completed: time.Hour}))
+		defer keeps.Close()
+		w, err := keeps.Registration("both", "q", []byte(`{"any": ["thing"]}`))
+		e.ok("registration", err)
+		e.ok("put", e.s.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Workflows: []store.Workflow{w}}))
+		list, err = e.eng.Definitions(e.ctx, "both")
+		e.ok("definitions", err)
+		e.eq("both", fmt.Sprintf("%s %s %v", list[0].Queue, list[0].Graph, list[0].Retention.Completed), `q {"any":["thing"]} 1h0m0s`)
 	}},
 }

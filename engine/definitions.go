@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/pawlhq/pawl/store"
 )
 
 // Definition is a workflow as workers have registered it last.
@@ -15,6 +13,7 @@ type Definition struct {
 	Queue string // by default
 	// Graph is the picture that came with it, in JSON; nil: none.
 	Graph     json.RawMessage
+	Retention Retention // as its workers have it
 	UpdatedAt time.Time
 }
 
@@ -24,7 +23,7 @@ func (e *Engine) Definitions(ctx context.Context, names ...string) ([]Definition
 	if e.fault != nil {
 		return nil, e.fault
 	}
-	found, err := e.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: e.namespace, Names: names})
+	found, err := e.listWorkflow(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +35,7 @@ func (e *Engine) Definitions(ctx context.Context, names ...string) ([]Definition
 				return nil, fmt.Errorf("what is kept with workflow %q in namespace %q cannot be decoded: %w", w.Name, e.namespace, err)
 			}
 		}
-		defs[i] = Definition{Name: w.Name, Queue: w.Queue, Graph: meta.Graph, UpdatedAt: w.UpdatedAt}
+		defs[i] = Definition{Name: w.Name, Queue: w.Queue, Graph: meta.Graph, Retention: meta.Retention, UpdatedAt: w.UpdatedAt}
 	}
 	return defs, nil
 }

@@ -49,7 +49,8 @@ type workflowMeta struct {
 }
 
 // Registration is how a worker registers a workflow, with its graph, if it has one, and
-// what this engine knows of it. It fails with store.ErrInvalid when that is wrong.
+// what this engine knows of it. It fails with store.ErrInvalid or store.ErrTooLarge when
+// that is wrong.
 func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error) {
 	r, ok := e.retention[workflow]
 	if !ok {
@@ -65,6 +66,9 @@ func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (st
 		return v, nil
 	}
 	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph})
+	if len(meta) > store.MaxMeta {
+		return v, &store.TooLargeError{Field: fmt.Sprintf("what is kept with workflow %q, its graph above all,", workflow), Size: len(meta), Limit: store.MaxMeta}
+	}
 	v.Meta = meta
 	return v, err
 }

@@ -140,6 +140,10 @@ func TestCrashes(t *testing.T) {
 				return flow.Nothing[string](), nil
 			})
 		},
+		"items": func(w *world, f *flow.Flow[string, string]) {
+			m := flow.Map(f, "map", flow.All[string](f.Input(), flow.Const("y")), shout)
+			f.Output(flow.Pick(m, func(l []string) string { return l[0] + l[1] }))
+		},
 		"attempts of the run": func(w *world, f *flow.Flow[string, string]) {
 			good := flow.Step(f, "good", w.does("good", time.Second, nil))
 			bad := flow.Then(f, "bad", good, func(ctx context.Context, in string) (string, error) {
@@ -163,7 +167,10 @@ func TestCrashes(t *testing.T) {
 			add(w, f)
 			workflowtest.CrashEverywhere(t, build(t, f), "x", workflowtest.Reset(w.reset), workflowtest.Observe(w.seen),
 				workflowtest.Script(func(env *workflowtest.Env, run store.ID) {
-					if name == "signal" {
+					switch name {
+					case "items":
+						env.Register(shout)
+					case "signal":
 						env.NoError(decided.Send(env.Context(), env.Engine(), run, decision{Yes: true}))
 					}
 				}))
@@ -194,6 +201,34 @@ func TestReplay(t *testing.T) {
 		require.ErrorContains(env, workflowtest.Check(make("a", "c", "b"), h), "is now")
 		require.ErrorContains(env, workflowtest.Check(make("a", "b", "c", "d"), h), "now")
 	})
+}
+
+// Histories of runs that ended early, or by a failure, fit: what was left off is no change.
+func TestReplayOfWhatWasLeftOff(t *testing.T) {
+	early := flow.New[string, string]("early")
+	nap := flow.Sleep(early, "nap", time.Minute)
+	quick := flow.Step(early, "quick", same, flow.After(nap))
+	early.Output(flow.Step(early, "slow", func(ctx context.Context, s string) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}))
+	early.CompleteWith(quick)
+	var l log
+	handled := failing(&l)
+	handled.OnFailure("undo", func(context.Context, string, *flow.NodeError) (flow.Maybe[string], error) {
+		return flow.Some("undone"), nil
+	})
+	for _, f := range []*flow.Flow[string, string]{early, failing(&l), handled} {
+		workflowtest.Run(t, func(env *workflowtest.Env) {
+			run := workflowtest.Start(env, build(t, f), "x")
+			_, _ = run.Wait()
+			h, err := workflowtest.Record(env.Context(), env.Engine(), run.ID())
+			env.NoError(err)
+			for range 20 {
+				workflowtest.Replay(env, build(t, f), h)
+			}
+		})
+	}
 }
 
 // A flow may change while a run of it is under way.

@@ -21,7 +21,7 @@
 //
 // # Nodes
 //
-// [Step], [Then], [Join2], [Join3] and [Do] are steps; [Await] waits for a signal and
+// [Step], [Then], [Join2], [Join3], [Do] and [ThenTx] are steps; [Await] waits for a signal and
 // [Sleep] for a time; [Child] runs another workflow, [Map] and [Reduce] one for each item
 // of a list, and [Generate] one for each item that a generator yields.
 //

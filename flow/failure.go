@@ -9,10 +9,10 @@ import (
 )
 
 // NodeError says which node of a flow has failed, and why. It is the error of a flow's
-// run; [FailedNode] tells the node also of what is recorded of it.
+// run; of what is recorded of that, [FailedNode] tells the node.
 type NodeError struct {
 	Node string
-	Err  error // of a step a *workflow.StepError
+	Err  error // has the code that workflow.ErrorCode tells
 }
 
 func (e *NodeError) Error() string { return nodePrefix + strconv.Quote(e.Node) + ": " + e.Err.Error() }
@@ -22,8 +22,8 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 const nodePrefix = "node "
 
-// FailedNode returns the name of the node by which a flow's run has failed, as far as a
-// run's error or recorded failure tells it; ok is false for other failures.
+// FailedNode returns the name of the node by which a flow's run has failed; ok is false
+// for failures of other kinds.
 func FailedNode(f *store.Failure) (name string, ok bool) {
 	if f == nil {
 		return "", false

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -70,7 +69,8 @@ func (f *Flow[In, Out]) CompleteIf(from ...Input[Maybe[Out]]) {
 }
 
 // OnFailure sets what is done when a node has failed for good: fn runs as a step of that
-// name, once no other step runs any more, with the flow's input and what has failed.
+// name, once no other step runs any more, with the flow's input and what has failed; the
+// error's Err is a [*store.Failure], what is recorded of it.
 // When it returns [Some], the run completes with that output; when it returns
 // [Nothing], the run fails with the node's error, and when it fails itself, with both.
 //
@@ -84,9 +84,8 @@ func (f *Flow[In, Out]) OnFailure(name string, fn func(ctx context.Context, in I
 	}
 	f.b.handlers = append(f.b.handlers, h)
 	f.handler = func(ctx workflow.Context, in any, failed *NodeError) (Maybe[Out], error) {
-		return workflow.Step(ctx, name, func(ctx context.Context) (Maybe[Out], error) {
-			return fn(ctx, in.(In), failed)
-		}, h.steps...)
+		input, _ := in.(In)
+		return workflow.Step(ctx, name, func(ctx context.Context) (Maybe[Out], error) { return fn(ctx, input, failed) }, h.steps...)
 	}
 }
 
@@ -121,8 +120,8 @@ func (f *Flow[In, Out]) Workflow() (*workflow.Workflow[In, Out], error) {
 	return workflow.New(f.b.name, p.execute, opts...), nil
 }
 
-// maxGraph leaves room in store.MaxMeta for what is kept beside the graph.
-const maxGraph = store.MaxMeta - 4<<10
+// maxGraph is what workflow.Graph takes.
+const maxGraph = 60 << 10
 
 // Must is [Flow.Workflow] for package variables: it panics with all that is wrong.
 func (f *Flow[In, Out]) Must() *workflow.Workflow[In, Out] {

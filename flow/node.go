@@ -188,6 +188,33 @@ func Do[In, Out, A any](f *Flow[In, Out], name string, a Input[A], fn func(ctx c
 	return n
 }
 
+// ThenTx adds a step whose function gets a transaction on the database that holds Pawl's
+// tables: what it writes there and the step's record become durable together, exactly
+// once ([workflow.StepTx]).
+func ThenTx[In, Out, Tx, A, T any](f *Flow[In, Out], name string, a Input[A], fn func(ctx context.Context, tx Tx, a A) (T, error), opts ...Option) *Node[T] {
+	return add[T](f.b, name, KindStep, fn == nil, opts, func(t *taking) (any, error) {
+		va, err := a.take(t)
+		if err != nil {
+			return nil, err
+		}
+		w := &turn{run: t.run}
+		work := func(ctx context.Context, tx Tx) (T, error) {
+			return attempt(ctx, w, func(ctx context.Context) (T, error) { return fn(ctx, tx, va) })
+		}
+		var v T
+		if t.n.ignore {
+			err = workflow.DoTx(t.ctx, name, func(ctx context.Context, tx Tx) error {
+				_, err := work(ctx, tx)
+				return err
+			}, w.options(t.n)...)
+		} else {
+			v, err = workflow.StepTx(t.ctx, name, work, w.options(t.n)...)
+		}
+		w.end()
+		return v, err
+	}, a)
+}
+
 // Await adds a node that waits for a signal, for when several nodes need its payload:
 //
 //	approved := flow.Await(f, "approved", flow.WaitFor(Approved, flow.Within(24*time.Hour)))

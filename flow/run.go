@@ -101,11 +101,11 @@ func (p *plan[In, Out]) execute(ctx workflow.Context, in In) (Out, error) {
 // earlier execution has recorded. A failure is recorded as a failed step, so that the
 // next attempt of the run forgets it together with what the handler did.
 func (p *plan[In, Out]) settle(ctx workflow.Context, r *run, v verdict) (Out, error) {
-	type ending struct {
+	type end struct {
 		out Maybe[Out]
 		err error
 	}
-	end, err := workflow.Go(ctx, p.handlerName, func(ctx workflow.Context) (ending, error) {
+	e, err := workflow.Go(ctx, p.handlerName, func(ctx workflow.Context) (end, error) {
 		out, err := workflow.Step(ctx, "outcome", func(context.Context) (Maybe[Out], error) {
 			if v.failed != nil {
 				return Nothing[Out](), v.failed
@@ -114,32 +114,25 @@ func (p *plan[In, Out]) settle(ctx workflow.Context, r *run, v verdict) (Out, er
 			return Some(out), nil
 		}, workflow.Attempts(1))
 		var recorded *workflow.StepError
-		switch {
-		case err == nil:
-			return ending{out: out}, nil
-		case !errors.As(err, &recorded):
-			return ending{err: err}, nil
+		if !errors.As(err, &recorded) {
+			return end{out, err}, nil
 		}
 		r.wait(ctx)
-		failed := v.failed
-		if failed == nil || failed.Error() != recorded.Failure.Message {
-			failed = nodeErrorOf(recorded.Failure)
-		}
+		failed := nodeErrorOf(recorded.Failure)
 		out, err = p.handler(ctx, r.in, failed)
 		switch {
 		case interruption(err):
-			return ending{err: err}, nil
 		case err != nil:
-			return ending{err: fmt.Errorf("%w; %q, which is to run on failure, failed, too: %w", failed, p.handlerName, err)}, nil
+			err = fmt.Errorf("%w; %q, which is to run on failure, failed, too: %w", failed, p.handlerName, err)
 		case !out.OK:
-			return ending{err: failed}, nil
+			err = failed
 		}
-		return ending{out: out}, nil
+		return end{out, err}, nil
 	}).Get(ctx)
 	if err == nil {
-		err = end.err
+		err = e.err
 	}
-	return end.out.Value, err
+	return e.out.Value, err
 }
 
 // node sees a node through to its end. One that fails or is left off has none: its

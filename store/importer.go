@@ -12,15 +12,16 @@ type Importer interface {
 	// Import makes a run out of a record, with its ID, all or nothing. A run that is
 	// not final becomes paused, whatever it was, so that no worker takes it up by
 	// accident; resumed it is pending, and its replay finds what it waits for. It has
-	// no lease, no Crashes, and its VisibleAt is the time of the import. Everything else is as
-	// recorded: a final run stays final, times and epochs stay, and the ids of
-	// signals that were consumed are not known any more.
+	// no lease, no Crashes, and its VisibleAt is the time of the import. Everything
+	// else is as recorded: a final run stays final, times and epochs stay, and the
+	// ids of signals that were consumed are not known any more.
 	//
 	// P4: a run of that ID in the namespace is taken for the same import sent again:
-	// nothing changes and created is false. ErrAlreadyExists when another namespace
-	// has the ID, or another active run the external id; ErrInvalid; ErrTooLarge.
-	// Cases: import/as-recorded, import/open-run-is-paused, import/repeat,
-	// import/taken, import/refused, import/state-goes-on.
+	// nothing changes and created is false. Case: import/repeat.
+	//
+	// ErrAlreadyExists when another namespace has the ID, or another active run the
+	// external id; ErrInvalid; ErrTooLarge. Further cases: import/as-recorded,
+	// import/open-run-is-paused, import/taken, import/refused, import/state-goes-on.
 	Import(ctx context.Context, p ImportParams) (created bool, err error)
 }
 

@@ -37,7 +37,7 @@ func RunBackoff(initial time.Duration, factor float64, limit time.Duration) Opti
 }
 
 // Graph attaches a picture of the workflow, a JSON value of whatever form, for tools to
-// show, of up to some 64 KB. Workers put it into the store with the definition,
+// show, of up to 60 KB. Workers put it into the store with the definition,
 // and [engine.Engine.Definitions] reads it. Package flow does so for flows.
 func Graph(json []byte) Option { return func(o *options) { o.graph = json } }
 

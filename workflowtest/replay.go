@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,12 +95,16 @@ func Check(w workflow.Definition, h History) error {
 
 // replayer is the host of an invocation that must not do anything.
 type replayer struct {
+	mu     sync.Mutex
 	beyond string // the first thing that is not recorded
+	begins bool   // a step that is not recorded is about to begin
 	end    exec.End
 	ended  chan struct{}
 }
 
 func (r *replayer) Commit(c store.Commit) store.CommitResult {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, s := range c.Steps {
 		waits := s.Kind == store.KindSleep || s.Kind == store.KindSignal || s.Kind == store.KindState && s.Status == store.StepRunning
 		if r.beyond == "" && !waits {
@@ -109,11 +114,14 @@ func (r *replayer) Commit(c store.Commit) store.CommitResult {
 	return store.CommitResult{Status: store.Running}
 }
 
-// Ready refuses: a step that is not recorded is about to begin.
-func (r *replayer) Ready(*exec.Invocation) bool {
-	if r.beyond == "" {
-		r.beyond = "a step"
-	}
+// Ready holds a step that is not recorded before it begins. Whether the code waits for
+// it shows when the rest of the run has ended, or waits, too: in the recorded run it may
+// have been cut short, or not have come that far.
+func (r *replayer) Ready(inv *exec.Invocation) bool {
+	r.mu.Lock()
+	r.begins = true
+	r.mu.Unlock()
+	inv.Stay()
 	return false
 }
 
@@ -143,6 +151,8 @@ func (r *replayer) Inbox(*exec.Invocation) (store.Inbox, bool) { return store.In
 
 // Ask refuses: what is kept with children is no part of a history.
 func (r *replayer) Ask(*exec.Invocation, string, func(context.Context, store.Store, string) error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.beyond == "" {
 		r.beyond = "the large results of a child, which the history does not have"
 	}
@@ -159,6 +169,8 @@ func (r *replayer) Closed(_ *exec.Invocation, end exec.End) {
 }
 
 func (r *replayer) verdict(what string, h History, finished bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	t := r.end.Transition
 	switch {
 	case t.Failure != nil && t.Failure.Code == exec.CodeNondeterministic:
@@ -167,6 +179,8 @@ func (r *replayer) verdict(what string, h History, finished bool) error {
 		return nil
 	case r.end.Err != nil:
 		return fmt.Errorf("%s: the run had finished, and the code now goes on with %s", what, r.beyond)
+	case t.Kind == store.Sleep && r.begins:
+		return fmt.Errorf("%s: the run had finished, and the code now goes on with a step", what)
 	case t.Kind == store.Sleep:
 		return fmt.Errorf("%s: the run had finished, and the code now waits for something", what)
 	case r.beyond != "":

@@ -34,9 +34,9 @@ func (l Limit) Wait(ctx context.Context) error {
 	}
 }
 
-// CallService calls a service that bears a few calls in a second. Its runs are in a
-// queue of their own: a worker that serves it alone, with a small Concurrency,
-// bounds the calls at a time as well, and nothing else waits behind them.
+// CallService calls a service that bears a few calls in a second. Give its worker a
+// worker.Limit, which bounds the calls at a time as well, and leaves the other slots
+// to other workflows.
 func CallService(service Service, limit Limit) *workflow.Workflow[string, string] {
 	return workflow.New("call-service", func(ctx workflow.Context, request string) (string, error) {
 		for {
@@ -54,5 +54,5 @@ func CallService(service Service, limit Limit) *workflow.Workflow[string, string
 				return "", err
 			}
 		}
-	}, workflow.Queue("service"))
+	})
 }

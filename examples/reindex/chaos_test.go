@@ -159,7 +159,7 @@ func TestChaos(t *testing.T) {
 	}
 	slices.Sort(points)
 	serve := func() *process {
-		return c.spawn("-no-writer", "-serve", "-to", "docs-2", "-batch", fmt.Sprint(*batchFlag), "-lease", "1s", "-progress", "50ms")
+		return c.spawn("-no-writer", "-serve", "-to", "docs-2", "-batch", fmt.Sprint(*batchFlag), "-lease", "1s", "-progress", "100ms")
 	}
 	var queries int64
 	for kill := range *killsFlag {

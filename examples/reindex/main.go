@@ -11,7 +11,7 @@
 // -serve, so that it goes on serving, to take part from another terminal:
 //
 //	go run . -rollback         puts the readers back to the index before
-//	go run . -drop             removes the index before
+//	go run . -drop docs-1      removes an index that the readers do not use
 //	go run . -write -rate 500  writes more
 //
 // -db takes the URL of any backend for the workflow's own records.
@@ -80,7 +80,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.BoolVar(&p.noWrite, "no-writer", false, "leave writing to other processes")
 	write := flags.Bool("write", false, "do nothing but write")
 	rollback := flags.Bool("rollback", false, "ask the serving process to go back to the index before")
-	drop := flags.Bool("drop", false, "ask the serving process to remove the index before")
+	drop := flags.String("drop", "", "ask the serving process to remove an index, by its `name`, that readers do not use")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	case *write:
 		return p.write(ctx)
 	case *rollback:
-		return ask(ctx, p, (*indexer)(nil).rollback())
-	case *drop:
-		return ask(ctx, p, (*indexer)(nil).drop())
+		return ask(ctx, p, (*indexer)(nil).rollback(), struct{}{})
+	case *drop != "":
+		return ask(ctx, p, (*indexer)(nil).drop(), *drop)
 	}
 	return p.reindex(ctx)
 }
@@ -139,7 +139,7 @@ func (p *program) openEngine(ctx context.Context) (store.Store, *engine.Engine, 
 }
 
 // ask starts a run that the serving process does.
-func ask[Out any](ctx context.Context, p program, w *workflow.Workflow[struct{}, Out]) error {
+func ask[In, Out any](ctx context.Context, p program, w *workflow.Workflow[In, Out], in In) error {
 	st, eng, err := p.openEngine(ctx)
 	if err != nil {
 		return err
@@ -147,10 +147,11 @@ func ask[Out any](ctx context.Context, p program, w *workflow.Workflow[struct{},
 	defer st.Close()
 	defer eng.Close()
 	// Who asks twice at the same time asks once.
-	h, err := w.Start(ctx, eng, struct{}{}, engine.ID(w.Name()))
+	h, err := w.Start(ctx, eng, in, engine.ID(w.Name()))
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(p.out, "asked; waiting for the process that serves")
 	out, err := h.Result(ctx)
 	if err != nil {
 		return err

@@ -286,13 +286,10 @@ func (s *indexer) rollback() *workflow.Workflow[struct{}, search.Alias] {
 	})
 }
 
-// drop removes the index before, when nobody wants to go back to it any more.
-func (s *indexer) drop() *workflow.Workflow[struct{}, string] {
-	return workflow.New("drop-previous", func(ctx workflow.Context, _ struct{}) (string, error) {
-		at, err := workflow.Value(ctx, "alias", s.indices.Alias)
-		if err != nil || at.Previous == "" {
-			return "", err
-		}
-		return at.Previous, workflow.Do(ctx, "drop", func(context.Context) error { return s.indices.Drop(at.Previous) })
+// drop removes an index that is not the alias's target: the one before, when nobody
+// wants to go back to it any more, or one that a canceled reindex has left.
+func (s *indexer) drop() *workflow.Workflow[string, string] {
+	return workflow.New("drop-index", func(ctx workflow.Context, name string) (string, error) {
+		return name, workflow.Do(ctx, "drop", func(context.Context) error { return s.indices.Drop(name) }, workflow.Attempts(1))
 	})
 }

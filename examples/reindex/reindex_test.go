@@ -99,6 +99,7 @@ var errCrash = errors.New("it has done its work and died")
 
 // Every step is done twice: it dies between its work and its record.
 func TestEveryStepTwice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(w *world) hook {
 		return func(ctx context.Context, step worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
 			if step.Attempt == 1 && step.Key.Name == "backfill" {
@@ -131,6 +132,7 @@ func (w *world) world(names ...string) {
 
 // The switch waits for the consumer, and the consumer for the switch.
 func TestGate(t *testing.T) {
+	t.Parallel()
 	switched := make(chan struct{})
 	w := newWorld(t, func(w *world) hook {
 		return func(ctx context.Context, step worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
@@ -172,6 +174,7 @@ func TestGate(t *testing.T) {
 // Writers are faster than the consumer can be. It ends all the same, and those who
 // follow the alias's target take over.
 func TestConsumerIsBehind(t *testing.T) {
+	t.Parallel()
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	storm, stop := context.WithCancel(t.Context())
@@ -200,7 +203,7 @@ func TestConsumerIsBehind(t *testing.T) {
 			return out, err
 		}
 	})
-	h, err := w.reindex().Start(t.Context(), w.eng, Plan{To: "docs-2", Analyzer: "en", Batch: 1})
+	h, err := w.reindex().Start(t.Context(), w.eng, Plan{To: "docs-2", Analyzer: "en", Batch: 10})
 	require.NoError(t, err)
 	v, err := h.Result(t.Context())
 	require.NoError(t, err)
@@ -210,6 +213,7 @@ func TestConsumerIsBehind(t *testing.T) {
 
 // Nobody writes: the gate opens all the same.
 func TestNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	v, err := newWorld(t, nil).start().Result(t.Context())
 	require.NoError(t, err)
 	require.True(t, v.OK(), v.String())
@@ -217,6 +221,7 @@ func TestNothingIsWritten(t *testing.T) {
 }
 
 func TestRollback(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	_, err := w.start().Result(t.Context())
 	require.NoError(t, err)
@@ -234,7 +239,7 @@ func TestRollback(t *testing.T) {
 		w.world("docs-1", "docs-2")
 	}
 	require.Equal(t, "docs-2", w.indices.Alias().Target)
-	h, err := w.drop().Start(t.Context(), w.eng, struct{}{})
+	h, err := w.drop().Start(t.Context(), w.eng, "docs-1")
 	require.NoError(t, err)
 	dropped, err := h.Result(t.Context())
 	require.NoError(t, err)
@@ -246,6 +251,7 @@ func TestRollback(t *testing.T) {
 // Somebody rolls back between the switch and its record: the retry lets it be, and
 // nobody waits for ever.
 func TestRollbackBeforeTheSwitchIsRecorded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(w *world) hook {
 		return func(ctx context.Context, step worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
 			out, err := next(ctx)
@@ -264,6 +270,7 @@ func TestRollbackBeforeTheSwitchIsRecorded(t *testing.T) {
 
 // An index that is not what it should be does not stay.
 func TestSwitchBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(w *world) hook {
 		return func(ctx context.Context, step worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
 			if step.Key.Name == "verify" {
@@ -279,6 +286,7 @@ func TestSwitchBack(t *testing.T) {
 
 // A part that fails for good ends the others.
 func TestPartFails(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"backfill", "consume-changes"} {
 		w := newWorld(t, func(w *world) hook {
 			return func(ctx context.Context, step worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
@@ -296,6 +304,7 @@ func TestPartFails(t *testing.T) {
 
 // A reindex is canceled before the gate has opened. The next one begins where it was.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	filled := make(chan struct{}, 10)
 	var hold sync.WaitGroup
 	hold.Add(1)
@@ -323,6 +332,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestIndexInUse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	h, err := w.reindex().Start(t.Context(), w.eng, Plan{To: "docs-1", Analyzer: "en", Batch: 50})
 	require.NoError(t, err)
@@ -350,6 +360,7 @@ func (o *output) String() string {
 
 // The program as a user runs it: twice, and from other terminals.
 func TestProgram(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := func(more ...string) []string { return append(more, "-dir", dir, "-docs", "300", "-rate", "50") }
 	var first output
@@ -365,8 +376,9 @@ func TestProgram(t *testing.T) {
 	var asked output
 	require.NoError(t, run(t.Context(), &asked, args("-rollback")))
 	require.Contains(t, asked.String(), "rollback-alias: {Target:docs-2 Previous:docs-3 Generation:4}")
-	require.NoError(t, run(t.Context(), &asked, args("-drop")))
-	require.Contains(t, asked.String(), "drop-previous: docs-3")
+	require.NoError(t, run(t.Context(), &asked, args("-drop", "docs-3")))
+	require.Contains(t, asked.String(), "drop-index: docs-3")
+	require.ErrorContains(t, run(t.Context(), &asked, args("-drop", "docs-2")), "is the alias's target")
 	stop()
 	require.NoError(t, <-ended)
 	require.NotContains(t, serving.String(), "WRONG")
@@ -377,6 +389,7 @@ func TestProgram(t *testing.T) {
 
 // The workflow's records may be anywhere.
 func TestOtherBackends(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
 		"postgres": func(t *testing.T) string { return pgtest.Start(t).URL() },
 		"turso": func(t *testing.T) string {

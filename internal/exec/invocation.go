@@ -491,6 +491,18 @@ func (inv *Invocation) Lose() {
 	inv.cancel(ErrLeaseLost)
 }
 
+// Stay lets the calling goroutine of the run wait until the execution has ended, and
+// ends it then. It is for a host that begins nothing new.
+func (inv *Invocation) Stay() {
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	inv.blocked++
+	inv.checkIdleLocked()
+	inv.mu.Unlock()
+	<-inv.done
+	exit()
+}
+
 // Cancel tells the running code that the run is canceled: its contexts end, and
 // its further operations return [ErrCanceled].
 func (inv *Invocation) Cancel() {

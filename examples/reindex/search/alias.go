@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -130,7 +129,7 @@ func (c *Catalog) Follow(ctx context.Context, src *source.Source, seen func(age 
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err != nil && slices.Contains(c.live(), x) { // else it was dropped meanwhile
+			if err != nil && !errors.Is(err, errClosed) { // else it was dropped meanwhile
 				return fmt.Errorf("follow the log: %w", err)
 			}
 			behind = behind || n == followed

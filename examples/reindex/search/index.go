@@ -42,6 +42,7 @@ type Index struct {
 	bleve bleve.Index
 
 	mu     sync.Mutex // held by the one who compares and writes
+	closed bool
 	offset atomic.Int64
 	sealed atomic.Bool
 }
@@ -274,8 +275,15 @@ func (x *Index) advance(ctx context.Context, src *source.Source, seen func(age t
 	return len(changes), nil
 }
 
-// reader is the index as it is now; later writes do not change what it reads.
+// errClosed: the index was dropped, or the catalog closed, meanwhile.
+var errClosed = errors.New("the index is closed")
+
+// reader is the index as it is now; later writes do not change what it reads, and
+// closing the index does not either. bleve gives a nil reader of a closed index.
 func (x *Index) reader() (index.IndexReader, error) {
+	if x.closed {
+		return nil, fmt.Errorf("index %s: %w", x.name, errClosed)
+	}
 	adv, err := x.bleve.Advanced()
 	if err != nil {
 		return nil, err
@@ -316,7 +324,13 @@ func stored(r index.IndexReader, id string) (*entry, error) {
 	return &e, nil
 }
 
-func (x *Index) close() error { return x.bleve.Close() }
+// close waits for the write that is under way.
+func (x *Index) close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	return x.bleve.Close()
+}
 
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -358,6 +358,34 @@ func TestAlias(t *testing.T) {
 	require.Equal(t, Alias{"two", "", 52}, newCatalog(t, filepath.Join(dir, "indices")).Alias())
 }
 
+// An index is dropped under those who write to it.
+func TestDropped(t *testing.T) {
+	dir := t.TempDir()
+	src, c := newSource(t, dir, 20), newCatalog(t, filepath.Join(dir, "indices"))
+	newIndex(t, c, "index-0", "standard", src)
+	require.NoError(t, c.Switch(0, "index-0"))
+	ctx, stop := context.WithCancel(t.Context())
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer stop()
+	beside.Go(func() { require.NoError(t, source.Writer{Source: src, Docs: 20, Rate: 500}.Run(ctx)) })
+	beside.Go(func() { require.NoError(t, c.Follow(ctx, src, func(time.Duration) {})) })
+	for i := int64(1); i < 10; i++ {
+		x := c.live()[0]
+		newIndex(t, c, fmt.Sprint("index-", i), "standard", src)
+		require.NoError(t, c.Switch(i, fmt.Sprint("index-", i)))
+		after := x.Offset()
+		require.Eventually(t, func() bool { return x.Offset() > after }, 20*time.Second, time.Millisecond, "it is followed")
+		require.NoError(t, c.Drop(x.Name()))
+
+		changes, err := src.Changes(t.Context(), x.Offset(), 1)
+		require.NoError(t, err)
+		require.ErrorIs(t, x.Apply(x.Offset(), x.Offset()+1, changes), errClosed)
+		_, err = x.Verify(t.Context(), src)
+		require.ErrorIs(t, err, errClosed)
+	}
+}
+
 // Created twice, also behind a crash that came in the middle of it.
 func TestCreate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "indices")
