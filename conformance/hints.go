@@ -203,6 +203,18 @@ var closeCases = []Case{
 			return nil
 		})
 	}},
+	{"close/tells-first", "", "a hint of what a handle wrote reaches the others, though it is closed at once", func(c *C) {
+		if c.h.Reopen == nil {
+			c.Skip("the backend has one handle")
+		}
+		s := c.fresh()
+		ch := c.hints(c.h.Reopen(c.host, s))
+		run := fill(store.NewRun{ID: store.NewID()})
+		res, err := s.Create(c.ctx, store.CreateParams{Namespace: c.ns, Runs: []store.NewRun{run}, Now: c.now})
+		c.ok("Create", first(err, res[0].Err))
+		c.ok("Close", s.Close())
+		c.hinted(ch, store.Hint{Kind: store.HintQueue, Namespace: c.ns, Queue: run.Queue})
+	}},
 	{"close/leaves-the-data", "P3", "what was written is there for a handle that stays when another is closed", func(c *C) {
 		if c.h.Reopen == nil {
 			c.Skip("the backend has one handle")

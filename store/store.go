@@ -30,8 +30,10 @@ type Store interface {
 	Limits() Limits
 	// Close releases what the store holds: connections, goroutines, and the
 	// channels of [Hinter]. Calls under way may fail with ErrUnavailable, later
-	// ones do; closing again does nothing. Cases: close/ends-hints,
-	// close/then-unavailable, close/under-way, close/leaves-the-data.
+	// ones do; closing again does nothing. Hints of what was written before go out
+	// first, unless that takes long. Cases: close/ends-hints,
+	// close/then-unavailable, close/under-way, close/tells-first,
+	// close/leaves-the-data.
 	Close() error
 }
 

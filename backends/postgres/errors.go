@@ -107,10 +107,10 @@ func openError(err error, at *pgx.ConnConfig, schema string) error {
 		switch in.doing {
 		case creating:
 			return invalid(fmt.Sprintf("this user may not create schema %s; run GRANT CREATE ON DATABASE %s TO %s, or CREATE SCHEMA %[1]s AUTHORIZATION %[3]s, "+
-				"or have the SQL of postgres.Schema applied", quote(schema), quote(at.Database), user))
+				"or have the SQL of postgres.SchemaSQL applied", quote(schema), quote(at.Database), user))
 		case migrating:
 			return invalid(fmt.Sprintf("this user may not change schema %s; let the schema's owner open the store once, or run ALTER SCHEMA %[1]s OWNER TO %s, "+
-				"or have the SQL of postgres.Schema applied", quote(schema), user))
+				"or have the SQL of postgres.SchemaSQL applied", quote(schema), user))
 		case reading:
 			return invalid(fmt.Sprintf("this user may not use schema %s; run GRANT USAGE ON SCHEMA %[1]s TO %s and GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s",
 				quote(schema), user))

@@ -42,7 +42,7 @@ type relay struct {
 
 	mu      sync.Mutex
 	pending []store.Hint
-	sending bool
+	sending chan struct{} // closed when nothing is left to send; nil: nothing is
 	ready   chan struct{} // closed when the listener has listened once, or has failed to
 }
 
@@ -102,8 +102,8 @@ func (r *relay) publish(hints ...store.Hint) {
 	} else {
 		r.pending = append(r.pending, hints...)
 	}
-	if !r.sending {
-		r.sending = true
+	if r.sending == nil {
+		r.sending = make(chan struct{})
 		r.tasks.Add(1)
 		go r.send()
 	}
@@ -117,7 +117,8 @@ func (r *relay) send() {
 		list := r.pending
 		r.pending = nil
 		if len(list) == 0 || r.ctx.Err() != nil {
-			r.sending = false
+			close(r.sending)
+			r.sending = nil
 			r.mu.Unlock()
 			return
 		}
@@ -306,11 +307,7 @@ func (r *relay) session(up func()) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		bye, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = conn.Close(bye)
-	}()
+	defer hangUpSoon(conn)
 	if _, err := conn.Exec(dial, `LISTEN `+pgx.Identifier{r.channel}.Sanitize()); err != nil {
 		return err
 	}
@@ -355,6 +352,26 @@ func (r *relay) session(up func()) error {
 		default:
 			return err
 		}
+	}
+}
+
+// farewell is how long a store that is closed may take to tell of what it wrote.
+const farewell = time.Second
+
+// flush waits until the others have been told, but not long. Without it a program
+// that writes once and ends would be found by polling alone.
+func (r *relay) flush() {
+	r.mu.Lock()
+	sending := r.sending
+	r.mu.Unlock()
+	if sending == nil {
+		return
+	}
+	late := time.NewTimer(farewell)
+	defer late.Stop()
+	select {
+	case <-sending:
+	case <-late.C:
 	}
 }
 

@@ -72,10 +72,10 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, c *config) error {
 	case version == newest:
 		return nil
 	case !c.migrate && version == 0:
-		return store.Invalid("database", fmt.Sprintf("schema %s has no tables of Pawl's; open the store once without WithoutMigration and migrate=false, "+
-			"or have the SQL of postgres.Schema applied; if the tables are elsewhere, name their schema", c.schema))
+		return store.Invalid("database", fmt.Sprintf("schema %s has no tables of Pawl's; run pawl migrate up, or open the store once without WithoutMigration and migrate=false, "+
+			"or have the SQL of postgres.SchemaSQL applied; if the tables are elsewhere, name their schema", c.schema))
 	case !c.migrate:
-		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; open the store once without WithoutMigration "+
+		return store.Invalid("database", fmt.Sprintf("schema %s has version %d and this program needs %d; run pawl migrate up, or open the store once without WithoutMigration "+
 			"and migrate=false", c.schema, version, newest))
 	}
 	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
@@ -129,43 +129,35 @@ func qualifyName(text, schema string) string {
 	return qualify(strings.ReplaceAll(text, `"pawl"`, pgx.Identifier{schema}.Sanitize()), schema)
 }
 
-// Schema returns the SQL that makes the newest schema of that name from nothing,
-// for those whose database administrator applies it.
-func Schema(name string) (string, error) {
-	if err := checkSchema(name); err != nil {
-		return "", err
-	}
-	list, err := steps(name)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	b.WriteString("BEGIN;\n" + qualifyName(createSchema, name) + ";\n" + qualifyName(createTable, name) + ";\n")
-	for i, up := range list {
-		fmt.Fprintf(&b, "%s\n%s;\n", up, qualify(fmt.Sprintf(`INSERT INTO pawl.migrations (version) VALUES (%d)`, i+1), name))
-	}
-	b.WriteString("COMMIT;\n")
-	return b.String(), nil
-}
-
 // steps are the upward migrations in order, the first one for version 1.
 func steps(schema string) ([]string, error) {
-	files := migrations.Postgres()
-	names, err := fs.Glob(files, "*.sql")
+	names, texts, err := files()
 	if err != nil {
 		return nil, err
 	}
-	var list []string
+	list := make([]string, len(names))
+	for i := range texts {
+		list[i] = qualify(texts[i], schema)
+	}
+	return list, nil
+}
+
+// files reads the upward migrations, which call the schema pawl.
+func files() (names, texts []string, err error) {
+	dir := migrations.Postgres()
+	if names, err = fs.Glob(dir, "*.sql"); err != nil {
+		return nil, nil, err
+	}
 	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
+		text, err := fs.ReadFile(dir, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		_, up, _ := strings.Cut(string(text), "-- +goose Up")
 		up, _, _ = strings.Cut(up, "-- +goose Down")
-		list = append(list, qualify(up, schema))
+		texts = append(texts, up)
 	}
-	return list, nil
+	return names, texts, nil
 }
 
 // schemaVersion is the last migration that was applied; 0 for a new schema.

@@ -104,6 +104,7 @@ var (
 	_ store.Store      = (*Store)(nil)
 	_ store.Hinter     = (*Store)(nil)
 	_ store.Transactor = (*Store)(nil)
+	_ store.Diagnoser  = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings Pawl's schema up to date:
@@ -274,6 +275,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.once.Do(func() {
+		s.relay.flush()
 		s.closed.Store(true)
 		s.hub.Close()
 		s.relay.close()

@@ -177,7 +177,7 @@ func TestTenStartersMigrateOnce(t *testing.T) {
 func TestSchemaAsSQL(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
-	text, err := postgres.Schema(schema)
+	text, err := postgres.SchemaSQL(schema, 0)
 	require.NoError(t, err)
 	exec(t, location, text)
 	s, err := postgres.Open(t.Context(), location, postgres.WithSchema(schema), postgres.WithoutMigration())

@@ -34,7 +34,7 @@ func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program knows versions up to %d; run a newer program",
 				c.path, version, newest))
 		case !c.migrate:
-			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; migrate it, or open it without WithoutMigration",
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; run pawl migrate up, or open it without WithoutMigration and migrate=false",
 				c.path, version, newest))
 		}
 		// A failure counts if it is a lock, or if nobody else has gone on meanwhile.

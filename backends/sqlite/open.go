@@ -47,6 +47,15 @@ type config struct {
 	migrate     bool
 }
 
+func newConfig(location string, opts []Option) (config, error) {
+	c := config{busyTimeout: 5 * time.Second, logger: slog.Default(), migrate: true}
+	err := c.parse(location)
+	for _, o := range opts {
+		o(&c)
+	}
+	return c, err
+}
+
 // Option changes how Open opens.
 type Option func(*config)
 
@@ -64,8 +73,8 @@ func WithBusyTimeout(d time.Duration) Option { return func(c *config) { c.busyTi
 // WithLogger sets the logger. The default is [slog.Default].
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// WithoutMigration leaves the schema alone: Open fails unless the file has the
-// very schema of this program.
+// WithoutMigration leaves the schema alone: Open fails unless the file exists and
+// has the very schema of this program.
 func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 
 // Store is a store in one SQLite file, or in memory.
@@ -83,6 +92,7 @@ var (
 	_ store.Store      = (*Store)(nil)
 	_ store.Hinter     = (*Store)(nil)
 	_ store.Transactor = (*Store)(nil)
+	_ store.Diagnoser  = (*Store)(nil)
 )
 
 // Open opens a database, makes it if it does not exist, and brings its schema up
@@ -98,17 +108,13 @@ var (
 //
 // Errors that only a person can help match store.ErrInvalid and say what to do.
 func Open(ctx context.Context, location string, opts ...Option) (*Store, error) {
-	c := config{busyTimeout: 5 * time.Second, logger: slog.Default(), migrate: true}
-	if err := c.parse(location); err != nil {
+	c, err := newConfig(location, opts)
+	if err != nil {
 		return nil, err
-	}
-	for _, o := range opts {
-		o(&c)
 	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	var err error
 	if c.limits, err = c.limits.OrDefault(); err != nil {
 		return nil, err
 	}
@@ -237,6 +243,8 @@ func (c *config) check() error {
 	}
 	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
 	switch {
+	case errors.Is(err, os.ErrNotExist) && !c.migrate:
+		return wrong("the file does not exist; check the path, or make it with pawl migrate up")
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case errors.Is(err, os.ErrPermission):

@@ -87,6 +87,12 @@ func TestOpenRefuses(t *testing.T) {
 	_, err := raw(t, newer).Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`)
 	require.NoError(t, err)
 
+	t.Cleanup(func() { // when the cases have ended
+		require.NoFileExists(t, filepath.Join(dir, "typo.db"), "made although it was not to be migrated")
+	})
+	empty := filepath.Join(dir, "empty.db")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+
 	for name, c := range map[string]struct {
 		location string
 		opts     []sqlite.Option
@@ -101,7 +107,8 @@ func TestOpenRefuses(t *testing.T) {
 		"wrong busy_timeout": {location: "sqlite:x.db?busy_timeout=5", says: []string{"duration"}},
 		"wrong migrate":      {location: "sqlite:x.db?migrate=1", says: []string{"true or false"}},
 		"newer schema":       {location: newer, says: []string{"version 99", "up to 1", "newer program"}},
-		"no schema":          {location: filepath.Join(dir, "empty.db"), opts: []sqlite.Option{sqlite.WithoutMigration()}, says: []string{"version 0", "needs 1"}},
+		"not there":          {location: filepath.Join(dir, "typo.db"), opts: []sqlite.Option{sqlite.WithoutMigration()}, says: []string{"typo.db", "does not exist", "pawl migrate up"}},
+		"no schema":          {location: empty, opts: []sqlite.Option{sqlite.WithoutMigration()}, says: []string{"version 0", "needs 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

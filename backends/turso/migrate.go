@@ -3,42 +3,11 @@ package turso
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
-	"github.com/pawlhq/pawl/migrations"
 	"github.com/pawlhq/pawl/store"
 )
-
-// migration is one file: the statements that lead to its version.
-type migration struct {
-	version int64
-	stmts   []string
-}
-
-// readMigrations reads goose's files, which SQLite has too.
-func readMigrations() ([]migration, error) {
-	files := migrations.SQLite()
-	names, err := fs.Glob(files, "*.sql") // in order
-	if err != nil {
-		return nil, err
-	}
-	list := make([]migration, len(names))
-	for i, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := fmt.Sscanf(name, "%d_", &list[i].version); err != nil {
-			return nil, fmt.Errorf("turso: migration %s has no version", name)
-		}
-		_, up, _ := strings.Cut(string(text), "-- +goose Up")
-		up, _, _ = strings.Cut(up, "-- +goose Down")
-		list[i].stmts = split(up)
-	}
-	return list, nil
-}
 
 // split cuts SQL at the semicolons that are in neither quotes nor comments, and
 // leaves comments out. Triggers would need more.
@@ -77,13 +46,6 @@ func split(sql string) []string {
 }
 
 const (
-	// The table is goose's own, so that goose knows these databases.
-	versionTable = `CREATE TABLE IF NOT EXISTS goose_db_version (
-		id INTEGER PRIMARY KEY AUTOINCREMENT,
-		version_id INTEGER NOT NULL,
-		is_applied INTEGER NOT NULL,
-		tstamp TIMESTAMP DEFAULT (datetime('now')))`
-	firstVersion = `INSERT INTO goose_db_version (version_id, is_applied) SELECT 0, 1 WHERE NOT EXISTS (SELECT 1 FROM goose_db_version)`
 	// stillAt raises an error if another starter has been faster.
 	stillAt = `SELECT CASE WHEN (SELECT max(version_id) FROM goose_db_version WHERE is_applied)=? THEN 1 ELSE json('migrated meanwhile') END`
 	nowAt   = `INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)`
@@ -93,11 +55,11 @@ const (
 // before it are one transaction, so that it is applied once, however many start
 // at a time. Whoever failed looks again.
 func migrate(ctx context.Context, r *runner, c *config) error {
-	list, err := readMigrations()
+	list, err := sqlitecore.Migrations()
 	if err != nil {
 		return err
 	}
-	newest := list[len(list)-1].version
+	newest := list[len(list)-1].Version
 	for before := int64(-1); ; {
 		version, err := schemaVersion(ctx, r)
 		switch {
@@ -109,13 +71,13 @@ func migrate(ctx context.Context, r *runner, c *config) error {
 			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program knows versions up to %d; run a newer program",
 				c.host(), version, newest))
 		case !c.migrate:
-			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; migrate it, or open it without WithoutMigration",
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; run pawl migrate up, or open it without WithoutMigration and migrate=false",
 				c.host(), version, newest))
 		}
 		err = nil
 		for _, m := range list {
-			if m.version > version {
-				err = r.Write(ctx, m.statements(version))
+			if m.Version > version {
+				err = r.Write(ctx, statements(m, version))
 				break
 			}
 		}
@@ -127,12 +89,13 @@ func migrate(ctx context.Context, r *runner, c *config) error {
 	}
 }
 
-func (m *migration) statements(from int64) []sqlitecore.Stmt {
-	stmts := []sqlitecore.Stmt{{SQL: versionTable}, {SQL: firstVersion}, {SQL: stillAt, Args: []any{from}}}
-	for _, sql := range m.stmts {
+// statements apply a migration to the version before it.
+func statements(m sqlitecore.Migration, from int64) []sqlitecore.Stmt {
+	stmts := []sqlitecore.Stmt{{SQL: sqlitecore.VersionTable}, {SQL: sqlitecore.FirstVersion}, {SQL: stillAt, Args: []any{from}}}
+	for _, sql := range split(m.SQL) {
 		stmts = append(stmts, sqlitecore.Stmt{SQL: sql})
 	}
-	return append(stmts, sqlitecore.Stmt{SQL: nowAt, Args: []any{m.version}})
+	return append(stmts, sqlitecore.Stmt{SQL: nowAt, Args: []any{m.Version}})
 }
 
 // schemaVersion is the last migration that was applied; 0 for a new database.

@@ -84,8 +84,9 @@ type Store struct {
 }
 
 var (
-	_ store.Store  = (*Store)(nil)
-	_ store.Hinter = (*Store)(nil)
+	_ store.Store     = (*Store)(nil)
+	_ store.Hinter    = (*Store)(nil)
+	_ store.Diagnoser = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings its schema up to date:
@@ -98,6 +99,23 @@ var (
 // names. Errors that only a person can help match store.ErrInvalid and say what to
 // do.
 func Open(ctx context.Context, location string, opts ...Option) (*Store, error) {
+	s, err := connect(location, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, s.runner, &s.config); err != nil {
+		_ = s.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, openError(&s.config, err)
+	}
+	return s, nil
+}
+
+// connect makes a store that has not looked at its schema, nor connected to
+// anything.
+func connect(location string, opts []Option) (*Store, error) {
 	c := config{logger: slog.Default(), timeout: 10 * time.Second, maxSleep: time.Second, migrate: true}
 	if err := c.parse(location); err != nil {
 		return nil, err
@@ -122,13 +140,6 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{
 		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Seen: s.seen, Limits: c.limits, Publish: s.publish,
 	})
-	if err := migrate(ctx, s.runner, &c); err != nil {
-		_ = s.Close()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, openError(&c, err)
-	}
 	return s, nil
 }
 

@@ -167,9 +167,9 @@ func TestTenStartersMigrateOnce(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 	}
 	s := stores[0]
-	list, err := readMigrations()
+	list, err := sqlitecore.Migrations()
 	require.NoError(t, err)
-	require.Equal(t, int64(len(list)), list[len(list)-1].version)
+	require.Equal(t, int64(len(list)), list[len(list)-1].Version)
 	var want []int64
 	for v := range int64(len(list) + 1) {
 		want = append(want, v)
@@ -178,7 +178,7 @@ func TestTenStartersMigrateOnce(t *testing.T) {
 
 	// All that the files make is there.
 	for _, m := range list {
-		for _, sql := range m.stmts {
+		for _, sql := range split(m.SQL) {
 			if made := regexp.MustCompile(`^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW) (\w+)`).FindStringSubmatch(sql); made != nil {
 				require.True(t, slices.Contains(column[string](t, s, `SELECT name FROM sqlite_schema`), made[1]), made[1])
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +63,11 @@ var rules = []rule{
 	{says: "conformance is given its backend; it imports none",
 		of: patterns{"./conformance/..."}, never: patterns{"./backends/..."}, reach: true},
 
+	{says: "the command line imports backends, engine, store and its own: what it does, programs can do",
+		of: patterns{"./cmd/..."}, own: patterns{"./cmd/...", "./backends", "./engine/...", "./store/..."}},
+	{says: "the library carries nothing of the command line's",
+		of: patterns{"./..."}, except: patterns{"./cmd/..."}, never: patterns{"./cmd/...", "github.com/spf13/...", "golang.org/x/term/..."}, reach: true},
+
 	// Where a database driver may be.
 	{says: "a database driver is imported by its backend, migrations, examples, cmd and the test harness alone",
 		of: patterns{"./..."}, except: patterns{"./backends/...", "./migrations/...", "./examples/...", "./cmd/...", "./internal/pgtest/..."}, never: drivers},
@@ -98,6 +104,15 @@ func TestArrows(t *testing.T) {
 	if !slices.Contains(g.own(), module+"/store") {
 		t.Fatalf("go list found no %s/store: the rules would hold of nothing; packages: %v", module, g.own())
 	}
+	// The command line is a module of its own; it brings along what it is made of.
+	cli, err := list(filepath.Join(root, "cmd", "pawl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(cli.own(), module+"/cmd/pawl") {
+		t.Fatalf("go list found no %s/cmd/pawl: the rules would not hold of it; packages: %v", module, cli.own())
+	}
+	maps.Copy(g, cli)
 	for _, b := range check(g, rules) {
 		t.Error(b)
 	}
@@ -344,6 +359,12 @@ func TestCheckFindsBreaches(t *testing.T) {
 		{name: "worker knows flow",
 			imports: map[string][]string{"./worker": {"./flow"}},
 			want:    []string{"worker imports workflow, engine", "nothing that worker is made of"}},
+		{name: "the command line works round the engine",
+			imports: map[string][]string{"./cmd/pawl": {"./backends/postgres", "./worker"}},
+			want:    []string{"/cmd/pawl imports " + module + "/backends/postgres, against the rule: the command line", "/cmd/pawl imports " + module + "/worker"}},
+		{name: "the engine takes the command line's library",
+			imports: map[string][]string{"./engine": {"github.com/spf13/pflag"}},
+			want:    []string{"/engine imports github.com/spf13/pflag, against the rule: the library carries nothing of the command line's"}},
 		{name: "migrations know a backend",
 			imports: map[string][]string{"./migrations": {"./backends/sqlite"}},
 			want:    []string{"migrations are SQL"}},

@@ -1,0 +1,369 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// What counts as much.
+const (
+	longTransaction = 10 * time.Minute // keeps all that is deleted meanwhile
+	manyDead        = 100_000          // rows, more than twice the live ones
+	largeIndex      = 64 << 20         // bytes
+	entryBytes      = 500              // of an index, per entry
+)
+
+// Diagnose implements store.Diagnoser. Statistics are the server's own and may
+// lag behind.
+func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
+	if s.in != nil {
+		return nil, fmt.Errorf("postgres: a store in a transaction looks for no faults: %w", store.ErrUnsupported)
+	}
+	server, err := s.serverFindings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := append(server, s.poolerFinding(), s.listenFinding(ctx))
+	for _, look := range []struct {
+		name string
+		look func(context.Context, *store.Finding) error
+	}{
+		{"rights", s.lookAtRights}, {"indexes", s.lookAtIndexes}, {"bloat", s.lookAtBloat}, {"vacuum", s.lookAtVacuum}, {"connections", s.lookAtConnections},
+	} {
+		f := store.Finding{Name: look.name}
+		if err := look.look(ctx, &f); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			f.Level, f.Seen = store.Warning, "cannot be looked at: "+(&oneLine{err}).Error()
+			f.Advice = "if this user lacks a right, let one look who has it"
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// bad makes a finding worse, unless it is as bad already.
+func bad(f *store.Finding, level store.Level, seen, advice string) {
+	if f.Level == store.Fine {
+		f.Level, f.Seen, f.Advice = level, seen, advice
+		return
+	}
+	f.Level = max(f.Level, level)
+	f.Seen += "; " + seen
+	f.Advice += "; " + advice
+}
+
+func (s *Store) serverFindings(ctx context.Context) ([]store.Finding, error) {
+	var version, number, sync, fsync, readOnly string
+	var standby bool
+	err := s.read(ctx, stmt{
+		sql: `SELECT current_setting('server_version'), current_setting('server_version_num'), current_setting('synchronous_commit'),
+			current_setting('fsync'), current_setting('default_transaction_read_only'), pg_is_in_recovery()`,
+		rows: func(scan func(...any) error) error {
+			return scan(&version, &number, &sync, &fsync, &readOnly, &standby)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	at := s.pool.Config().ConnConfig
+	f := store.Finding{Name: "server", Seen: fmt.Sprintf("PostgreSQL %s at %s, database %q, user %q", version, at.Host+":"+strconv.Itoa(int(at.Port)), at.Database, at.User)}
+	if n, _ := strconv.Atoi(number); n < 150000 {
+		bad(&f, store.Fault, f.Seen, "Pawl needs PostgreSQL 15 or later; upgrade the server")
+	}
+	w := store.Finding{Name: "writable", Seen: "yes"}
+	switch {
+	case standby:
+		bad(&w, store.Fault, "no, this server is a standby", "name the primary in the URL, or all servers with target_session_attrs=read-write")
+	case readOnly == "on":
+		bad(&w, store.Fault, "no, default_transaction_read_only is on", "turn it off for this database or user")
+	}
+	d := store.Finding{Name: "durability", Seen: "a commit waits for the disk (synchronous_commit=" + sync + ")"}
+	switch {
+	case fsync != "on":
+		bad(&d, store.Warning, "fsync is off: a crash of the machine may destroy the database", "turn fsync on, unless the data are of no worth")
+	case sync == "off":
+		bad(&d, store.Warning, "synchronous_commit is off: a crash of the server may lose what was acknowledged last", "turn it on for this database or user, unless steps may run again")
+	}
+	i := store.Finding{Name: "isolation", Seen: "read committed, as Pawl's writes need"}
+	if s.isolated {
+		i.Seen = "connections begin above read committed; Pawl's own transactions say what they need"
+	}
+	return []store.Finding{f, w, d, i}, nil
+}
+
+func (s *Store) poolerFinding() store.Finding {
+	f := store.Finding{Name: "pooler", Seen: "none"}
+	switch {
+	case s.unprepared:
+		f.Seen = "there is one; statements are not prepared"
+		f.Advice = "if it keeps track of prepared statements (PgBouncer from 1.21 on with max_prepared_statements), default_query_exec_mode=cache_statement in the URL makes calls faster"
+	case s.deaf || s.config.listen != nil:
+		f.Seen = "there is one, or a URL for LISTEN is given"
+	}
+	return f
+}
+
+// hearing is how long a notice may take.
+const hearing = 5 * time.Second
+
+// listenFinding sends itself a notice on a connection of its own.
+func (s *Store) listenFinding(ctx context.Context) store.Finding {
+	f := store.Finding{Name: "listen"}
+	if s.deaf {
+		bad(&f, store.Warning, "behind the pooler, notices of other processes are not heard; their writes are found by polling",
+			"give a URL that leads around the pooler: listen=... in the URL, or WithListenURL")
+		return f
+	}
+	began := time.Now()
+	if err := s.hears(ctx); err != nil {
+		bad(&f, store.Warning, "notices are not heard: "+(&oneLine{err}).Error(),
+			"polling does without them, only slower; see that nothing between here and the server ends idle connections, and that the server takes one connection more")
+		return f
+	}
+	f.Seen = fmt.Sprintf("a notice came back in %v", time.Since(began).Round(100*time.Microsecond))
+	return f
+}
+
+func (s *Store) hears(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, hearing)
+	defer cancel()
+	conn, err := s.relay.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer hangUpSoon(conn)
+	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{s.relay.channel}.Sanitize()); err != nil {
+		return err
+	}
+	mark := jsonText(notice{From: s.relay.self + "?"}) // which tells others nothing
+	if err := s.write(ctx, stmt{sql: `SELECT pg_notify($1::text, $2::text)`, args: []any{s.relay.channel, mark}}); err != nil {
+		return err
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return errDeaf
+		case err != nil:
+			return err
+		case n.Payload == mark:
+			return nil
+		}
+	}
+}
+
+// column reads a column of text.
+func (s *Store) column(ctx context.Context, sql string, args ...any) (list []string, err error) {
+	err = s.read(ctx, stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
+		var t string
+		err := scan(&t)
+		list = append(list, t)
+		return err
+	}})
+	return list, err
+}
+
+func (s *Store) lookAtRights(ctx context.Context, f *store.Finding) error {
+	missing, err := s.column(ctx, `SELECT c.relname||': '||p FROM pg_class c JOIN pg_namespace n ON n.oid=c.relnamespace,
+		unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE']) p
+		WHERE n.nspname=$1::text AND c.relkind IN ('r','p') AND NOT has_table_privilege(c.oid, p) AND NOT (c.relname='migrations' AND p<>'SELECT')
+		ORDER BY 1`, s.config.schema)
+	if err != nil {
+		return err
+	}
+	f.Seen = "this user may read and write every table"
+	if len(missing) > 0 {
+		schema, user := pgx.Identifier{s.config.schema}.Sanitize(), pgx.Identifier{s.pool.Config().ConnConfig.User}.Sanitize()
+		bad(f, store.Fault, "this user lacks rights: "+few(missing), fmt.Sprintf("run GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO %s", schema, user))
+	}
+	return nil
+}
+
+// few shortens a list.
+func few(list []string) string {
+	if len(list) > 5 {
+		return strings.Join(list[:5], ", ") + fmt.Sprintf(" and %d more", len(list)-5)
+	}
+	return strings.Join(list, ", ")
+}
+
+var madeOrDropped = regexp.MustCompile(`(?im)^\s*(CREATE(?: UNIQUE)?|DROP) INDEX (?:CONCURRENTLY )?(?:IF (?:NOT )?EXISTS )?(?:pawl\.)?(\w+)`)
+
+// indexes lists what the migrations make and do not drop.
+func indexes(texts []string) (names []string) {
+	for _, text := range texts {
+		for _, found := range madeOrDropped.FindAllStringSubmatch(text, -1) {
+			names = slices.DeleteFunc(names, func(n string) bool { return n == found[2] })
+			if !strings.EqualFold(found[1], "DROP") {
+				names = append(names, found[2])
+			}
+		}
+	}
+	return names
+}
+
+func (s *Store) lookAtIndexes(ctx context.Context, f *store.Finding) error {
+	_, texts, err := files()
+	if err != nil {
+		return err
+	}
+	var valid, broken []string
+	err = s.read(ctx, stmt{
+		sql: `SELECT c.relname, i.indisvalid AND i.indisready FROM pg_index i JOIN pg_class c ON c.oid=i.indexrelid JOIN pg_namespace n ON n.oid=c.relnamespace
+			WHERE n.nspname=$1::text ORDER BY 1`,
+		args: []any{s.config.schema},
+		rows: func(scan func(...any) error) error {
+			var name string
+			var ok bool
+			err := scan(&name, &ok)
+			if ok {
+				valid = append(valid, name)
+			} else {
+				broken = append(broken, name)
+			}
+			return err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	f.Seen = "all there"
+	var missing []string
+	for _, name := range indexes(texts) {
+		if !slices.Contains(valid, name) && !slices.Contains(broken, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		bad(f, store.Fault, "missing: "+strings.Join(missing, ", "), "somebody has dropped them; make them again as pawl migrate sql shows them, or claims will read all runs")
+	}
+	if len(broken) > 0 {
+		bad(f, store.Fault, "not valid: "+strings.Join(broken, ", "), "run REINDEX INDEX CONCURRENTLY on each, or drop those that pawl migrate sql does not show")
+	}
+	return nil
+}
+
+func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
+	f.Seen = "tables and indexes are as large as what is in them asks for"
+	var tables, large []string
+	err := s.read(ctx,
+		stmt{
+			sql: `SELECT relname, n_live_tup, n_dead_tup FROM pg_stat_user_tables WHERE schemaname=$1::text ORDER BY 1`, args: []any{s.config.schema},
+			rows: func(scan func(...any) error) error {
+				var name string
+				var live, dead int64
+				err := scan(&name, &live, &dead)
+				if dead > manyDead && dead > 2*live {
+					tables = append(tables, fmt.Sprintf("%s has %d dead rows beside %d live ones", name, dead, live))
+				}
+				return err
+			},
+		},
+		stmt{
+			sql: `SELECT c.relname, pg_relation_size(c.oid), greatest(c.reltuples, 0)::bigint FROM pg_index i JOIN pg_class c ON c.oid=i.indexrelid JOIN pg_namespace n ON n.oid=c.relnamespace
+				WHERE n.nspname=$1::text ORDER BY 1`, args: []any{s.config.schema},
+			rows: func(scan func(...any) error) error {
+				var name string
+				var size, entries int64
+				err := scan(&name, &size, &entries)
+				if size > largeIndex && size > entryBytes*entries {
+					large = append(large, fmt.Sprintf("%s has %d MB for some %d entries", name, size>>20, entries))
+				}
+				return err
+			},
+		})
+	if err != nil {
+		return err
+	}
+	if len(tables) > 0 {
+		bad(f, store.Warning, few(tables), "vacuum falls behind: see what it says below, or run VACUUM (VERBOSE) on them, which says why")
+	}
+	if len(large) > 0 {
+		bad(f, store.Warning, few(large), "run REINDEX INDEX CONCURRENTLY on them, and ANALYZE first if the table was never analyzed")
+	}
+	return nil
+}
+
+// lookAtVacuum looks for what keeps vacuum from removing dead rows. Every run that
+// changes leaves some.
+func (s *Store) lookAtVacuum(ctx context.Context, f *store.Finding) error {
+	f.Seen = "autovacuum is on, and nothing holds it up"
+	var on string
+	var off, long, slots, prepared []string
+	column := func(to *[]string) func(func(...any) error) error {
+		return func(scan func(...any) error) error {
+			var t string
+			err := scan(&t)
+			*to = append(*to, t)
+			return err
+		}
+	}
+	err := s.read(ctx,
+		stmt{sql: `SELECT current_setting('autovacuum')`, rows: func(scan func(...any) error) error { return scan(&on) }},
+		stmt{
+			sql: `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid=c.relnamespace WHERE n.nspname=$1::text AND c.relkind='r'
+				AND 'autovacuum_enabled=false'=ANY(c.reloptions) ORDER BY 1`, args: []any{s.config.schema}, rows: column(&off),
+		},
+		stmt{
+			sql: `SELECT 'process '||pid||' ('||coalesce(nullif(application_name, ''), usename::text, backend_type)||', '||coalesce(state, 'unknown')||') for '
+					||(extract(epoch FROM clock_timestamp()-xact_start)::bigint/60)||' minutes'
+				FROM pg_stat_activity WHERE backend_type='client backend' AND xact_start<clock_timestamp()-make_interval(secs => $1::double precision) AND backend_xmin IS NOT NULL
+				ORDER BY xact_start`,
+			args: []any{longTransaction.Seconds()}, rows: column(&long),
+		},
+		stmt{
+			sql:  `SELECT slot_name::text FROM pg_replication_slots WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL) ORDER BY 1`,
+			rows: column(&slots),
+		},
+		stmt{
+			sql:  `SELECT quote_literal(gid) FROM pg_prepared_xacts WHERE prepared<clock_timestamp()-make_interval(secs => $1::double precision) ORDER BY 1`,
+			args: []any{longTransaction.Seconds()}, rows: column(&prepared),
+		})
+	if err != nil {
+		return err
+	}
+	if on != "on" {
+		bad(f, store.Fault, "autovacuum is off", "turn it on: without it claims get slower with every run")
+	}
+	if len(off) > 0 {
+		bad(f, store.Fault, "autovacuum is off for "+few(off), "run ALTER TABLE ... RESET (autovacuum_enabled) on them")
+	}
+	if len(long) > 0 {
+		bad(f, store.Warning, "transactions are open: "+few(long), "while they are, dead rows stay and claims get slower; end them, with pg_terminate_backend(pid) if need be, and set idle_in_transaction_session_timeout")
+	}
+	if len(prepared) > 0 {
+		bad(f, store.Warning, "prepared transactions wait: "+few(prepared), "commit them or roll them back")
+	}
+	if len(slots) > 0 {
+		bad(f, store.Warning, "replication slots that nobody uses: "+few(slots), "drop them with pg_drop_replication_slot, unless their reader comes back soon")
+	}
+	return nil
+}
+
+func (s *Store) lookAtConnections(ctx context.Context, f *store.Finding) error {
+	var used, most int
+	err := s.read(ctx, stmt{
+		sql: `SELECT (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type='client backend'),
+			current_setting('max_connections')::int-current_setting('superuser_reserved_connections')::int`,
+		rows: func(scan func(...any) error) error { return scan(&used, &most) },
+	})
+	if err != nil {
+		return err
+	}
+	f.Seen = fmt.Sprintf("%d of %d in use", used, most)
+	if used*10 > most*9 {
+		bad(f, store.Warning, f.Seen, "the server will soon take no more; make the pools smaller (pool_max_conns in the URL), or put a pooler before the server")
+	}
+	return nil
+}

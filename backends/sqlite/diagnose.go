@@ -1,0 +1,82 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Sizes, in bytes.
+const (
+	largeLog  = 256 << 20 // a write-ahead log that no checkpoint can empty
+	longCheck = 1 << 30   // a file whose check takes longer than somebody waits
+)
+
+// Diagnose implements store.Diagnoser.
+func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var version, mode, checked string
+	var pages, free, pageSize int64
+	one := func(sql string, dest any) sqlitecore.Stmt {
+		return sqlitecore.Stmt{SQL: sql, Rows: func(scan func(...any) error) error { return scan(dest) }}
+	}
+	err := s.runner.Read(ctx, []sqlitecore.Stmt{
+		one(`SELECT sqlite_version()`, &version), one(`PRAGMA journal_mode`, &mode),
+		one(`PRAGMA page_count`, &pages), one(`PRAGMA freelist_count`, &free), one(`PRAGMA page_size`, &pageSize),
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := []store.Finding{{Name: "sqlite", Seen: "SQLite " + version + ", in this program"}}
+
+	size := pages * pageSize
+	f := store.Finding{Name: "file", Seen: fmt.Sprintf("%s, %s", s.config.path, sqlitecore.Size(size))}
+	if size > 64<<20 && free > pages/2 {
+		f.Level, f.Seen = store.Warning, f.Seen+fmt.Sprintf(", of which %s are empty", sqlitecore.Size(free*pageSize))
+		f.Advice = "run VACUUM when nothing else is at work, if the disk needs the room"
+	}
+	list = append(list, f)
+
+	f = store.Finding{Name: "log", Seen: "write-ahead log in use"}
+	switch info, err := os.Stat(s.config.path + "-wal"); {
+	case s.config.memory:
+		f.Seen = "none, the database is in memory and ends with this process"
+	case mode != "wal":
+		f.Level, f.Seen, f.Advice = store.Fault, "journal mode is "+mode, "some program has turned the write-ahead log off; open the store again, which turns it on"
+	case err == nil && info.Size() > largeLog:
+		f.Level, f.Seen = store.Warning, "the write-ahead log has grown to "+sqlitecore.Size(info.Size())
+		f.Advice = "some process reads for long and keeps the log from being emptied; find it, with lsof on the file, say, and end its transaction"
+	case err == nil:
+		f.Seen = "write-ahead log of " + sqlitecore.Size(info.Size())
+	}
+	list = append(list, f)
+
+	f = store.Finding{Name: "durability", Seen: "a commit waits for the disk"}
+	if s.config.synchronous == Normal {
+		f.Seen = "synchronous=normal, as the URL says: a power cut may lose the last commits"
+	}
+	list = append(list, f)
+
+	missing, err := s.MissingIndexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, sqlitecore.IndexFinding(missing))
+
+	f = store.Finding{Name: "integrity", Seen: "checked, nothing is wrong"}
+	if size > longCheck {
+		f.Seen, f.Advice = "not checked, for the file is large", "run PRAGMA quick_check, which takes a while"
+	} else if err := s.runner.Read(ctx, []sqlitecore.Stmt{one(`PRAGMA quick_check(1)`, &checked)}); err != nil {
+		return nil, err
+	} else if checked != "ok" {
+		f.Level, f.Seen, f.Advice = store.Fault, checked, advice[codes.SQLITE_CORRUPT]
+	}
+	return append(list, f), nil
+}

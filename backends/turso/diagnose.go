@@ -1,0 +1,63 @@
+package turso
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/store"
+)
+
+// farAway is a round trip that makes every step of a run feel slow.
+const farAway = 250 * time.Millisecond
+
+// Diagnose implements store.Diagnoser.
+func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
+	var version string
+	ask := func() (time.Duration, error) {
+		began := time.Now()
+		err := s.runner.Read(ctx, []sqlitecore.Stmt{{SQL: `SELECT sqlite_version()`, Rows: func(scan func(...any) error) error { return scan(&version) }}})
+		return time.Since(began), err
+	}
+	if _, err := ask(); err != nil { // which connects
+		return nil, err
+	}
+	trip, err := ask()
+	if err != nil {
+		return nil, err
+	}
+	list := []store.Finding{{Name: "server", Seen: fmt.Sprintf("%s, SQLite %s", s.config.host(), version)}}
+
+	f := store.Finding{Name: "round trip", Seen: trip.Round(100 * time.Microsecond).String()}
+	if trip > farAway {
+		f.Level, f.Advice = store.Warning, "every call takes that long; run the workers near the database's primary"
+	}
+	list = append(list, f)
+
+	f = store.Finding{Name: "transport", Seen: "encrypted"}
+	if s.config.url.Scheme == "http" {
+		f.Seen = "not encrypted"
+		if s.config.token != "" {
+			f.Level, f.Advice = store.Warning, "the token can be read on the way; use libsql:// or https://, unless the network is your own"
+		}
+	}
+	list = append(list, f)
+
+	v, _, err := s.runner.version(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	f = store.Finding{Name: "changes", Seen: "the server counts them, so that looks for work read no row"}
+	if v == nil {
+		f.Level, f.Seen = store.Warning, "the server does not count changes"
+		f.Advice = "an idle worker reads the claim index at each look then; a newer server of libSQL saves that"
+	}
+	list = append(list, f)
+
+	missing, err := s.MissingIndexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, sqlitecore.IndexFinding(missing)), nil
+}

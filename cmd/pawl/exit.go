@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Exit codes. They are documented in the help and do not change.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitUnavailable = 5
+	exitRunFailed   = 6
+	exitRunCanceled = 7
+	exitTimeout     = 8
+	exitInterrupted = 130
+)
+
+const exitCodes = `Exit codes:
+  0    done
+  1    not done, for another reason than those below; doctor has found a fault
+  2    the command, a flag or a value is wrong; nothing was done
+  3    there is no such run, workflow, schedule, ...
+  4    it is not in a state that allows this: finished, taken, changed meanwhile
+  5    the database is out of reach; the same command may succeed later
+  6    the run that was waited for has failed
+  7    the run that was waited for was canceled
+  8    --timeout passed before the run was final
+  130  interrupted`
+
+// codedError is an error that names its exit code.
+type codedError struct {
+	code int
+	err  error // nil: everything has been said
+}
+
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+func (e *codedError) Unwrap() error { return e.err }
+
+// usage makes the error of a command that was typed wrong.
+func usage(format string, args ...any) error {
+	return &codedError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// exitCode says what an error means to the program that called.
+func exitCode(err error) int {
+	var coded *codedError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, engine.ErrUnknownWorkflow):
+		return exitNotFound
+	case errors.Is(err, store.ErrFinished), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrAlreadyExists):
+		return exitConflict
+	case store.Retryable(err), errors.Is(err, context.DeadlineExceeded):
+		return exitUnavailable
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
+		return exitUsage
+	}
+	return exitFailed
+}

@@ -1,0 +1,39 @@
+// Pawl is the command line of the durable workflow engine: it shows runs, steers
+// them, and looks for what is wrong. docs/cli.md has all of it.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/pawlhq/pawl/backends"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelError)
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+	code := run(ctx, world{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		getenv: os.Getenv, now: time.Now, zone: time.Local, open: backends.Open,
+		verbose: func() { level.Set(slog.LevelDebug) },
+		asks:    term.IsTerminal(int(os.Stdin.Fd())),
+		size: func() (width, height int, ok bool) {
+			width, height, err := term.GetSize(int(os.Stdout.Fd()))
+			return width, height, err == nil
+		},
+		raw: func() (restore func(), err error) {
+			old, err := term.MakeRaw(int(os.Stdin.Fd()))
+			return func() { _ = term.Restore(int(os.Stdin.Fd()), old) }, err
+		},
+	}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

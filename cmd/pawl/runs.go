@@ -1,0 +1,303 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+)
+
+func (a *app) runsCommand() *cobra.Command {
+	return group("runs", "List, show, start and steer runs", "List, show, start and steer runs.",
+		a.listCommand(), a.countCommand(), a.showCommand(), a.explainCommand(), a.watchCommand(),
+		a.startCommand(), a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.restartCommand(), a.forkCommand(),
+		a.signalCommand(), a.stateCommand(), a.exportCommand(), a.importCommand())
+}
+
+func (a *app) listCommand() *cobra.Command {
+	m := many{a: a}
+	var limit int
+	var after string
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "list [flags]",
+		Aliases: []string{"ls"},
+		Short:   "List runs, newest first",
+		Long: `List runs, newest first, a page at a time. When there are more, the last
+line says how to get them.`,
+		Example: `  pawl runs list --status failed --since 24h
+  pawl runs list -w fulfil-order -s active
+  pawl runs list --json --all | jq -r '.runs[].id'`,
+		Args: cobra.NoArgs,
+	}
+	m.flags(cmd)
+	f := cmd.Flags()
+	f.IntVarP(&limit, "limit", "l", 50, "runs of a page, at most 1000")
+	f.StringVar(&after, "after", "", "`cursor` of the page before, which it has said")
+	f.BoolVar(&all, "all", false, "all pages")
+	cmd.MarkFlagsMutuallyExclusive("all", "limit")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		eng, err := a.engine(ctx)
+		if err != nil {
+			return err
+		}
+		filter, err := m.filter(ctx, eng)
+		if err != nil {
+			return err
+		}
+		if limit < 1 {
+			return usage("--limit %d is not positive", limit)
+		}
+		if all {
+			limit = store.MaxPage
+		}
+		page, err := eng.List(ctx, filter, after, limit)
+		if err != nil {
+			return err
+		}
+		for all && page.Next != "" {
+			next, err := eng.List(ctx, filter, page.Next, limit)
+			if err != nil {
+				return err
+			}
+			page.Runs, page.Next = append(page.Runs, next.Runs...), next.Next
+		}
+		if a.json {
+			return a.printJSON(struct {
+				Runs []runJSON `json:"runs"`
+				Next string    `json:"next,omitempty"`
+			}{each(page.Runs, asRun), page.Next})
+		}
+		t := table{head: []string{"ID", "STATUS", "WORKFLOW", "CREATED", "TOOK", "EXTERNAL ID", "NOTE"}}
+		for _, r := range page.Runs {
+			t.add(text(r.ID.String()), statusCell(r.Status), text(r.Workflow), text(a.ago(r.CreatedAt)), text(a.took(r)), text(externalID(r)), text(a.remark(r)))
+		}
+		a.printTable(&t, "No such runs in namespace %q.", eng.Namespace())
+		if page.Next != "" {
+			a.note("There are more: repeat the command with --after %s\n", page.Next)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func externalID(r store.Run) string {
+	if r.Suffix != "" {
+		return r.ExternalID + " / " + r.Suffix
+	}
+	return r.ExternalID
+}
+
+// took is how long a run has been at it, sleeps included.
+func (a *app) took(r store.Run) string {
+	switch {
+	case r.StartedAt.IsZero():
+		return ""
+	case r.FinishedAt.IsZero():
+		return span(a.now().Sub(r.StartedAt))
+	}
+	return span(r.FinishedAt.Sub(r.StartedAt))
+}
+
+// remark says in a few words what is particular about a run.
+func (a *app) remark(r store.Run) string {
+	due := func(what string) string {
+		switch d := r.VisibleAt.Sub(a.now()); {
+		case r.VisibleAt.IsZero():
+			return what
+		case d > 0:
+			return what + " " + a.ago(r.VisibleAt)
+		default:
+			return "due for " + span(-d)
+		}
+	}
+	failed := func(s string) string {
+		if r.Failure != nil {
+			return s + r.Failure.Message
+		}
+		return s
+	}
+	switch r.Status {
+	case store.Pending:
+		if r.Attempt > 1 && r.Failure != nil {
+			return due(fmt.Sprintf("attempt %d", r.Attempt)) + failed(", after: ")
+		}
+		return due("due")
+	case store.Sleeping:
+		if r.VisibleAt.IsZero() {
+			return "waits for an event"
+		}
+		return due("wakes")
+	case store.Running, store.Canceling:
+		if !r.VisibleAt.IsZero() && r.VisibleAt.Before(a.now()) {
+			return "lease ran out " + a.ago(r.VisibleAt)
+		}
+		s := "at " + r.Worker
+		if r.Pausing {
+			s += ", to be paused"
+		}
+		return s
+	case store.Failed, store.Canceled:
+		return failed("")
+	}
+	return ""
+}
+
+func (a *app) countCommand() *cobra.Command {
+	m := many{a: a}
+	cmd := &cobra.Command{
+		Use:   "count [flags]",
+		Short: "Count runs by queue, workflow and status",
+		Long: `Count runs by queue, workflow and status. This may read every run of the
+namespace; --status active reads far less than all.`,
+		Example: `  pawl runs count --status active
+  pawl runs count --since 24h --json`,
+		Args: cobra.NoArgs,
+	}
+	m.flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		eng, err := a.engine(ctx)
+		if err != nil {
+			return err
+		}
+		filter, err := m.filter(ctx, eng)
+		if err != nil {
+			return err
+		}
+		counts, err := eng.Count(ctx, filter)
+		if err != nil {
+			return err
+		}
+		var sum int64
+		for _, c := range counts {
+			sum += c.Count
+		}
+		if a.json {
+			type row struct {
+				Queue    string       `json:"queue"`
+				Workflow string       `json:"workflow"`
+				Status   store.Status `json:"status"`
+				Count    int64        `json:"count"`
+			}
+			return a.printJSON(struct {
+				Counts []row `json:"counts"`
+				Total  int64 `json:"total"`
+			}{each(counts, func(c store.RunCount) row { return row(c) }), sum})
+		}
+		t := table{head: []string{"QUEUE", "WORKFLOW", "STATUS", "RUNS"}}
+		for _, c := range counts {
+			t.add(text(c.Queue), text(c.Workflow), statusCell(c.Status), number(c.Count))
+		}
+		if len(counts) > 1 {
+			t.add(cell{text: "total"}.isA(bold), cell{}, cell{}, number(sum).isA(bold))
+		}
+		a.printTable(&t, "No such runs in namespace %q.", eng.Namespace())
+		return nil
+	}
+	return cmd
+}
+
+func (a *app) startCommand() *cobra.Command {
+	var (
+		file, externalID, suffix, queue, runID string
+		raw, anyway, wait                      bool
+		priority                               int
+		delay, timeout, patience               time.Duration
+		at                                     time.Time
+	)
+	cmd := &cobra.Command{
+		Use:   "start WORKFLOW [INPUT] [flags]",
+		Short: "Start a run",
+		Long: `Start a run of a workflow and print its id. The input is JSON, unless the
+workflows' codec is another and --raw is given. With --id, a run of that
+external id that is active already is found instead of making one.`,
+		Example: `  pawl runs start fulfil-order '{"Item":"a lamp"}' --id order-42
+  pawl runs start report --input-file report.json --wait
+  pawl runs start cleanup --delay 2h`,
+		Args:              between(1, 2),
+		ValidArgsFunction: a.completeArgs(1, workflowNames),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "input-file", "f", "", "read the input from a `file`; - is the standard input")
+	f.BoolVar(&raw, "raw", false, "the input need not be JSON")
+	f.StringVar(&externalID, "id", "", "external `id`: one active run of it at a time")
+	f.StringVar(&suffix, "suffix", "", "idempotency `suffix` of the external id")
+	f.StringVar(&runID, "run-id", "", "the run's own `id`, so that the command can be repeated safely")
+	f.StringVarP(&queue, "queue", "q", "", "`name` of another queue than the workflow's")
+	f.IntVar(&priority, "priority", 0, "from -100 to 100; higher comes first")
+	f.Var(durationFlag{&delay}, "delay", "start no earlier than this from now: 90s, 12h, 30d")
+	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "start no earlier than this `time`")
+	f.Var(durationFlag{&timeout}, "deadline", "let the run fail if it is not final by then, from now")
+	f.BoolVar(&anyway, "any", false, "start it though no worker has ever registered the workflow")
+	f.BoolVar(&wait, "wait", false, "wait for its end and print its output")
+	f.Var(durationFlag{&patience}, "timeout", "with --wait: give up waiting after this time; the run goes on")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		var arg *string
+		if len(args) > 1 {
+			arg = &args[1]
+		}
+		input, err := a.readPayload(arg, file, raw)
+		if err != nil {
+			return err
+		}
+		eng, err := a.engine(ctx)
+		if err != nil {
+			return err
+		}
+		if anyway {
+			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.TriggerCheck(engine.TriggerAny))
+			defer eng.Close()
+		}
+		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ID(externalID), engine.Suffix(suffix)}
+		if runID != "" {
+			id, err := store.ParseID(runID)
+			if err != nil {
+				return err
+			}
+			opts = append(opts, engine.RunID(id))
+		}
+		started, err := eng.Start(ctx, args[0], input, opts...)
+		if errors.Is(err, engine.ErrUnknownWorkflow) {
+			return &codedError{exitNotFound, fmt.Errorf("no worker has ever registered workflow %q in namespace %q: see pawl workflows list for those that there are, or say --any to let the run wait for a worker", clean(args[0]), eng.Namespace())}
+		}
+		if err != nil {
+			return err
+		}
+		if started.Existing {
+			a.note("A run of external id %q is active already; none was made.\n", clean(externalID))
+		}
+		if wait {
+			a.note("%s\n", started.ID)
+			return a.await(ctx, eng, started.ID, patience)
+		}
+		if a.json {
+			return a.printJSON(struct {
+				ID       store.ID `json:"id"`
+				Existing bool     `json:"existing"`
+			}{started.ID, started.Existing})
+		}
+		a.print("%s\n", started.ID)
+		return nil
+	}
+	return cmd
+}
+
+// between checks the number of arguments.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("an argument is missing: it is used as '%s'", cmd.UseLine())
+		case most >= 0 && len(args) > most:
+			return fmt.Errorf("%q is one argument too many: it is used as '%s'", args[most], cmd.UseLine())
+		}
+		return nil
+	}
+}
