@@ -309,7 +309,7 @@ var generateEngineCases = []EngineCase{
 				return workflow.Generate(ctx, "discover", numbers(n), item, batch)
 			})
 			h := startBefore(e, wf, item)
-			for i := range 9 {
+			for i := range 5 {
 				p := e.process(defs(wf), worker.MaxCrashes(100))
 				select {
 				case <-p.wire.dieAt("commit", 1+i%4, i%2 == 0):
