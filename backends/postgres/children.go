@@ -6,8 +6,10 @@ import "github.com/pawlhq/pawl/store"
 // locks it with its parent: so a group is counted and awaited by one at a time.
 const (
 	// OFFSET keeps the planner from reading all children there are, which is cheap
-	// only where they are few.
-	childrenOf = `UNION SELECT c.id FROM tree CROSS JOIN LATERAL (SELECT x.id FROM pawl.runs x WHERE x.parent=tree.id
+	// only where they are few. So does uuid_send: the index of those that follow their
+	// parent is the only one of that expression, where a plan that was made for a
+	// small table would keep to the one of all children.
+	childrenOf = `UNION SELECT c.id FROM tree CROSS JOIN LATERAL (SELECT x.id FROM pawl.runs x WHERE uuid_send(x.parent)=uuid_send(tree.id)
 			AND x.parent IS NOT NULL AND x.on_close=0 AND x.status<6 AND x.status<>5 OFFSET 0) c`
 
 	family = `WITH RECURSIVE own(id) AS (SELECT unnest($1::text[]::uuid[])), tree(id) AS (SELECT id FROM own
@@ -62,9 +64,10 @@ const (
 		`failure=CASE WHEN r.id=$2::text::uuid THEN $4::text ELSE $5::text END, stamp=$6::bigint` + treeDone
 
 	// closeTree cancels those below a final run ($2, stamp $4), with a failure ($3).
-	closeTree = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM pawl.runs p CROSS JOIN pawl.runs c
-		WHERE p.id=$2::text::uuid AND p.stamp=$4::bigint AND p.status>=6 AND c.parent = ANY(ARRAY[p.id])
-			AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5` + treeBelow +
+	closeTree = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM pawl.runs p CROSS JOIN LATERAL (
+			SELECT x.id FROM pawl.runs x WHERE uuid_send(x.parent)=uuid_send(p.id)
+			AND x.parent IS NOT NULL AND x.on_close=0 AND x.status<6 AND x.status<>5 OFFSET 0) c
+		WHERE p.id=$2::text::uuid AND p.stamp=$4::bigint AND p.status>=6` + treeBelow +
 		`failure=$3::text, stamp=$4::bigint` + treeDone
 )
 

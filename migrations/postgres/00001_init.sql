@@ -57,6 +57,8 @@ CREATE UNIQUE INDEX runs_external ON pawl.runs (namespace, external_id, suffix)
 CREATE INDEX runs_external_past ON pawl.runs (namespace, external_id, suffix, created_at, id)
     WHERE external_id IS NOT NULL AND status >= 6;
 CREATE INDEX runs_parent ON pawl.runs (parent, grp, ordinal) WHERE parent IS NOT NULL;
+-- The children that follow their parent, also among a million that are final.
+CREATE INDEX runs_following ON pawl.runs (uuid_send(parent)) WHERE parent IS NOT NULL AND on_close = 0 AND status < 6;
 CREATE INDEX runs_finished ON pawl.runs (namespace, finished_at) WHERE finished_at IS NOT NULL;
 
 -- Step kind: 1 function, 2 sleep, 3 signal, 4 child, 5 map, 6 generator, 7 value, 8 state.
