@@ -2,4 +2,7 @@
 
 package conformance
 
-const randomRounds = 3
+const (
+	randomRounds = 3
+	manyItems    = 10_000 // of a map that several processes work on
+)

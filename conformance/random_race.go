@@ -2,4 +2,7 @@
 
 package conformance
 
-const randomRounds = 1
+const (
+	randomRounds = 1
+	manyItems    = 600 // of a map that several processes work on
+)
