@@ -25,11 +25,8 @@ package sqldtest
 import (
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -47,17 +44,9 @@ var (
 	atEnd    = func() error { return nil } // set by what Run has to end
 )
 
-// parallel is how many tests run at the same time unless the command line says: they
-// wait for the server more than they compute.
-const parallel = 8
-
 // Run runs the tests, stops what Shared has started, and exits.
 func Run(m *testing.M) {
 	underRun = true
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0))))
-	}
 	code := m.Run()
 	if err := atEnd(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
