@@ -13,7 +13,10 @@ import (
 
 // signing keeps the worker's row in the store.
 type signing struct {
-	mu    sync.Mutex
+	// turn holds a token while the row is put or removed: who would renew leases must
+	// not wait for that.
+	turn  chan struct{}
+	mu    sync.Mutex  // on what follows
 	tried bool        // to put the row: one of this name is perhaps its own
 	last  time.Time   // when the row was put
 	off   atomic.Bool // it was removed for good
@@ -41,8 +44,8 @@ func (w *Worker) signOn(ctx context.Context) error {
 		}
 	}
 	w.sign.mu.Lock()
-	defer w.sign.mu.Unlock()
 	w.sign.tried, w.sign.last = true, time.Now()
+	w.sign.mu.Unlock()
 	return w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row})
 }
 
@@ -66,6 +69,12 @@ func (w *Worker) signAgain(ctx context.Context) {
 	if !due {
 		return
 	}
+	select {
+	case w.sign.turn <- struct{}{}:
+	default:
+		return // it is being put
+	}
+	defer func() { <-w.sign.turn }()
 	w.mu.Lock()
 	status := store.Online
 	if w.draining {
@@ -81,13 +90,18 @@ func (w *Worker) signAgain(ctx context.Context) {
 func (w *Worker) tellDraining() {
 	ctx, cancel := context.WithTimeout(w.stop, 5*time.Second)
 	defer cancel()
+	select {
+	case w.sign.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-w.sign.turn }()
 	w.put(ctx, store.Draining)
 }
 
-// put tells of the worker's status. It is for people: what fails is told again later.
+// put tells of the worker's status, in its turn. It is for people: what fails is told
+// again later.
 func (w *Worker) put(ctx context.Context, status store.WorkerStatus) {
-	w.sign.mu.Lock()
-	defer w.sign.mu.Unlock()
 	if w.sign.off.Load() {
 		return
 	}
@@ -95,16 +109,21 @@ func (w *Worker) put(ctx context.Context, status store.WorkerStatus) {
 		w.log.Warn("worker could not renew its registration", "error", err)
 		return
 	}
+	w.sign.mu.Lock()
 	w.sign.last = time.Now()
+	w.sign.mu.Unlock()
 }
 
 // signOff removes the row for good.
 func (w *Worker) signOff() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	w.sign.mu.Lock()
-	defer w.sign.mu.Unlock()
 	w.sign.off.Store(true)
+	select {
+	case w.sign.turn <- struct{}{}: // a put that is under way has come to its end
+		defer func() { <-w.sign.turn }()
+	case <-ctx.Done():
+	}
 	if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: w.id}); err != nil {
 		w.log.Warn("worker could not sign off", "error", err)
 	}

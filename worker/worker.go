@@ -104,6 +104,7 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	}
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = batch.New(commitBatch, 1, w.commit)
+	w.sign.turn = make(chan struct{}, 1)
 	w.house = w.newHousekeeping()
 	w.tel = eng.Telemetry()
 	w.instrument()
