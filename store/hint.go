@@ -54,6 +54,7 @@ type Hub struct {
 	mu     sync.Mutex
 	subs   map[*subscription]struct{}
 	closed bool
+	feeds  sync.WaitGroup
 }
 
 type subscription struct {
@@ -98,7 +99,7 @@ func (h *Hub) Subscribe(ctx context.Context) (<-chan []Hint, error) {
 		h.subs = map[*subscription]struct{}{}
 	}
 	h.subs[s] = struct{}{}
-	go h.feed(ctx, s, out)
+	h.feeds.Go(func() { h.feed(ctx, s, out) })
 	return out, nil
 }
 
@@ -134,15 +135,15 @@ func (h *Hub) feed(ctx context.Context, s *subscription, out chan<- []Hint) {
 	}
 }
 
-// Close ends all subscriptions.
+// Close ends all subscriptions. No hint arrives once it has returned.
 func (h *Hub) Close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return
+	if !h.closed {
+		h.closed = true
+		for s := range h.subs {
+			close(s.done)
+		}
 	}
-	h.closed = true
-	for s := range h.subs {
-		close(s.done)
-	}
+	h.mu.Unlock()
+	h.feeds.Wait()
 }
