@@ -29,7 +29,7 @@ const (
 
 	// undecided is how long the check of one run may take. A usual one takes a
 	// millisecond.
-	undecided = 20 * time.Second
+	undecided = time.Minute
 )
 
 // RunLinearizable records histories of concurrent clients, over both handles of
