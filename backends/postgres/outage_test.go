@@ -147,7 +147,10 @@ func TestStartWithoutConnection(t *testing.T) {
 	_, err = eng.Start(t.Context(), "w", nil)
 	conn.Release()
 	require.ErrorIs(t, err, store.ErrUnavailable)
-	_, err = eng.Start(t.Context(), "w", nil)
+	patient := engine.New(s)
+	defer patient.Close()
+	patient.Know("w", "q")
+	_, err = patient.Start(t.Context(), "w", nil)
 	require.NoError(t, err)
 }
 
