@@ -126,20 +126,7 @@ var generateEngineCases = []EngineCase{
 	{Name: "generate/window", Promise: "P9", Rule: "Yield waits while as many items as the window allows are not final, and a run that waits so keeps no slot from its items.", Run: func(e *E) {
 		const most = 7
 		var parent atomic.Pointer[store.ID]
-		item := workflow.New("handled", func(ctx workflow.Context, n int) (int, error) {
-			return workflow.Step(ctx, "look", func(ctx context.Context) (int, error) {
-				open := 0
-				for _, r := range e.children(*parent.Load()) {
-					if !r.Status.Final() {
-						open++
-					}
-				}
-				if open > most {
-					return 0, workflow.Permanent(fmt.Errorf("%d items are open", open))
-				}
-				return n, nil
-			})
-		})
+		item := atMost(e, "handled", most, &parent)
 		wf := stream(e, numbers(40), item, workflow.Batch(3), workflow.Window(most))
 		id := store.NewID()
 		parent.Store(&id)

@@ -95,20 +95,7 @@ var mapEngineCases = []EngineCase{
 	{Name: "map/at-once", Promise: "P9", Rule: "No more items are spawned and not final than AtOnce says, over all workers.", Run: func(e *E) {
 		const most = 4
 		var parent atomic.Pointer[store.ID]
-		item := workflow.New("item", func(ctx workflow.Context, n int) (int, error) {
-			return workflow.Step(ctx, "look", func(ctx context.Context) (int, error) {
-				open := 0
-				for _, r := range e.children(*parent.Load()) {
-					if !r.Status.Final() {
-						open++
-					}
-				}
-				if open > most {
-					return 0, workflow.Permanent(fmt.Errorf("%d items are open", open))
-				}
-				return n, nil
-			})
-		})
+		item := atMost(e, "item", most, &parent)
 		wf := workflow.New("wf", func(ctx workflow.Context, n int) ([]int, error) {
 			return workflow.Map(ctx, "all", upTo(n), item, workflow.AtOnce(most))
 		})
@@ -372,4 +359,22 @@ var mapEngineCases = []EngineCase{
 		_, err := h.Result(e.ctx)
 		e.check(errors.Is(err, engine.ErrNondeterministic), "saw %v", err)
 	}},
+}
+
+// atMost is an item that fails when more than so many items of its parent are open.
+func atMost(e *E, name string, most int, parent *atomic.Pointer[store.ID]) *workflow.Workflow[int, int] {
+	return workflow.New(name, func(ctx workflow.Context, n int) (int, error) {
+		return workflow.Step(ctx, "look", func(ctx context.Context) (int, error) {
+			open := 0
+			for _, r := range e.children(*parent.Load()) {
+				if !r.Status.Final() {
+					open++
+				}
+			}
+			if open > most {
+				return 0, workflow.Permanent(fmt.Errorf("%d items are open", open))
+			}
+			return n, nil
+		})
+	})
 }

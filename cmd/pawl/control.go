@@ -266,11 +266,7 @@ for the second use of the name, branch/charge in a branch.`,
 	f.StringVar(&newID, "run-id", "", "the new run's `id`, so that the command can be repeated safely")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		eng, err := a.engine(ctx)
-		if err != nil {
-			return err
-		}
-		id, _, err := o.find(ctx, eng, args)
+		eng, id, _, err := o.open(ctx, args)
 		if err != nil {
 			return err
 		}

@@ -23,11 +23,7 @@ it and until when; and what can be done.`,
 	o.flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		eng, err := a.engine(ctx)
-		if err != nil {
-			return err
-		}
-		id, _, err := o.find(ctx, eng, args)
+		eng, id, _, err := o.open(ctx, args)
 		if err != nil {
 			return err
 		}

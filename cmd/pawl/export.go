@@ -30,11 +30,7 @@ the run's payloads contain: treat it like the database.`,
 	cmd.Flags().BoolVar(&children, "children", false, "with its children, and theirs")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		ctx := cmd.Context()
-		eng, err := a.engine(ctx)
-		if err != nil {
-			return err
-		}
-		id, _, err := o.find(ctx, eng, args)
+		eng, id, _, err := o.open(ctx, args)
 		if err != nil {
 			return err
 		}

@@ -62,6 +62,16 @@ func (o *one) find(ctx context.Context, eng *engine.Engine, args []string) (stor
 	return id, args[1:], err
 }
 
+// open opens the engine and finds the run.
+func (o *one) open(ctx context.Context, args []string) (*engine.Engine, store.ID, []string, error) {
+	eng, err := o.a.engine(ctx)
+	if err != nil {
+		return nil, store.ID{}, nil, err
+	}
+	id, rest, err := o.find(ctx, eng, args)
+	return eng, id, rest, err
+}
+
 // leastPrefix is how much of an id has to be given.
 const leastPrefix = 4
 

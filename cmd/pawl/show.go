@@ -39,11 +39,7 @@ long it was; of sleeps that are over, AT is their end.`,
 	f.IntVar(&children, "children", 10, "children of a run that are shown; 0: all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		eng, err := a.engine(ctx)
-		if err != nil {
-			return err
-		}
-		id, _, err := o.find(ctx, eng, args)
+		eng, id, _, err := o.open(ctx, args)
 		if err != nil {
 			return err
 		}

@@ -93,11 +93,7 @@ func (a *app) stateGetCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&rawOut, "value", false, "print the value of the one key, and nothing else")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		eng, err := a.engine(ctx)
-		if err != nil {
-			return err
-		}
-		id, keys, err := o.find(ctx, eng, args)
+		eng, id, keys, err := o.open(ctx, args)
 		if err != nil {
 			return err
 		}

@@ -35,11 +35,7 @@ With --json, each line is an object with the changed "run" or "step".`,
 	f.Var(durationFlag{&patience}, "timeout", "give up after this time; the run goes on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		eng, err := a.engine(ctx)
-		if err != nil {
-			return err
-		}
-		id, _, err := o.find(ctx, eng, args)
+		eng, id, _, err := o.open(ctx, args)
 		if err != nil {
 			return err
 		}
