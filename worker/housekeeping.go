@@ -9,14 +9,17 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A worker at rest looks whether a schedule was put that no hint has told of, seldom
-// where hints tell of all; and after hints that tell no more than that something was
-// written.
+// A worker at rest looks whether a schedule was put that no hint has told of: seldom
+// where hints tell of all, often where none does; and after hints that tell no more than
+// that something was written.
 const (
-	restingLook = time.Minute
-	seldomLook  = 5 * time.Minute
-	hintedLook  = 15 * time.Second // for three of them
+	seldomLook = 5 * time.Minute
+	oftenLook  = 10 * time.Second
+	hintedLook = 15 * time.Second // for three of them
 )
+
+// tidyAgain is the least time between two passes of what has time.
+const tidyAgain = time.Minute
 
 // early is by how much this machine's clock may run ahead of the store's.
 const early = 500 * time.Millisecond
@@ -45,7 +48,7 @@ func (w *Worker) newHousekeeping() housekeeping {
 // first; the others come a moment later, find nothing left, and have written nothing.
 func (w *Worker) scheduleLoop(ctx context.Context) {
 	var (
-		rest    = restingLook
+		rest    = oftenLook
 		due     time.Time    // a fire time
 		looks   [3]time.Time // the latest ones that hints have caused
 		later   <-chan time.Time
@@ -115,7 +118,7 @@ func stagger() time.Duration { return 250*time.Millisecond + rand.N(time.Second)
 
 // tidyLoop does what has time: retention, and the registrations of dead workers.
 func (w *Worker) tidyLoop(ctx context.Context) {
-	wait := max(restingLook+rand.N(seldomLook), w.poll) // not all at once, and not a start's concern
+	wait := max(tidyAgain+rand.N(seldomLook), w.poll) // not all at once, and not a start's concern
 	for sleep(ctx, wait) {
 		wait = max(w.tidy(ctx), w.poll)
 	}
@@ -124,7 +127,7 @@ func (w *Worker) tidyLoop(ctx context.Context) {
 // tidy does it once, and says how long to wait then.
 func (w *Worker) tidy(ctx context.Context) time.Duration {
 	pass, err := w.house.keeper.Tidy(ctx)
-	wait := max(time.Until(pass.Next), restingLook)
+	wait := max(time.Until(pass.Next), tidyAgain)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
