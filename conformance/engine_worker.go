@@ -194,6 +194,85 @@ var workerEngineCases = []EngineCase{
 			e.says("run", w.Run(e.ctx), store.ErrInvalid, "limit", `"wf`)
 		}
 	}},
+	{Name: "worker/leaves-while-it-claims", Promise: "P11", Rule: "A worker that is told to leave while it claims gives back what it has claimed: nothing waits for a lease.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			return in, workflow.Do(ctx, "step", func(context.Context) error { return nil })
+		})
+		hs := []workflow.Handle[int]{startBefore(e, wf)}
+		hs = append(hs, startN(e, wf, 5)...)
+		p := e.build(defs(wf))
+		p.wire.after = func(verb string) {
+			if verb == "claim" {
+				p.cancel()
+			}
+		}
+		p.run()
+		<-p.done
+		for _, h := range hs {
+			run, err := e.eng.Get(e.ctx, h.ID())
+			e.ok("get", err)
+			e.check(run.Worker == "" && run.Crashes == 0, "run %s is %v, held by %q, %d crashes", run.ID, run.Status, run.Worker, run.Crashes)
+		}
+		e.process(defs(wf))
+		e.eq("outputs", results(e, hs), []int{0, 0, 1, 2, 3, 4})
+	}},
+	{Name: "worker/drain-branches", Promise: "P11", Rule: "A run that is given back, or is to pause, while one branch is about to begin a step and another is in one, is left when that one is done and recorded.", Run: func(e *E) {
+		var ran tally
+		reached, goOn := make(chan struct{}, 1), make(chan struct{})
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			g.Go("long", func(ctx workflow.Context) error {
+				return workflow.Do(ctx, "long", func(context.Context) error {
+					ran.add("long")
+					reached <- struct{}{}
+					<-goOn
+					return nil
+				})
+			})
+			g.Go("short", func(ctx workflow.Context) error {
+				for {
+					enough, err := workflow.Step(ctx, "short", func(context.Context) (bool, error) {
+						ran.add("short")
+						pause(e)
+						return ran.get("enough") > 0, nil
+					})
+					if err != nil || enough {
+						return err
+					}
+				}
+			})
+			return 1, g.Wait()
+		})
+		for round, leave := range []func(p *proc, id store.ID){
+			func(p *proc, _ store.ID) { p.cancel() },
+			func(_ *proc, id store.ID) { e.ok("pause", e.eng.Pause(e.ctx, id)) },
+		} {
+			p := e.process(defs(wf))
+			h := start(e, wf, 0)
+			receive(e, "the long step", reached)
+			leave(p, h.ID())
+			// The short steps end: their branch is about to begin the next one.
+			for seen := -1; seen < ran.get("short"); {
+				seen = ran.get("short")
+				pause(e)
+				pause(e)
+			}
+			ran.add("enough")
+			goOn <- struct{}{}
+			switch round {
+			case 0:
+				p.stop()
+				p = e.process(defs(wf))
+			case 1:
+				e.until(h.ID(), store.Paused)
+				e.ok("resume", e.eng.Resume(e.ctx, h.ID()))
+			}
+			e.eq("output", result(e, h), 1)
+			e.eq("executions of the long step", ran.get("long"), round+1)
+			ran.drop("enough")
+			p.stop()
+		}
+	}},
 	{Name: "worker/drain-under-load", Promise: "P11", Rule: "Workers that shut down under load, one after the other, lose no step and repeat none, cancel nothing, and leave no run to wait for its lease.", Run: func(e *E) {
 		const n = 150
 		var mu sync.Mutex

@@ -138,8 +138,12 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 		if last {
 			return errCut
 		}
-		if lost && err == nil {
+		switch {
+		case err != nil:
+		case lost:
 			return store.ErrOutcomeUnknown
+		case ctx.Err() != nil: // nobody waits for the answer
+			return errors.Join(ctx.Err(), store.ErrOutcomeUnknown)
 		}
 		return err
 	}

@@ -73,6 +73,9 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 		}
 		backoff = 0
 		answered := time.Now()
+		if ctx.Err() != nil {
+			w.drain() // they are given back
+		}
 		for i := range claimed.Runs {
 			w.begin(&claimed.Runs[i], asked, answered, claimed.Now)
 		}
@@ -151,17 +154,25 @@ func (w *Worker) claim(ctx context.Context, all []demand, n int) (store.Claimed,
 
 func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int) (store.Claimed, error) {
 	// A claim that hangs must not come through after this worker's leases have run
-	// out: it could take the worker's own runs over.
-	ctx, cancel := context.WithDeadline(ctx, w.ledger.goodUntil())
-	defer cancel()
+	// out: it could take the worker's own runs over. And one that is under way when the
+	// worker is to leave gets time to answer: what it takes unseen waits for its lease.
+	patient, giveUp := context.WithDeadline(context.WithoutCancel(ctx), w.ledger.goodUntil())
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() {
+		sleep(patient, min(lastAnswer, w.grace))
+		giveUp()
+	})()
 	began := time.Now()
-	claimed, err := w.store.Claim(ctx, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
+	claimed, err := w.store.Claim(patient, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
 	if err == nil {
 		w.tel.Claimed(len(claimed.Runs), time.Since(began))
 		w.noteLag(claimed)
 	}
 	return claimed, err
 }
+
+// lastAnswer is how long a worker that is to leave waits for the answer to its claim.
+const lastAnswer = 5 * time.Second
 
 // callTimeout bounds a call of the store, so that a connection that hangs does
 // not hang the worker.

@@ -302,12 +302,17 @@ func (w *Worker) served() (names, queues []string) {
 	return names, queues
 }
 
+// drain lets every run that is begun from now on be given back.
+func (w *Worker) drain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.draining = true
+}
+
 // shutdown ends what runs and returns when every lease has ended or was given up.
 func (w *Worker) shutdown() {
 	w.log.Info("worker shuts down", "running", len(w.holding()), "grace", w.grace)
-	w.mu.Lock()
-	w.draining = true
-	w.mu.Unlock()
+	w.drain()
 	held := w.holding()
 	for _, inv := range held {
 		inv.Drain()

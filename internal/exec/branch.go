@@ -233,6 +233,18 @@ func (inv *Invocation) leaveMemoryLocked() {
 	}
 }
 
+// leaveLocked ends the calling goroutine, which is about to begin something in a run
+// that is to be given back, when what the others are at is done.
+func (inv *Invocation) leaveLocked() {
+	inv.exitIfClosedLocked()
+	inv.pinned++
+	inv.blocked++
+	inv.checkIdleLocked()
+	inv.mu.Unlock()
+	<-inv.done
+	exit()
+}
+
 // endPark suspends a run for which no event has come in the time that it waits in
 // memory.
 func (inv *Invocation) endPark() {

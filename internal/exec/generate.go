@@ -90,7 +90,7 @@ func (s *itemStep) generateLocked(opts *GenerateOptions, fn func(ctx context.Con
 		s.noteLocked(store.StepRunning)
 		inv.flushLocked() // also what came before: it must be durable before side effects begin
 		if inv.draining {
-			inv.closeLocked(byRelease)
+			inv.leaveLocked()
 		}
 		inv.exitIfClosedLocked()
 		if inv.canceling || inv.expired {
@@ -421,7 +421,7 @@ func (g *Generator) send() {
 		s.noteLocked(store.StepRunning)
 		s.spawned = inv.appended
 		inv.flushLocked()
-		if inv.draining && g.opts.Cursored && !last {
+		if inv.draining && g.opts.Cursored && !last && inv.blocked >= inv.live-1 {
 			inv.closeLocked(byRelease) // it goes on elsewhere, behind the cursor
 		}
 		inv.exitIfClosedLocked()

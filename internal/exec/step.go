@@ -96,7 +96,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 	for err == nil {
 		inv.flushLocked() // what came before must be durable before this side effect begins
 		if inv.draining {
-			inv.closeLocked(byRelease)
+			inv.leaveLocked()
 		}
 		inv.exitIfClosedLocked()
 		if b.interruptedLocked() {

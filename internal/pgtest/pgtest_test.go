@@ -234,6 +234,8 @@ func TestBouncerPoolsTransactions(t *testing.T) {
 	require.NoError(t, err)
 	t.Log(strings.Join(strings.Fields(string(version)), " "))
 	require.NotEqual(t, s.URL(), url)
+	// Prepared statements stay behind in a connection that another client gets.
+	url += "&default_query_exec_mode=exec"
 	one, two := connect(t, url), connect(t, url)
 	const self = "SELECT pg_backend_pid()"
 	require.NotEqual(t, query[uint32](t, one, self), one.PgConn().PID(), "the client is connected to the server itself")
