@@ -40,6 +40,7 @@ chaos: ## Kill real processes, the database server and connections at random mom
 		-procs.restarts=15 -procs.terms=40 -procs.cuts=15 -procs.hangs=6 -procs.every=40
 	$(GO) test ./internal/procs -run '^TestChaos$$/^postgres$$' -count=1 -v -timeout 20m -procs.runs=50000 -procs.kills=20 -procs.stops=0 \
 		-procs.restarts=10 -procs.terms=50 -procs.cuts=10 -procs.hangs=5 -procs.every=300
+	$(GO) test ./internal/procs -run '^TestDrain$$' -count=1 -v -timeout 10m -procs.drains=50
 	cd examples/reindex && $(GO) test . -run '^TestChaos$$' -count=1 -v -timeout 15m \
 		-reindex.docs=50000 -reindex.batch=500 -reindex.rate=200 -reindex.kills=10
 

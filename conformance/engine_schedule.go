@@ -240,6 +240,29 @@ var scheduleEngineCases = []EngineCase{
 		}
 		e.check(len(e.runsOf("s")) >= 4, "the schedule's runs are not listed by its external id")
 	}},
+	{Name: "schedule/forgets", Promise: "P10", Rule: "Firings are recorded for thirty days, or as long as the engine was told, and those that are older are gone with the next ones.", Run: func(e *E) {
+		eng, clock := e.at("1998-06-01T00:00:00Z")
+		e.put(eng, "s", "@daily", engine.ScheduleCatchUp(engine.CatchUpAll))
+		e.put(eng, "kept", "@daily", engine.ScheduleCatchUp(engine.CatchUpAll))
+		brief := e.client(clock, engine.KeepFirings(48*time.Hour))
+		ever := e.client(clock, engine.KeepFirings(0))
+		day := func(n int) string { return clock.time().AddDate(0, 0, -n).UTC().Format("2006-01-02") + " started" }
+		for range 35 {
+			clock.advance(24 * time.Hour)
+			e.keep(eng)
+		}
+		have := e.firings(eng, "s", time.DateOnly)
+		e.eq("firings, their number and the first", []any{len(have), have[0]}, []any{31, day(30)})
+		clock.advance(24 * time.Hour)
+		e.keep(ever)
+		e.eq("firings, kept for ever", len(e.firings(eng, "s", time.DateOnly)), 32)
+		for range 4 { // not all at once
+			clock.advance(24 * time.Hour)
+			e.keep(brief)
+		}
+		e.eq("firings of two days", e.firings(eng, "s", time.DateOnly), []string{day(2), day(1), day(0)})
+		e.eq("runs", len(e.runsOf("s")), 40)
+	}},
 	{Name: "schedule/put-again", Promise: "P4", Rule: "A schedule put again as it is changes nothing; with another input it keeps its time, with another rule it gets a new one, and it stays paused.", Run: func(e *E) {
 		eng, clock := e.at("1998-06-01T10:20:30Z")
 		first := e.put(eng, "s", "0 * * * *", engine.ScheduleTimeZone("Europe/Berlin"))
@@ -876,7 +899,8 @@ var housekeepingEngineCases = []EngineCase{
 		if e.s.Features().Hints {
 			every = 4 * time.Minute
 		}
-		e.check(looks >= 1 && looks <= 2+int(rest/every), "it looked at the schedules %d times in %v", looks, rest)
+		// Once at first, and up to three times for hints of what was put before.
+		e.check(looks >= 1 && looks <= 5+int(rest/every), "it looked at the schedules %d times in %v", looks, rest)
 		for _, verb := range []string{"lock", "fire", "purge", "put-schedule"} {
 			e.eq("calls of "+verb, calls.get(verb), 0)
 		}

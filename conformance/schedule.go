@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -279,6 +280,41 @@ var fireCases = []Case{
 		c.eq("the result", res, store.FireResult{Run: first.ID})
 		c.eq("runs of the second fire", len(c.gets(second.ID)), 0)
 		c.eq("NextAt", c.theSchedule("s").NextAt, at.Add(2*time.Hour))
+	}},
+	{"fire/forgets", "P10", "with a fire the oldest firings before a time are forgotten, a bounded number of them, of that schedule alone, and none by a call that fails", func(c *C) {
+		other := c.putSchedule(c.schedule("other"))
+		c.mustFire(store.FireParams{Schedule: "other", At: other.NextAt, Next: other.NextAt.Add(time.Hour)})
+		first := c.now
+		c.putSchedule(c.schedule("s"))
+		nth := func(n int) time.Time { return first.Add(time.Duration(n) * time.Minute) }
+		const before = store.MaxForget + 5
+		for n := range before {
+			c.now = nth(n)
+			c.mustFire(store.FireParams{Schedule: "s", At: nth(n), Next: nth(n + 1)})
+		}
+		times := func() (list []time.Time) {
+			for _, f := range c.firings("s") {
+				list = append(list, f.At)
+			}
+			slices.Reverse(list)
+			return list
+		}
+		c.eq("firings, none forgotten", len(times()), before)
+		c.now = nth(before)
+		limit := nth(before - 2) // the last two of them stay
+		_, err := c.fire(store.FireParams{Schedule: "s", At: nth(before + 1), Next: nth(before + 2), Forget: limit})
+		c.fails("a fire that is early", err, store.ErrInvalid)
+		_, err = c.fire(store.FireParams{Schedule: "s", At: nth(before), Next: nth(before + 1), Forget: nth(before).Add(time.Microsecond)})
+		c.fails("forgetting what is behind the fire time", err, store.ErrInvalid)
+		c.eq("firings after calls that failed", len(times()), before)
+		c.mustFire(store.FireParams{Schedule: "s", At: nth(before), Next: nth(before + 1), Forget: limit})
+		c.eq("firings", times(), []time.Time{nth(store.MaxForget), nth(store.MaxForget + 1), nth(store.MaxForget + 2), nth(before - 2), nth(before - 1), nth(before)})
+		again, err := c.fire(store.FireParams{Schedule: "s", At: nth(before), Next: nth(before + 1), Forget: limit})
+		c.ok("the same again", err)
+		c.eq("its result", again, store.FireResult{})
+		c.eq("firings after that", times(), []time.Time{nth(before - 2), nth(before - 1), nth(before)})
+		c.eq("firings of the other schedule", len(c.firings("other")), 1)
+		c.eq("NextAt", c.theSchedule("s").NextAt, nth(before+1))
 	}},
 	{"fire/skip", "P10", "a fire time without a run is recorded as skipped and moves the schedule on", func(c *C) {
 		c.putSchedule(c.schedule("s"))

@@ -31,14 +31,15 @@ const DefaultNamespace = "default"
 
 // Engine is a client of one namespace of a store.
 type Engine struct {
-	store     store.Store
-	namespace string
-	codec     Codec
-	log       *slog.Logger
-	trigger   Trigger
-	retryFor  time.Duration
-	poll      time.Duration        // 0: as waiting sees fit
-	retention map[string]Retention // by workflow; of "": the others
+	store       store.Store
+	namespace   string
+	codec       Codec
+	log         *slog.Logger
+	trigger     Trigger
+	retryFor    time.Duration
+	poll        time.Duration        // 0: as waiting sees fit
+	retention   map[string]Retention // by workflow; of "": the others
+	keepFirings time.Duration
 
 	starts  *batch.Group[store.NewRun, store.CreateResult]
 	lookups *batch.Group[string, lookup]
@@ -106,7 +107,7 @@ const startBatch = 500
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
 	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
-		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention)}
+		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention), keepFirings: DefaultKeepFirings}
 	for _, opt := range opts {
 		opt(e)
 	}

@@ -301,7 +301,7 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 		}
 	}
 	fire := func(at, next time.Time, run *store.NewRun) (on bool, err error) {
-		p := store.FireParams{Namespace: e.namespace, Schedule: s.Name, At: at, Next: next, Run: run}
+		p := store.FireParams{Namespace: e.namespace, Schedule: s.Name, At: at, Next: next, Run: run, Forget: e.forgetFirings(at, now)}
 		err = e.retry(ctx, func(ctx context.Context) error {
 			res, err := e.store.Fire(ctx, p)
 			switch {
@@ -336,6 +336,17 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 		}
 	}
 	return pass, blocked, nil
+}
+
+// forgetFirings says up to when firings are forgotten with the firing of a time.
+func (e *Engine) forgetFirings(at, now time.Time) time.Time {
+	if e.keepFirings <= 0 {
+		return time.Time{}
+	}
+	if old := now.Add(-e.keepFirings); old.Before(at) {
+		return old
+	}
+	return at
 }
 
 // before returns the schedule's run that a new one would follow; none: zero. If it is

@@ -38,6 +38,14 @@ const Lateness = time.Minute
 // not told another number.
 const DefaultMaxCatchUp = 100
 
+// DefaultKeepFirings is how long the record of a firing is kept.
+const DefaultKeepFirings = 30 * 24 * time.Hour
+
+// KeepFirings sets how long the firings of schedules are recorded; 0: for ever. What is
+// older is deleted with the schedule's next firings, a few at a time. It is the worker
+// that fires whose engine decides. Default: [DefaultKeepFirings].
+func KeepFirings(d time.Duration) Option { return func(e *Engine) { e.keepFirings = d } }
+
 // maxMaxCatchUp bounds what [MaxCatchUp] may ask for.
 const maxMaxCatchUp = 100_000
 

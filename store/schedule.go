@@ -71,6 +71,10 @@ type SchedulePage struct {
 // schedule's NextAt is not At and that time has not been fired (it was edited);
 // ErrNotFound when there is no such schedule. Case: fire/not-early.
 //
+// Each call that does not fail deletes the oldest firings of the schedule that are
+// before Forget, up to [MaxForget] of them: their times may fire again if the schedule
+// is put back to them. Case: fire/forgets.
+//
 // Further cases: fire/edited-meanwhile, fire/external-id-taken,
 // fire/all-or-nothing.
 type FireParams struct {
@@ -79,8 +83,12 @@ type FireParams struct {
 	At        time.Time
 	Next      time.Time // zero: never again
 	Run       *NewRun   // nil: the firing is recorded as skipped
+	Forget    time.Time // not after At; zero: none is forgotten
 	Now       time.Time
 }
+
+// MaxForget is how many firings a call of Fire forgets at most.
+const MaxForget = 10
 
 // FireResult is the firing: Run is the run that it made, or the active run whose
 // external id stood in the way; zero when skipped.

@@ -538,6 +538,9 @@ func (p *FireParams) Validate(l Limits) error {
 	if !p.Next.IsZero() && !p.Next.After(p.At) {
 		return Invalid("next fire time", "it is not after the fire time")
 	}
+	if p.Forget.After(p.At) {
+		return Invalid("time before which firings are forgotten", "it is after the fire time")
+	}
 	if p.Run != nil {
 		if p.Run.Worker != "" {
 			return Invalid("worker", "a fired run is not leased as it is made")

@@ -135,6 +135,10 @@ const (
 		WHERE s.namespace=$1::text AND s.name=$2::text AND s.next_at=$3::bigint
 			AND EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$1::text AND f.schedule=$2::text AND f.at=$3::bigint)`
 
+	forgetFirings = `DELETE FROM pawl.firings WHERE namespace=$1::text AND schedule=$2::text AND at IN (
+			SELECT f.at FROM pawl.firings f WHERE f.namespace=$1::text AND f.schedule=$2::text AND f.at<$4::bigint ORDER BY f.at LIMIT $5::bigint)
+		AND EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$1::text AND f.schedule=$2::text AND f.at=$3::bigint)`
+
 	// It always has one row.
 	fireOutcome = `SELECT ` + now + `, s.name IS NOT NULL, s.next_at, f.at, f.run FROM (VALUES (1)) one(x)
 		LEFT JOIN pawl.schedules s ON s.namespace=$2::text AND s.name=$3::text
@@ -170,6 +174,9 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 				sql: fireOther, args: []any{p.Namespace, p.Schedule, at, uuid(run), p.Run.ExternalID, p.Run.Suffix},
 			})
 		}
+	}
+	if !p.Forget.IsZero() {
+		stmts = append(stmts, stmt{sql: forgetFirings, args: []any{p.Namespace, p.Schedule, at, p.Forget.UnixMicro(), int64(store.MaxForget)}})
 	}
 	var found bool
 	var now, next, firedAt time.Time

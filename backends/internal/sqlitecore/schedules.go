@@ -113,6 +113,9 @@ const (
 			(SELECT id FROM runs WHERE namespace=?1 AND external_id=?6 AND suffix=?7 AND external_id IS NOT NULL AND status<6), ?5) END
 		FROM schedules WHERE namespace=?1 AND name=?2 AND next_at=?3 AND ?3<=?4 AND NOT EXISTS (SELECT 1 FROM runs WHERE id=?5 AND namespace<>?1)
 		ON CONFLICT DO NOTHING`
+	forgetFirings = `DELETE FROM firings WHERE namespace=?1 AND schedule=?2 AND at IN (
+			SELECT at FROM firings WHERE namespace=?1 AND schedule=?2 AND at<?4 ORDER BY at LIMIT ?5+0)
+		AND EXISTS (SELECT 1 FROM firings WHERE namespace=?1 AND schedule=?2 AND at=?3)`
 	advanceSchedule = `UPDATE schedules SET next_at=?, last_at=next_at WHERE namespace=? AND name=? AND next_at=?
 		AND EXISTS (SELECT 1 FROM firings WHERE namespace=schedules.namespace AND schedule=schedules.name AND at=schedules.next_at)`
 	fireOutcome = `SELECT s.next_at, f.at, f.run, (SELECT namespace FROM runs WHERE id=?)
@@ -145,6 +148,9 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 		if len(p.Run.Input) > inlineInput {
 			stmts = append(stmts, Stmt{SQL: largeInput, Args: []any{p.Run.Input, run[:], p.Namespace}, Unneeded: again})
 		}
+	}
+	if !p.Forget.IsZero() {
+		stmts = append(stmts, Stmt{SQL: forgetFirings, Args: []any{p.Namespace, p.Schedule, at, p.Forget.UnixMicro(), int64(store.MaxForget)}})
 	}
 	var found bool
 	var next, firedAt time.Time

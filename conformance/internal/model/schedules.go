@@ -113,13 +113,24 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 	if sc == nil {
 		return store.FireResult{}, noSchedule(p.Schedule)
 	}
-	i, fired := slices.BinarySearchFunc(sc.firings, at, func(f store.Firing, t time.Time) int { return f.At.Compare(t) })
+	find := func(t time.Time) (int, bool) {
+		return slices.BinarySearchFunc(sc.firings, t, func(f store.Firing, t time.Time) int { return f.At.Compare(t) })
+	}
+	forget := func() {
+		if !p.Forget.IsZero() {
+			n, _ := find(micro(p.Forget))
+			sc.firings = slices.Delete(sc.firings, 0, min(n, store.MaxForget))
+		}
+	}
+	i, fired := find(at)
 	switch {
 	case fired: // P10
 		if sc.NextAt.Equal(at) { // it was put back to this time
 			sc.LastAt, sc.NextAt = at, micro(p.Next)
 		}
-		return store.FireResult{Run: sc.firings[i].Run}, nil
+		before := sc.firings[i].Run
+		forget()
+		return store.FireResult{Run: before}, nil
 	case at.After(now): // P13
 		return store.FireResult{}, store.Invalid("fire time", fmt.Sprintf("%v is still to come", at))
 	case !sc.NextAt.Equal(at):
@@ -135,6 +146,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 	}
 	sc.firings = slices.Insert(sc.firings, i, f)
 	sc.LastAt, sc.NextAt = at, micro(p.Next)
+	forget()
 	return store.FireResult{Fired: true, Run: f.Run}, nil
 }
 

@@ -26,9 +26,9 @@ var stores = []struct {
 	name  string
 	open  sim.Opener
 	seeds int
-	raced int // seeds under the race detector, which makes SQLite very slow
+	raced int // seeds under the race detector
 }{
-	{"model", func(testing.TB) store.Store { return model.New(model.Options{}) }, 2000, 200},
+	{"model", func(testing.TB) store.Store { return model.New(model.Options{}) }, 2000, 100},
 	{"sqlite", func(tb testing.TB) store.Store {
 		s, err := sqlite.Open(context.Background(), ":memory:")
 		if err != nil {
