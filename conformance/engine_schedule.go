@@ -878,7 +878,7 @@ var housekeepingEngineCases = []EngineCase{
 		}
 		e.eq("runs", len(e.runsOf("s")), len(firings))
 	}},
-	{Name: "housekeeping/rests", Promise: "P18", Rule: "While nothing is due, workers look at the schedules every ten seconds, seldom where hints tell of them, and write nothing for them.", Run: func(e *E) {
+	{Name: "housekeeping/rests", Promise: "P18", Rule: "While nothing is due, workers look at the schedules every ten seconds, seldom where hints tell of them, and write nothing for them; they look for runs less often, too.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		eng, _ := e.at("1998-06-01T00:00:00Z")
 		e.put(eng, "paused", "@hourly", engine.SchedulePaused())
@@ -901,6 +901,10 @@ var housekeepingEngineCases = []EngineCase{
 		}
 		// Once at first, and up to three times for hints of what was put before.
 		e.check(looks >= 1 && looks <= 5+int(rest/every), "it looked at the schedules %d times in %v", looks, rest)
+		if e.h.Bubble && e.s.Features().Hints {
+			claims := calls.get("claim")
+			e.check(claims >= 50 && claims <= 70, "it looked for runs %d times in %v, expected every ten seconds after the first minute", claims, rest)
+		}
 		for _, verb := range []string{"lock", "fire", "purge", "put-schedule"} {
 			e.eq("calls of "+verb, calls.get(verb), 0)
 		}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,15 +27,13 @@ import (
 //
 // It runs three rounds of rapid's usual 100 sequences, of 60 operations on the
 // average. The flags -rapid.checks and -rapid.steps (pairs of operations) raise
-// that. Under the race detector, which slows some drivers by ten times, one
-// round may do. Every branch of randomBranches must have been reached; while one
+// that. Under the race detector, which slows some drivers by ten times, and with
+// -short, one round may do. Every branch of randomBranches must have been reached; while one
 // was not, further rounds follow, up to twelve.
 func RunRandom(t *testing.T, h Harness) {
-	if f := flag.Lookup("rapid.shrinktime"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set("3s") // reduce does better
-	}
+	shrinkLess()
 	r := &random{ctx: t.Context(), reached: map[string]int{}}
-	for i := 0; i < randomRounds || i < maxRounds && len(r.missed()) > 0; i++ {
+	for i := 0; i < randomRounds() || i < maxRounds && len(r.missed()) > 0; i++ {
 		if !t.Run(fmt.Sprintf("round-%d", i+1), func(t *testing.T) { r.round(t, h) }) {
 			return
 		}
@@ -44,6 +43,28 @@ func RunRandom(t *testing.T, h Harness) {
 		t.Errorf("branches that no sequence reached, so that nothing is said about them: %s", strings.Join(missed, ", "))
 	}
 }
+
+func randomRounds() int {
+	if race || testing.Short() {
+		return 1
+	}
+	return 3
+}
+
+// manyItems is how many runs there are where it is to be many.
+func manyItems() int {
+	if race || testing.Short() {
+		return 600
+	}
+	return 10_000
+}
+
+// shrinkLess bounds what rapid does to make a sequence smaller: reduce does better.
+var shrinkLess = sync.OnceFunc(func() {
+	if f := flag.Lookup("rapid.shrinktime"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("3s")
+	}
+})
 
 // random is what the sequences of one backend share.
 type random struct {

@@ -14,6 +14,9 @@ import (
 // waits and only a few are: many tiny claims cost more than they bring.
 const breathe = time.Millisecond
 
+// restAfter is for how long a worker has found nothing when it begins to poll less.
+const restAfter = time.Minute
+
 // claimLoop claims and starts runs until ctx ends, or until nothing is left to do if
 // somebody asks for that.
 func (w *Worker) claimLoop(ctx context.Context) (found idle) {
@@ -22,6 +25,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 		timer   = time.NewTimer(0)
 		more    = true // work is due that was not claimed for want of slots
 		backoff time.Duration
+		worked  = time.Now() // when something was found last
 	)
 	defer timer.Stop()
 	for {
@@ -101,6 +105,11 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			return found
 		}
 		wait := w.poll
+		if len(claimed.Runs) > 0 {
+			worked = answered
+		} else if answered.Sub(worked) > restAfter {
+			wait = w.restPoll
+		}
 		more = false
 		if !claimed.NextDue.IsZero() {
 			due := claimed.NextDue.Sub(claimed.Now)

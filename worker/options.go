@@ -40,8 +40,9 @@ func Lease(d time.Duration) Option { return func(w *Worker) { w.leaseFor = d } }
 func Grace(d time.Duration) Option { return func(w *Worker) { w.grace = d } }
 
 // Poll sets how often the worker looks for work that no hint has told it of.
-// Default: 5 s where the store gives hints, 1 s otherwise.
-func Poll(d time.Duration) Option { return func(w *Worker) { w.poll = d } }
+// Default: 1 s; where the store gives hints 5 s, and 10 s once nothing was found for a
+// minute.
+func Poll(d time.Duration) Option { return func(w *Worker) { w.poll, w.restPoll = d, d } }
 
 // Park sets how long a run that only waits is kept in memory before it is
 // suspended; it holds no slot in that time. Default: 100 ms.

@@ -39,6 +39,7 @@ type Worker struct {
 	leaseFor    time.Duration
 	grace       time.Duration
 	poll        time.Duration
+	restPoll    time.Duration // when nothing was found for a while
 	labels      map[string]string
 	limits      map[string]int // by workflow
 	log         *slog.Logger
@@ -79,12 +80,15 @@ const commitBatch = 500
 func New(eng *engine.Engine, opts ...Option) *Worker {
 	w := &Worker{
 		eng: eng, store: eng.Store(), namespace: eng.Namespace(),
-		concurrency: 100, leaseFor: 30 * time.Second, grace: 20 * time.Second, poll: usualPoll(eng.Store()),
+		concurrency: 100, leaseFor: 30 * time.Second, grace: 20 * time.Second, poll: time.Second, restPoll: time.Second,
 		log:  eng.Logger(),
 		cfg:  exec.Config{Park: 100 * time.Millisecond, Linger: 10 * time.Millisecond, ShowAfter: time.Second, MaxCrashes: 10},
 		defs: make(map[string]*exec.Definition),
 		held: make(map[store.ID]*exec.Invocation),
 		wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+	}
+	if w.store.Features().Hints { // polling is there for one that got lost
+		w.poll, w.restPoll = 5*time.Second, 10*time.Second
 	}
 	for _, opt := range opts {
 		opt(w)
@@ -109,14 +113,6 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	w.tel = eng.Telemetry()
 	w.instrument()
 	return w
-}
-
-// usualPoll is seldom where hints tell of work: it is there for one that got lost.
-func usualPoll(s store.Store) time.Duration {
-	if s.Features().Hints {
-		return 5 * time.Second
-	}
-	return time.Second
 }
 
 // ID is the worker's, as leases and logs name it.

@@ -64,7 +64,10 @@ func TestEngine(t *testing.T) {
 	conformance.RunEngine(t, inSchema())
 }
 
-func TestRandom(t *testing.T) { conformance.RunRandom(t, inSchema()) }
+func TestRandom(t *testing.T) {
+	t.Parallel()
+	conformance.RunRandom(t, inSchema())
+}
 
 func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, inSchema()) }
 

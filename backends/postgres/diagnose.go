@@ -14,13 +14,15 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// What counts as much.
-const (
-	longTransaction = 10 * time.Minute // keeps all that is deleted meanwhile
-	manyDead        = 100_000          // rows, more than twice the live ones
-	largeIndex      = 64 << 20         // bytes
-	entryBytes      = 500              // of an index, per entry
-)
+// much is from when on something is a finding. Tests make do with less.
+var much = struct {
+	transaction time.Duration // keeps all that is deleted meanwhile
+	dead        int64         // rows, more than twice the live ones
+	index       int64         // bytes
+}{10 * time.Minute, 100_000, 64 << 20}
+
+// entryBytes is what an index may take for an entry.
+const entryBytes = 500
 
 // Diagnose implements store.Diagnoser. Statistics are the server's own and may
 // lag behind.
@@ -264,7 +266,7 @@ func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
 				var name string
 				var live, dead int64
 				err := scan(&name, &live, &dead)
-				if dead > manyDead && dead > 2*live {
+				if dead > much.dead && dead > 2*live {
 					tables = append(tables, fmt.Sprintf("%s has %d dead rows beside %d live ones", name, dead, live))
 				}
 				return err
@@ -277,7 +279,7 @@ func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
 				var name string
 				var size, entries int64
 				err := scan(&name, &size, &entries)
-				if size > largeIndex && size > entryBytes*entries {
+				if size > much.index && size > entryBytes*entries {
 					large = append(large, fmt.Sprintf("%s has %d MB for some %d entries", name, size>>20, entries))
 				}
 				return err
@@ -320,7 +322,7 @@ func (s *Store) lookAtVacuum(ctx context.Context, f *store.Finding) error {
 					||(extract(epoch FROM clock_timestamp()-xact_start)::bigint/60)||' minutes'
 				FROM pg_stat_activity WHERE backend_type='client backend' AND xact_start<clock_timestamp()-make_interval(secs => $1::double precision) AND backend_xmin IS NOT NULL
 				ORDER BY xact_start`,
-			args: []any{longTransaction.Seconds()}, rows: column(&long),
+			args: []any{much.transaction.Seconds()}, rows: column(&long),
 		},
 		stmt{
 			sql:  `SELECT slot_name::text FROM pg_replication_slots WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL) ORDER BY 1`,
@@ -328,7 +330,7 @@ func (s *Store) lookAtVacuum(ctx context.Context, f *store.Finding) error {
 		},
 		stmt{
 			sql:  `SELECT quote_literal(gid) FROM pg_prepared_xacts WHERE prepared<clock_timestamp()-make_interval(secs => $1::double precision) ORDER BY 1`,
-			args: []any{longTransaction.Seconds()}, rows: column(&prepared),
+			args: []any{much.transaction.Seconds()}, rows: column(&prepared),
 		})
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func TestHangingConnectionsAreGivenUp(t *testing.T) {
 	p, location := behind(t, location, nil)
 	s, err := postgres.Open(t.Context(), with(t, location, func(u *url.URL) {
 		u.RawQuery += "&pool_max_conns=1"
-	}), postgres.WithSchema(schema), postgres.WithTimeout(300*time.Millisecond))
+	}), postgres.WithSchema(schema), postgres.WithTimeout(2*time.Second))
 	require.NoError(t, err)
 	defer s.Close()
 	require.NoError(t, create(t.Context(), s, store.NewID()))
@@ -87,7 +87,7 @@ func TestHangingConnectionsAreGivenUp(t *testing.T) {
 	id := store.NewID()
 	err = create(t.Context(), s, id)
 	require.True(t, store.Retryable(err), "%v", err)
-	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 30*time.Second, time.Millisecond)
 }
 
 // A database that turns read-only makes writes fail as unavailable, with one line
@@ -193,11 +193,11 @@ func TestNewConnectionsThatHang(t *testing.T) {
 	location, schema := pgtest.Schema(t)
 	p, location := behind(t, location, hanging(2, 3))
 	s, err := postgres.Open(t.Context(), with(t, location, func(u *url.URL) { u.RawQuery += "&pool_max_conns=1" }),
-		postgres.WithSchema(schema), postgres.WithTimeout(300*time.Millisecond))
+		postgres.WithSchema(schema), postgres.WithTimeout(2*time.Second))
 	require.NoError(t, err)
 	defer s.Close()
 	require.NoError(t, create(t.Context(), s, store.NewID()))
 	require.Positive(t, p.Cut())
 	id := store.NewID()
-	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 30*time.Second, time.Millisecond)
 }

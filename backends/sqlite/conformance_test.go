@@ -55,7 +55,10 @@ func TestEngineInMemory(t *testing.T) {
 	conformance.RunEngine(t, inMemory())
 }
 
-func TestRandom(t *testing.T) { conformance.RunRandom(t, inFile()) }
+func TestRandom(t *testing.T) {
+	t.Parallel()
+	conformance.RunRandom(t, inFile())
+}
 
 func TestRandomInMemory(t *testing.T) { conformance.RunRandom(t, inMemory()) }
 

@@ -50,7 +50,10 @@ func TestEngine(t *testing.T) {
 	conformance.RunEngine(t, inNamespace())
 }
 
-func TestRandom(t *testing.T) { conformance.RunRandom(t, inNamespace()) }
+func TestRandom(t *testing.T) {
+	t.Parallel()
+	conformance.RunRandom(t, inNamespace())
+}
 
 // One half of the clients is on a replica.
 func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, onReplica(t)) }
