@@ -142,7 +142,7 @@ func (e *Engine) purge(ctx context.Context, f PurgeFilter, before func(context.C
 		if e.root != nil {
 			continue
 		}
-		timer := time.NewTimer(time.Since(from))
+		timer := time.NewTimer(max(time.Since(from), 1))
 		select {
 		case <-ctx.Done():
 			timer.Stop()

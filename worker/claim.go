@@ -22,7 +22,7 @@ const restAfter = time.Minute
 func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 	var (
 		demands = w.demands()
-		timer   = time.NewTimer(0)
+		timer   = time.NewTimer(atOnce)
 		more    = true // work is due that was not claimed for want of slots
 		backoff time.Duration
 		worked  = time.Now() // when something was found last
@@ -87,7 +87,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			fired, next, err := w.fireDue(ctx)
 			switch {
 			case fired:
-				timer.Reset(0)
+				timer.Reset(atOnce)
 				continue
 			case err != nil:
 				if ctx.Err() != nil {

@@ -59,7 +59,7 @@ func (w *Worker) scheduleLoop(ctx context.Context) {
 		rest = seldomLook
 	}
 	rest = max(rest, w.poll)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(atOnce)
 	defer timer.Stop()
 	for {
 		select {
@@ -109,7 +109,7 @@ func (w *Worker) scheduleLoop(ctx context.Context) {
 				wait = min(wait, time.Until(at))
 			}
 		}
-		timer.Reset(wait)
+		timer.Reset(max(wait, atOnce))
 	}
 }
 

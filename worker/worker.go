@@ -346,6 +346,11 @@ func (w *Worker) holding() []*exec.Invocation {
 	return list
 }
 
+// atOnce is the shortest time of a timer. One of zero is sent by whoever receives from
+// it, and two goroutines of a synctest bubble that do so at the same moment crash the
+// race detector of Go 1.26.
+const atOnce = time.Nanosecond
+
 // sleep waits for d; false: ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -168,7 +168,7 @@ func (b *Branch) waitLocked(w *wait) error {
 	}
 	var timeIsUp <-chan time.Time
 	if !w.due.IsZero() {
-		timer := time.NewTimer(time.Until(w.due))
+		timer := time.NewTimer(max(time.Until(w.due), 1))
 		defer timer.Stop()
 		timeIsUp = timer.C
 	}

@@ -496,7 +496,7 @@ func (i *StepInfo) WaitState(ctx context.Context, sw StateWait) (timedOut bool, 
 	}
 	var timeIsUp <-chan time.Time
 	if sw.Timeout >= 0 {
-		timer := time.NewTimer(sw.Timeout)
+		timer := time.NewTimer(max(sw.Timeout, 1))
 		defer timer.Stop()
 		timeIsUp = timer.C
 	}
