@@ -33,7 +33,7 @@ import (
 func RunRandom(t *testing.T, h Harness) {
 	shrinkLess()
 	r := &random{ctx: t.Context(), reached: map[string]int{}}
-	for i := 0; i < randomRounds() || i < maxRounds && len(r.missed()) > 0; i++ {
+	for i := 0; i < randomRounds() || i < mostRounds() && len(r.missed()) > 0; i++ {
 		if !t.Run(fmt.Sprintf("round-%d", i+1), func(t *testing.T) { r.round(t, h) }) {
 			return
 		}
@@ -42,6 +42,14 @@ func RunRandom(t *testing.T, h Harness) {
 	if missed := r.missed(); len(missed) > 0 {
 		t.Errorf("branches that no sequence reached, so that nothing is said about them: %s", strings.Join(missed, ", "))
 	}
+}
+
+// mostRounds bounds them. With -short rapid draws a fifth of the sequences in each.
+func mostRounds() int {
+	if testing.Short() {
+		return 5 * maxRounds
+	}
+	return maxRounds
 }
 
 func randomRounds() int {
