@@ -324,8 +324,12 @@ var workerEngineCases = []EngineCase{
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		p := e.process(defs(wf)).healthy()
 		p.wire.set(wireDown)
-		for !errors.Is(p.worker.Healthy(), worker.ErrStale) {
-			e.check(p.worker.Healthy() == nil, "saw %v", p.worker.Healthy())
+		for {
+			err := p.worker.Healthy()
+			if errors.Is(err, worker.ErrStale) {
+				break
+			}
+			e.check(err == nil, "saw %v", err)
 			pause(e)
 		}
 		p.wire.set(wireUp)
