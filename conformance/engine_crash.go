@@ -114,13 +114,25 @@ var crashEngineCases = []EngineCase{
 		})
 		healthy := workflow.New("healthy", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		h := startBefore(e, wf, healthy)
-		for range 3 {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := h.Result(e.ctx)
+			ended <- err
+		}()
+		var err error
+		kills := 0
+		for over := false; !over; {
 			p := e.process(defs(wf, healthy), worker.MaxCrashes(2))
-			receive(e, "a takeover", taken)
-			p.kill()
+			select {
+			case <-taken:
+				p.kill()
+				kills++
+			case err = <-ended:
+				over = true
+			}
 		}
-		e.process(defs(wf, healthy), worker.MaxCrashes(2))
-		_, err := h.Result(e.ctx)
+		// On a busy machine a lease may run out by itself.
+		e.check(kills == 3 || !e.h.Bubble && kills < 3, "it took %d kills", kills)
 		e.eq("code", workflow.ErrorCode(err), workflow.CodeCrashed)
 		e.check(errors.Is(err, engine.ErrFailed), "saw %v", err)
 		e.eq("another run", result(e, start(e, healthy, 2)), 2)
