@@ -339,11 +339,12 @@ var stateEngineCases = []EngineCase{
 	}},
 	{Name: "state/cancel", Promise: "P11", Rule: "A wait ends at once when the run is canceled, in its function, in a step and outside.", Run: func(e *E) {
 		poll := workflow.PollInterval(e.d(10 * time.Second))
-		errs := make(chan error, 10)
+		errs, begun := make(chan error, 10), make(chan struct{}, 10)
 		wf := workflow.New("wf", func(ctx workflow.Context, how string) (int, error) {
 			var err error
 			if how != "function" {
 				err = workflow.Do(ctx, "wait", func(ctx context.Context) error {
+					begun <- struct{}{}
 					err := workflow.WaitForState(workflow.InStep(ctx), "counted", atLeast(counted, 1), poll)
 					errs <- err
 					return err
@@ -362,6 +363,9 @@ var stateEngineCases = []EngineCase{
 				outer <- workflow.WaitForState(outside(e, h.ID()), "counted", atLeast(counted, 1), poll)
 			}()
 			e.until(h.ID(), store.Running)
+			if how == "step" {
+				receive(e, "the step", begun)
+			}
 			e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
 			_, err := h.Result(e.ctx)
 			e.check(errors.Is(err, engine.ErrCanceled), "%s: saw %v", how, err)
