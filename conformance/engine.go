@@ -145,7 +145,8 @@ type proc struct {
 	done   chan struct{}
 }
 
-// leaseFor is the lease of workers in these cases, before scaling.
+// leaseFor is the lease of workers in these cases, before scaling. Where no worker is
+// killed and values are as large as may be, it is not scaled: the database works on those for a while.
 const leaseFor = 30 * time.Second
 
 // process starts a worker on the workflows; opts come after the defaults: 10

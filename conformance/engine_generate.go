@@ -497,7 +497,7 @@ var generateEngineCases = []EngineCase{
 			}
 			return strings.Join(errs, "\n"), nil
 		})
-		e.process(defs(wf, item))
+		e.process(defs(wf, item), worker.Lease(leaseFor))
 		e.eq("what was not refused", result(e, start(e, wf, e.s.Limits().Payload)), "")
 	}},
 }

@@ -338,7 +338,7 @@ var mapEngineCases = []EngineCase{
 			}
 			return "", err
 		})
-		e.process(defs(wf, item, double))
+		e.process(defs(wf, item, double), worker.Lease(leaseFor))
 		_, err := start(e, wf, e.s.Limits().Payload).Result(e.ctx)
 		e.eq("code", workflow.ErrorCode(err), workflow.CodeTooLarge)
 	}},

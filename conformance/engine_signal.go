@@ -330,7 +330,7 @@ var signalEngineCases = []EngineCase{
 			}
 			return len(w), err
 		})
-		e.process(defs(wf))
+		e.process(defs(wf), worker.Lease(leaseFor))
 		h := start(e, wf, 0)
 		limit := e.s.Limits().Payload
 		text := strings.Repeat("x", limit-2) // and its quotes

@@ -735,7 +735,7 @@ var stateEngineCases = []EngineCase{
 			v, _, err := note.Get(ctx)
 			return v, err
 		})
-		e.process(defs(wf))
+		e.process(defs(wf), worker.Lease(leaseFor))
 		h := start(e, wf, 0)
 		e.until(h.ID(), store.Sleeping)
 		err := note.Set(outside(e, h.ID()), large)

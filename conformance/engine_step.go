@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -131,7 +132,7 @@ var stepEngineCases = []EngineCase{
 		wf := workflow.New("wf", func(ctx workflow.Context, n int) (string, error) {
 			return workflow.Step(ctx, "big", func(context.Context) (string, error) { return strings.Repeat("x", n), nil })
 		})
-		e.process(defs(wf))
+		e.process(defs(wf), worker.Lease(leaseFor))
 		h := start(e, wf, limit)
 		_, err := h.Result(e.ctx)
 		e.check(errors.Is(err, engine.ErrFailed) && workflow.ErrorCode(err) == workflow.CodeTooLarge, "saw %v, expected a run that failed for its size", err)
