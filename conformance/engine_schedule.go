@@ -559,6 +559,19 @@ var scheduleEngineCases = []EngineCase{
 		meanwhile := &interrupted{Store: clock, due: func() { e.ok("PauseSchedule", eng.PauseSchedule(e.ctx, "late")) }}
 		e.keep(e.client(meanwhile))
 		e.eq("firings of one paused meanwhile", e.firings(eng, "late", hm), []string{})
+		// One that got another input fires with that.
+		e.put(eng, "new", "@hourly")
+		clock.advance(time.Hour)
+		meanwhile = &interrupted{Store: clock, due: func() {
+			_, err := eng.PutSchedule(e.ctx, "new", "wf", "@hourly", []byte("2"))
+			e.ok("PutSchedule", err)
+		}}
+		e.keep(e.client(meanwhile))
+		runs := e.runsOf("new")
+		e.eq("runs of one changed meanwhile", len(runs), 1)
+		run, err := eng.Get(e.ctx, runs[0].ID)
+		e.ok("Get", err)
+		e.eq("the run's input", string(run.Input), "2")
 	}},
 	{Name: "schedule/pause-and-resume", Promise: "P10", Rule: "A paused schedule fires nothing; resumed, it goes on with its next time and makes up for none.", Run: func(e *E) {
 		eng, clock := e.at("1998-06-01T00:00:00Z")

@@ -90,6 +90,48 @@ var workerEngineCases = []EngineCase{
 		e.ok("get", err)
 		e.check(run.Status == store.Completed || run.Status == store.Pending && run.Crashes == 0, "the run is %v", run.Status)
 	}},
+	{Name: "worker/rests", Promise: "P18", Rule: "A worker that has nothing to do writes a sign of life every few minutes and is listed as online all the while; one at work gives its usual ones again.", Run: func(e *E) {
+		at, release := make(chan struct{}, 1), make(chan struct{})
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			return in, workflow.Do(ctx, "work", func(context.Context) error {
+				at <- struct{}{}
+				<-release
+				return nil
+			})
+		})
+		var calls tally
+		p := e.build(defs(wf))
+		p.wire.before = func(verb string) { calls.add(verb) }
+		p.run()
+		p.healthy()
+		wait := func(d time.Duration) {
+			timer := time.NewTimer(d)
+			<-timer.C
+		}
+		minutes := 21
+		if !e.h.Bubble {
+			minutes = 1
+		}
+		for range minutes {
+			wait(e.d(time.Minute))
+			e.eq("status", e.workers()[p.worker.ID()].Status, store.Online)
+			e.ok("Healthy", p.worker.Healthy())
+		}
+		if beats := calls.get("extend") + calls.get("put-worker"); e.h.Bubble {
+			e.check(beats <= 5+2*4, "it has given %d signs of life in %d minutes", beats, minutes)
+		}
+		h := start(e, wf, 4)
+		receive(e, "the step", at)
+		lease := e.d(leaseFor)
+		for e.workers()[p.worker.ID()].TTL != 2*lease {
+			pause(e)
+		}
+		first := calls.get("extend")
+		wait(2 * lease)
+		e.check(calls.get("extend") >= first+3, "at work for two leases it has given %d signs of life", calls.get("extend")-first)
+		close(release)
+		e.eq("output", result(e, h), 4)
+	}},
 	{Name: "worker/restart-leaves-no-double", Promise: "P4", Rule: "A worker that comes back after a crash, under its name or in a process of the same host and id, takes the place of the one that was.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		host, _ := os.Hostname()

@@ -983,6 +983,11 @@ func (q *sequence) fire() {
 	if p.At.IsZero() {
 		p.At = q.instant()
 	}
+	if q.chance(50) {
+		p.Seen = sc.UpdatedAt
+	} else if q.chance(20) {
+		p.Seen = q.instant()
+	}
 	if !q.chance(15) {
 		p.Next = p.At.Add(of(q, time.Minute, time.Second, time.Microsecond, 700*time.Nanosecond, 0))
 	}

@@ -268,6 +268,39 @@ var fireCases = []Case{
 		_, err = c.fire(store.FireParams{Schedule: "none", At: at})
 		c.fails("Fire of no schedule", err, store.ErrNotFound)
 	}},
+	{"fire/put-meanwhile", "P13", "a fire by a schedule as it was before it was put again is ErrConflict and does nothing, also where it is due at the same time still", func(c *C) {
+		before := c.putSchedule(c.schedule("s"))
+		at := c.now
+		s := c.schedule("s")
+		s.Input = []byte("new")
+		after := c.putSchedule(s) // in the same moment
+		c.check(after.UpdatedAt.After(before.UpdatedAt), "UpdatedAt was %v and is %v", before.UpdatedAt, after.UpdatedAt)
+		c.eq("CreatedAt", after.CreatedAt, before.CreatedAt)
+		run := fill(store.NewRun{})
+		old := store.FireParams{Schedule: "s", At: at, Seen: before.UpdatedAt, Next: at.Add(time.Minute), Run: &run}
+		_, err := c.fire(old)
+		c.fails("Fire by the old rule", err, store.ErrConflict)
+		c.eq("runs", len(c.gets(run.ID)), 0)
+		c.eq("firings", len(c.firings("s")), 0)
+		c.eq("the schedule", c.theSchedule("s"), after)
+		by := old
+		by.Seen, by.Next = after.UpdatedAt, at.Add(time.Hour)
+		c.mustFire(by)
+		fired := after
+		fired.LastAt, fired.NextAt = at, by.Next
+		c.eq("the schedule, fired", c.theSchedule("s"), fired) // UpdatedAt stays
+
+		// Put back to the time that has fired: the old rule does not move it on.
+		after = c.putSchedule(s)
+		res, err := c.fire(old)
+		c.ok("Fire by the old rule once it has fired", err)
+		c.eq("the result", res, store.FireResult{Run: run.ID})
+		c.eq("NextAt", c.theSchedule("s").NextAt, at)
+		by.Seen = after.UpdatedAt
+		_, err = c.fire(by)
+		c.ok("Fire by the new rule", err)
+		c.eq("NextAt", c.theSchedule("s").NextAt, by.Next)
+	}},
 	{"fire/put-back", "P10", "a schedule that was put back to a time that it has fired advances and makes no second run", func(c *C) {
 		s := c.schedule("s")
 		c.putSchedule(s)

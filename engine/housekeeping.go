@@ -301,7 +301,7 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 		}
 	}
 	fire := func(at, next time.Time, run *store.NewRun) (on bool, err error) {
-		p := store.FireParams{Namespace: e.namespace, Schedule: s.Name, At: at, Next: next, Run: run, Forget: e.forgetFirings(at, now)}
+		p := store.FireParams{Namespace: e.namespace, Schedule: s.Name, At: at, Seen: v.UpdatedAt, Next: next, Run: run, Forget: e.forgetFirings(at, now)}
 		err = e.retry(ctx, func(ctx context.Context) error {
 			res, err := e.store.Fire(ctx, p)
 			switch {

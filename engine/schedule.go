@@ -229,7 +229,8 @@ func scheduleOf(v store.Schedule) (Schedule, error) {
 // is left alone, and whether it is paused, when it fires next and what it has fired is
 // never changed by putting it, unless its expression or time zone is another: then its
 // next time is the new rule's first. A fire time that is due and not fired yet when the
-// rule changes is dropped.
+// rule changes is dropped. From when it returns nothing is fired any more by what the
+// schedule was before, also where a worker had read it already.
 //
 // The expression has five fields (minute, hour, day of month, month, day of week) or
 // six with seconds first, or is a descriptor (@yearly, @monthly, @weekly, @daily,

@@ -21,7 +21,8 @@ type Lease struct {
 // for a demand more than its own Max. Cases: claim/leases-a-run,
 // claim/one-holder, claim/epoch-grows, claim/never-more-than-asked,
 // claim/asked-for-only, claim/pairs-queue-and-workflow,
-// claim/overlapping-demands, claim/race, claim/race-for-expired.
+// claim/overlapping-demands, claim/race, claim/race-for-expired. A claim waits for no
+// other call: a run that one is writing to may be passed over, for a later claim.
 //
 // P6: a run whose lease ran out is claimed like any other; its Crashes count one
 // more and Recovered says so. Cases: claim/takeover-after-expiry,

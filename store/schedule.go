@@ -15,7 +15,7 @@ type Schedule struct {
 	NextAt    time.Time // zero: never again
 	LastAt    time.Time // the last fire time; the store's
 	CreatedAt time.Time // the store's
-	UpdatedAt time.Time // the store's
+	UpdatedAt time.Time // the store's: when it was last put; later with each time, whatever the clock says
 }
 
 // PutScheduleParams is the input of PutSchedule, which makes a schedule or
@@ -67,9 +67,11 @@ type SchedulePage struct {
 // that was put back to that time. Cases: fire/once, fire/put-back,
 // fire/race, fire/advances, fire/skip, fire/schedules-apart.
 //
-// P13: At must not be after the store's clock: ErrInvalid. ErrConflict when the
-// schedule's NextAt is not At and that time has not been fired (it was edited);
-// ErrNotFound when there is no such schedule. Case: fire/not-early.
+// P13: At must not be after the store's clock: ErrInvalid. ErrConflict when that time
+// has not been fired and the schedule's NextAt is not At, or Seen is not its UpdatedAt: it
+// was put meanwhile, and Run and Next are of a rule that may no longer hold. A call for a time
+// that was fired advances a schedule by what it has Seen alone, too.
+// ErrNotFound when there is no such schedule. Cases: fire/not-early, fire/put-meanwhile.
 //
 // Each call that does not fail deletes the oldest firings of the schedule that are
 // before Forget, up to [MaxForget] of them: their times may fire again if the schedule
@@ -81,6 +83,7 @@ type FireParams struct {
 	Namespace string
 	Schedule  string
 	At        time.Time
+	Seen      time.Time // the schedule's UpdatedAt when it was read; zero: it does not matter
 	Next      time.Time // zero: never again
 	Run       *NewRun   // nil: the firing is recorded as skipped
 	Forget    time.Time // not after At; zero: none is forgotten

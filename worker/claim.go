@@ -14,7 +14,8 @@ import (
 // waits and only a few are: many tiny claims cost more than they bring.
 const breathe = time.Millisecond
 
-// restAfter is for how long a worker has found nothing when it begins to poll less.
+// restAfter is for how long a worker has held nothing when it begins to poll less and
+// to give signs of life less often.
 const restAfter = time.Minute
 
 // claimLoop claims and starts runs until ctx ends, or until nothing is left to do if
@@ -25,7 +26,6 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 		timer   = time.NewTimer(atOnce)
 		more    = true // work is due that was not claimed for want of slots
 		backoff time.Duration
-		worked  = time.Now() // when something was found last
 	)
 	defer timer.Stop()
 	for {
@@ -105,9 +105,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			return found
 		}
 		wait := w.poll
-		if len(claimed.Runs) > 0 {
-			worked = answered
-		} else if answered.Sub(worked) > restAfter {
+		if len(claimed.Runs) == 0 && w.atRest() {
 			wait = w.restPoll
 		}
 		more = false
@@ -174,6 +172,7 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int) (store.
 	began := time.Now()
 	claimed, err := w.store.Claim(patient, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
 	if err == nil {
+		w.ledger.hears(began)
 		w.tel.Claimed(len(claimed.Runs), time.Since(began))
 		w.noteLag(claimed)
 	}
@@ -231,7 +230,7 @@ func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
 		w.slots.release(cr.Run.Workflow)
 		return
 	}
-	w.held[cr.Run.ID] = inv
+	w.held[cr.Run.ID], w.worked = inv, time.Now()
 	w.leases.Add(1)
 	draining := w.draining
 	w.mu.Unlock()

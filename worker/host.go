@@ -241,6 +241,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	w.mu.Lock()
 	if w.held[id] == inv {
 		delete(w.held, id)
+		w.worked = time.Now()
 	}
 	empty := len(w.held) == 0
 	w.mu.Unlock()

@@ -17,6 +17,7 @@ type ledger struct {
 	until   time.Time
 	fresh   time.Time     // the earliest end of leases that no renewal has asked for yet; zero: none
 	asked   time.Time     // of those that a renewal asks for that has not succeeded yet
+	heard   time.Time     // when something was asked that the store has answered
 	changed chan struct{} // closed when until moves
 }
 
@@ -52,6 +53,22 @@ func (l *ledger) renewed(until time.Time) {
 	}
 }
 
+// hears notes that the store has answered what was asked then.
+func (l *ledger) hears(asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if asked.After(l.heard) {
+		l.heard = asked
+	}
+}
+
+// lastHeard is when something was asked that the store has answered.
+func (l *ledger) lastHeard() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard
+}
+
 func (l *ledger) sound(now time.Time) bool { return now.Before(l.goodUntil()) }
 
 func (l *ledger) goodUntil() time.Time {
@@ -71,7 +88,6 @@ func (l *ledger) wait() <-chan struct{} {
 }
 
 // renewLoop renews the leases every third of their time, and when it is asked to.
-// Where none is held, every other heartbeat is left out.
 func (w *Worker) renewLoop(ctx context.Context) {
 	every := w.leaseFor / 3
 	timer := time.NewTimer(every)
@@ -83,7 +99,7 @@ func (w *Worker) renewLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			if backoff == 0 && time.Since(last) < w.leaseFor/2 && len(w.holding()) == 0 {
+			if backoff == 0 && w.needless(last) {
 				timer.Reset(every)
 				continue
 			}
@@ -103,6 +119,36 @@ func (w *Worker) renewLoop(ctx context.Context) {
 	}
 }
 
+// needless tells whether a heartbeat may be left out. Where nothing is held that is every
+// other; once nothing was for a while and the worker is registered as one at rest, all
+// for minutes, as long as the store answers what the worker asks for work: a database
+// that is not needed is not written to.
+func (w *Worker) needless(last time.Time) bool {
+	if time.Since(last) < w.leaseFor/2 && len(w.holding()) == 0 {
+		return true
+	}
+	if !w.signedAtRest() || time.Since(last) >= w.restBeat() {
+		return false
+	}
+	w.ledger.renewing()
+	heard := w.ledger.lastHeard()
+	if !w.atRest() || time.Since(heard) > w.leaseFor*2/3 {
+		return false
+	}
+	w.ledger.renewed(heard.Add(w.leaseFor)) // of no lease
+	return true
+}
+
+// atRest: nothing is held, and nothing has been for a while.
+func (w *Worker) atRest() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held) == 0 && !w.draining && time.Since(w.worked) > restAfter
+}
+
+// restBeat is how often a worker at rest gives a sign of life.
+func (w *Worker) restBeat() time.Duration { return max(5*time.Minute, w.leaseFor) }
+
 // renewAll extends every lease that is held, and tells runs what it hears.
 func (w *Worker) renewAll(ctx context.Context) error {
 	w.ledger.renewing()
@@ -120,6 +166,7 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		w.ledger.hears(asked)
 		for i, s := range states {
 			part[i].News(s.Events)
 			switch {

@@ -19,6 +19,7 @@ type signing struct {
 	mu    sync.Mutex  // on what follows
 	tried bool        // to put the row: one of this name is perhaps its own
 	last  time.Time   // when the row was put
+	rest  bool        // as that of a worker at rest
 	off   atomic.Bool // it was removed for good
 }
 
@@ -46,6 +47,9 @@ func (w *Worker) signOn(ctx context.Context) error {
 	w.sign.mu.Lock()
 	w.sign.tried, w.sign.last = true, time.Now()
 	w.sign.mu.Unlock()
+	w.mu.Lock()
+	w.worked = time.Now()
+	w.mu.Unlock()
 	return w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row})
 }
 
@@ -59,12 +63,13 @@ func (w *Worker) row(status store.WorkerStatus) store.Worker {
 	}
 }
 
-// signAgain puts the row again from time to time: it may have been taken for that of
-// a worker that is gone, by one of a machine that calls itself the same, or by
-// housekeeping while this machine was asleep.
+// signAgain puts the row again when the worker has come to rest or to work, and from time
+// to time: it may have been taken for that of a worker that is gone, by one of a machine
+// that calls itself the same, or by housekeeping while this machine was asleep.
 func (w *Worker) signAgain(ctx context.Context) {
+	rest := w.atRest()
 	w.sign.mu.Lock()
-	due := time.Since(w.sign.last) >= 4*w.leaseFor
+	due := time.Since(w.sign.last) >= 4*w.leaseFor || rest != w.sign.rest
 	w.sign.mu.Unlock()
 	if !due {
 		return
@@ -83,7 +88,14 @@ func (w *Worker) signAgain(ctx context.Context) {
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, w.renewTimeout())
 	defer cancel()
-	w.put(ctx, status)
+	w.put(ctx, status, rest)
+}
+
+// signedAtRest: the worker is registered as one that gives few signs of life.
+func (w *Worker) signedAtRest() bool {
+	w.sign.mu.Lock()
+	defer w.sign.mu.Unlock()
+	return w.sign.rest
 }
 
 // tellDraining shows that the worker takes no more runs.
@@ -96,21 +108,25 @@ func (w *Worker) tellDraining() {
 		return
 	}
 	defer func() { <-w.sign.turn }()
-	w.put(ctx, store.Draining)
+	w.put(ctx, store.Draining, false)
 }
 
-// put tells of the worker's status, in its turn. It is for people: what fails is told
-// again later.
-func (w *Worker) put(ctx context.Context, status store.WorkerStatus) {
+// put tells of the worker's status, and whether it is at rest, in its turn. It is for
+// people: what fails is told again later.
+func (w *Worker) put(ctx context.Context, status store.WorkerStatus, rest bool) {
 	if w.sign.off.Load() {
 		return
 	}
-	if err := w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: w.row(status)}); err != nil {
+	row := w.row(status)
+	if rest {
+		row.TTL = 2*w.restBeat() + w.leaseFor
+	}
+	if err := w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row}); err != nil {
 		w.log.Warn("worker could not renew its registration", "error", err)
 		return
 	}
 	w.sign.mu.Lock()
-	w.sign.last = time.Now()
+	w.sign.last, w.sign.rest = time.Now(), rest
 	w.sign.mu.Unlock()
 }
 

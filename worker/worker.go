@@ -50,6 +50,7 @@ type Worker struct {
 	defErr   error
 	started  bool
 	held     map[store.ID]*exec.Invocation // whose leases are renewed
+	worked   time.Time                     // when something was held last
 	leases   sync.WaitGroup                // one for each of held
 	draining bool
 
@@ -66,9 +67,9 @@ type Worker struct {
 	sign       signing
 	lag        atomic.Pointer[lag]
 
-	// stop ends when the worker gives up talking to the store.
 	emptied chan struct{} // gets a value when no run is held any more; nil: nobody asks
 
+	// stop ends when the worker gives up talking to the store.
 	stop   context.Context
 	giveUp context.CancelFunc
 }

@@ -26,7 +26,7 @@ func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (sto
 		sql: `INSERT INTO pawl.schedules AS s (namespace, name, workflow, queue, spec, input, meta, paused, next_at, created_at, updated_at)
 			VALUES ($2::text, $3::text, $4::text, $5::text, $6::text, $7::bytea, $8::bytea, $9::bool, $10::bigint, ` + now + `, ` + now + `)
 			ON CONFLICT (namespace, name) DO UPDATE SET workflow=excluded.workflow, queue=excluded.queue, spec=excluded.spec, input=excluded.input,
-				meta=excluded.meta, paused=excluded.paused, next_at=excluded.next_at, updated_at=excluded.updated_at
+				meta=excluded.meta, paused=excluded.paused, next_at=excluded.next_at, updated_at=greatest(excluded.updated_at, s.updated_at+1)
 			RETURNING ` + scheduleColumns,
 		args: []any{setNow(p.Now), p.Namespace, v.Name, v.Workflow, v.Queue, v.Spec, v.Input, v.Meta, v.Paused, micros(v.NextAt)},
 		rows: func(scan func(...any) error) error { return scanSchedule(scan, &out) },
@@ -109,10 +109,11 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 const (
 	lockSchedule = `SELECT 1 FROM pawl.schedules WHERE namespace=$1::text AND name=$2::text FOR UPDATE`
 
-	// $2 namespace, $3 schedule, $4 at, $5 run or NULL.
+	// $2 namespace, $3 schedule, $4 at, $5 run or NULL, $6 seen or NULL.
 	fireSchedule = `INSERT INTO pawl.firings (namespace, schedule, at, fired_at, run)
 		SELECT s.namespace, s.name, s.next_at, ` + now + `, $5::text::uuid
 		FROM pawl.schedules s WHERE s.namespace=$2::text AND s.name=$3::text AND s.next_at=$4::bigint AND $4::bigint<=` + now + `
+			AND ($6::bigint IS NULL OR s.updated_at=$6::bigint)
 			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$5::text::uuid AND r.namespace<>$2::text)
 		FOR UPDATE OF s ON CONFLICT DO NOTHING`
 
@@ -132,7 +133,7 @@ const (
 			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$4::text::uuid)`
 
 	advanceSchedule = `UPDATE pawl.schedules s SET next_at=$4::bigint, last_at=s.next_at
-		WHERE s.namespace=$1::text AND s.name=$2::text AND s.next_at=$3::bigint
+		WHERE s.namespace=$1::text AND s.name=$2::text AND s.next_at=$3::bigint AND ($5::bigint IS NULL OR s.updated_at=$5::bigint)
 			AND EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$1::text AND f.schedule=$2::text AND f.at=$3::bigint)`
 
 	forgetFirings = `DELETE FROM pawl.firings WHERE namespace=$1::text AND schedule=$2::text AND at IN (
@@ -140,7 +141,7 @@ const (
 		AND EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$1::text AND f.schedule=$2::text AND f.at=$3::bigint)`
 
 	// It always has one row.
-	fireOutcome = `SELECT ` + now + `, s.name IS NOT NULL, s.next_at, f.at, f.run FROM (VALUES (1)) one(x)
+	fireOutcome = `SELECT ` + now + `, s.name IS NOT NULL, s.next_at, s.updated_at, f.at, f.run FROM (VALUES (1)) one(x)
 		LEFT JOIN pawl.schedules s ON s.namespace=$2::text AND s.name=$3::text
 		LEFT JOIN pawl.firings f ON f.namespace=s.namespace AND f.schedule=s.name AND f.at=$4::bigint`
 )
@@ -162,7 +163,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 	}
 	stmts := []stmt{
 		{sql: lockSchedule, args: []any{p.Namespace, p.Schedule}},
-		{sql: fireSchedule, args: []any{setNow(p.Now), p.Namespace, p.Schedule, at, uuid(run)}, affected: &fired},
+		{sql: fireSchedule, args: []any{setNow(p.Now), p.Namespace, p.Schedule, at, uuid(run), micros(p.Seen)}, affected: &fired},
 	}
 	if p.Run != nil {
 		stmts = append(stmts, stmt{
@@ -179,12 +180,12 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 		stmts = append(stmts, stmt{sql: forgetFirings, args: []any{p.Namespace, p.Schedule, at, p.Forget.UnixMicro(), int64(store.MaxForget)}})
 	}
 	var found bool
-	var now, next, firedAt time.Time
+	var now, next, put, firedAt time.Time
 	stmts = append(stmts,
-		stmt{sql: advanceSchedule, args: []any{p.Namespace, p.Schedule, at, micros(p.Next)}},
+		stmt{sql: advanceSchedule, args: []any{p.Namespace, p.Schedule, at, micros(p.Next), micros(p.Seen)}},
 		stmt{
 			sql: fireOutcome, args: []any{setNow(p.Now), p.Namespace, p.Schedule, at},
-			rows: one(scanTime(&now), &found, scanTime(&next), scanTime(&firedAt), scanID(&res.Run)),
+			rows: one(scanTime(&now), &found, scanTime(&next), scanTime(&put), scanTime(&firedAt), scanID(&res.Run)),
 		})
 	if err := s.write(ctx, stmts...); err != nil {
 		return store.FireResult{}, err
@@ -194,6 +195,8 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 		return res, notFound("schedule %q", p.Schedule)
 	case firedAt.IsZero() && at > now.UnixMicro():
 		return res, store.Invalid("fire time", fmt.Sprintf("%v is still to come; it is %v", p.At.UTC(), now))
+	case firedAt.IsZero() && !p.Seen.IsZero() && put.UnixMicro() != p.Seen.UnixMicro():
+		return res, conflict("schedule %q was changed at %v", p.Schedule, put)
 	case firedAt.IsZero() && next.Equal(micro(at)):
 		return res, exists("run %v exists in another namespace; ids are made with NewID", run)
 	case firedAt.IsZero():

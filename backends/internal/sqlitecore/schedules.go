@@ -30,7 +30,7 @@ func (c *Core) PutSchedule(ctx context.Context, p store.PutScheduleParams) (stor
 		SQL: `INSERT INTO schedules (namespace, name, workflow, queue, spec, input, meta, paused, next_at, created_at, updated_at)
 			VALUES (?,?,?,?,?,?,?,?,?,?,?)
 			ON CONFLICT DO UPDATE SET workflow=excluded.workflow, queue=excluded.queue, spec=excluded.spec, input=excluded.input,
-				meta=excluded.meta, paused=excluded.paused, next_at=excluded.next_at, updated_at=excluded.updated_at
+				meta=excluded.meta, paused=excluded.paused, next_at=excluded.next_at, updated_at=max(excluded.updated_at, updated_at+1)
 			RETURNING ` + scheduleColumns,
 		Args: []any{p.Namespace, s.Name, s.Workflow, s.Queue, s.Spec, blob(s.Input), blob(s.Meta), flag(s.Paused), micros(s.NextAt), now, now},
 		Rows: func(scan func(...any) error) error { return scanSchedule(scan, &out) },
@@ -106,19 +106,22 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 // A firing is inserted for the schedule's next time alone; fireRun follows it if
 // changes() says that it was. A schedule that was put back to a time already fired
 // advances all the same. Parameters of fireSchedule: ?1 namespace, ?2 schedule,
-// ?3 at, ?4 now, ?5 run or NULL, ?6 and ?7 its external id and suffix.
+// ?3 at, ?4 now, ?5 run or NULL, ?6 and ?7 its external id and suffix, ?8 seen or
+// NULL.
 const (
 	fireSchedule = `INSERT INTO firings (namespace, schedule, at, fired_at, run)
 		SELECT ?1, ?2, ?3, ?4, CASE WHEN ?5 IS NULL THEN NULL ELSE coalesce((SELECT id FROM runs WHERE id=?5),
 			(SELECT id FROM runs WHERE namespace=?1 AND external_id=?6 AND suffix=?7 AND external_id IS NOT NULL AND status<6), ?5) END
-		FROM schedules WHERE namespace=?1 AND name=?2 AND next_at=?3 AND ?3<=?4 AND NOT EXISTS (SELECT 1 FROM runs WHERE id=?5 AND namespace<>?1)
+		FROM schedules WHERE namespace=?1 AND name=?2 AND next_at=?3 AND ?3<=?4 AND (?8 IS NULL OR updated_at=?8)
+			AND NOT EXISTS (SELECT 1 FROM runs WHERE id=?5 AND namespace<>?1)
 		ON CONFLICT DO NOTHING`
 	forgetFirings = `DELETE FROM firings WHERE namespace=?1 AND schedule=?2 AND at IN (
 			SELECT at FROM firings WHERE namespace=?1 AND schedule=?2 AND at<?4 ORDER BY at LIMIT ?5+0)
 		AND EXISTS (SELECT 1 FROM firings WHERE namespace=?1 AND schedule=?2 AND at=?3)`
-	advanceSchedule = `UPDATE schedules SET next_at=?, last_at=next_at WHERE namespace=? AND name=? AND next_at=?
+	advanceSchedule = `UPDATE schedules SET next_at=?1, last_at=next_at WHERE namespace=?2 AND name=?3 AND next_at=?4
+		AND (?5 IS NULL OR updated_at=?5)
 		AND EXISTS (SELECT 1 FROM firings WHERE namespace=schedules.namespace AND schedule=schedules.name AND at=schedules.next_at)`
-	fireOutcome = `SELECT s.next_at, f.at, f.run, (SELECT namespace FROM runs WHERE id=?)
+	fireOutcome = `SELECT s.next_at, s.updated_at, f.at, f.run, (SELECT namespace FROM runs WHERE id=?)
 		FROM schedules s LEFT JOIN firings f ON f.namespace=s.namespace AND f.schedule=s.name AND f.at=? WHERE s.namespace=? AND s.name=?`
 )
 
@@ -141,7 +144,7 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 	}
 	again := func() bool { return fired == 0 }
 	stmts := []Stmt{
-		{SQL: fireSchedule, Args: []any{p.Namespace, p.Schedule, at, m.now, idBlob(run), external, suffix}, Affected: &fired},
+		{SQL: fireSchedule, Args: []any{p.Namespace, p.Schedule, at, m.now, idBlob(run), external, suffix, micros(p.Seen)}, Affected: &fired},
 	}
 	if p.Run != nil {
 		stmts = append(stmts, Stmt{SQL: fireRun, Args: insertArgs(p.Namespace, p.Run, store.ID{}, m), Affected: &made, Unneeded: again})
@@ -153,13 +156,13 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 		stmts = append(stmts, Stmt{SQL: forgetFirings, Args: []any{p.Namespace, p.Schedule, at, p.Forget.UnixMicro(), int64(store.MaxForget)}})
 	}
 	var found bool
-	var next, firedAt time.Time
+	var next, put, firedAt time.Time
 	var owner string
 	stmts = append(stmts,
-		Stmt{SQL: advanceSchedule, Args: []any{micros(p.Next), p.Namespace, p.Schedule, at}},
+		Stmt{SQL: advanceSchedule, Args: []any{micros(p.Next), p.Namespace, p.Schedule, at, micros(p.Seen)}},
 		Stmt{SQL: fireOutcome, Args: []any{idBlob(run), at, p.Namespace, p.Schedule}, Rows: func(scan func(...any) error) error {
 			found = true
-			return scan(scanTime{&next}, scanTime{&firedAt}, scanID{&res.Run}, scanText{&owner})
+			return scan(scanTime{&next}, scanTime{&put}, scanTime{&firedAt}, scanID{&res.Run}, scanText{&owner})
 		}})
 	if err := c.runner.Write(ctx, stmts); err != nil {
 		return store.FireResult{}, err
@@ -169,6 +172,8 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 		return res, notFound("schedule %q", p.Schedule)
 	case firedAt.IsZero() && at > m.now:
 		return res, store.Invalid("fire time", fmt.Sprintf("%v is still to come; it is %v", p.At.UTC(), micro(m.now)))
+	case firedAt.IsZero() && !p.Seen.IsZero() && put.UnixMicro() != p.Seen.UnixMicro():
+		return res, conflict("schedule %q was changed at %v", p.Schedule, put)
 	case firedAt.IsZero() && next.Equal(micro(at)):
 		return res, exists("run %v exists in another namespace; ids are made with NewID", run)
 	case firedAt.IsZero():

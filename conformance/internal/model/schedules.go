@@ -40,6 +40,9 @@ func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (sto
 	put := p.Schedule
 	put.Input, put.Meta, put.NextAt = bytes.Clone(put.Input), bytes.Clone(put.Meta), micro(put.NextAt)
 	put.LastAt, put.CreatedAt, put.UpdatedAt = sc.LastAt, sc.CreatedAt, now
+	if again := sc.UpdatedAt.Add(time.Microsecond); again.After(now) {
+		put.UpdatedAt = again
+	}
 	sc.Schedule = put
 	s.hub.Publish(store.Hint{Kind: store.HintRescan})
 	return sc.row(), nil
@@ -122,10 +125,11 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 			sc.firings = slices.Delete(sc.firings, 0, min(n, store.MaxForget))
 		}
 	}
+	seen := p.Seen.IsZero() || sc.UpdatedAt.Equal(micro(p.Seen))
 	i, fired := find(at)
 	switch {
 	case fired: // P10
-		if sc.NextAt.Equal(at) { // it was put back to this time
+		if sc.NextAt.Equal(at) && seen { // it was put back to this time
 			sc.LastAt, sc.NextAt = at, micro(p.Next)
 		}
 		before := sc.firings[i].Run
@@ -135,6 +139,8 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 		return store.FireResult{}, store.Invalid("fire time", fmt.Sprintf("%v is still to come", at))
 	case !sc.NextAt.Equal(at):
 		return store.FireResult{}, fmt.Errorf("schedule %q fires next at %v, not at %v: %w", p.Schedule, sc.NextAt, at, store.ErrConflict)
+	case !seen:
+		return store.FireResult{}, fmt.Errorf("schedule %q was changed at %v: %w", p.Schedule, sc.UpdatedAt, store.ErrConflict)
 	}
 	f := store.Firing{At: at, FiredAt: now}
 	if p.Run != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pawlhq/pawl/conformance/internal/model"
 	"github.com/pawlhq/pawl/store"
@@ -191,6 +192,13 @@ var runMutants = []Mutant{
 				return res, fmt.Errorf("fired already: %w", store.ErrConflict)
 			}
 			return res, err
+		}
+	})},
+	{"fired-by-an-old-rule", "P13", "a firing does not ask whether the schedule was put since it was read", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			p.Seen = time.Time{}
+			return fire(ctx, p)
 		}
 	})},
 	{"firing-skips-the-next", "P10", "a firing that had no run does not move its schedule on", wrap(func(s *faulty) {
