@@ -17,18 +17,18 @@ const itemSlots = 200
 // bulk in the same process, and a map.
 func (b *bench) generators(ctx context.Context, at *site) error {
 	n := b.items
-	plain, err := b.at(at, func(s *subject) (float64, error) { return s.plainRuns(ctx, n) })
+	plain, err := b.rate(ctx, at, func(s *subject) (float64, error) { return s.plainRuns(ctx, n) })
 	if err != nil {
 		return fmt.Errorf("plain runs: %w", err)
 	}
 	b.add(fmt.Sprintf("generator of %d: plain runs, in bulk and worker at once", n), "/s", plain)
-	rate, err := b.at(at, func(s *subject) (float64, error) { return b.generate(ctx, s, n) })
+	rate, err := b.rate(ctx, at, func(s *subject) (float64, error) { return b.generate(ctx, s, n) })
 	if err != nil {
 		return fmt.Errorf("generator: %w", err)
 	}
 	b.add(fmt.Sprintf("generator of %d: items", n), "/s", rate)
 	b.add(fmt.Sprintf("generator of %d: ratio to plain runs", n), "", rate/plain)
-	rate, err = b.at(at, func(s *subject) (float64, error) { return b.fanOut(ctx, s, min(n, 10_000)) })
+	rate, err = b.rate(ctx, at, func(s *subject) (float64, error) { return b.fanOut(ctx, s, min(n, 10_000)) })
 	if err != nil {
 		return fmt.Errorf("map: %w", err)
 	}
@@ -36,19 +36,13 @@ func (b *bench) generators(ctx context.Context, at *site) error {
 	return nil
 }
 
-func (b *bench) at(at *site, do func(s *subject) (float64, error)) (float64, error) {
-	place, leave, err := at.place()
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	s, err := at.open(context.Background(), place)
-	if err != nil {
-		return 0, err
-	}
-	defer s.close()
-	runtime.GC()
-	return do(s)
+// rate measures on a fresh database.
+func (b *bench) rate(ctx context.Context, at *site, do func(s *subject) (float64, error)) (rate float64, err error) {
+	err = b.within(ctx, at, func(_ string, s *subject) (err error) {
+		rate, err = do(s)
+		return err
+	})
+	return rate, err
 }
 
 // plainRuns starts n runs, a thousand in a write, while a worker does them, ten

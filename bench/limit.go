@@ -160,6 +160,20 @@ func (l *limit) starts(ctx context.Context, n int) error {
 	return nil
 }
 
+// drain completes runs that were started.
+func (l *limit) drain(ctx context.Context, n int) error {
+	for range n / limitBatch {
+		taken, err := l.take(ctx)
+		if err != nil {
+			return err
+		}
+		if err := l.work(ctx, taken, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // runs starts and completes n runs, batch by batch.
 func (l *limit) runs(ctx context.Context, n int, steps []string) error {
 	for range n / limitBatch {

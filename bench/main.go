@@ -20,11 +20,13 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/workflow"
 )
 
 func main() {
@@ -44,6 +46,9 @@ func main() {
 	flag.IntVar(&b.handles, "handles", 10_000, "handles that wait at the same time")
 	flag.IntVar(&b.samples, "samples", 300, "samples of latencies")
 	flag.IntVar(&b.items, "items", 20_000, "items of the generator")
+	flag.IntVar(&b.scale, "scale", 10_000, "the most processes, slots, steps and queues of the part \"scale\"")
+	flag.StringVar(&b.curve, "curve", "", "only this curve of it: workers, slots, payload, steps, table (up to -crowd runs) or queues")
+	charts := flag.String("charts", "", "write charts of the curves, as SVG files, to this directory")
 	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the others, to profile Pawl alone")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	asJSON := flag.Bool("json", false, "print JSON")
@@ -66,10 +71,20 @@ func main() {
 		pprof.StopCPUProfile()
 		os.Exit(1)
 	}
+	if *charts != "" {
+		if err := b.draw(*charts); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+	}
 	if *asJSON {
 		enc := json.NewEncoder(os.Stdout)
 		enc.SetIndent("", "  ")
-		_ = enc.Encode(b.rows)
+		_ = enc.Encode(struct {
+			What   string
+			Rows   []*row   `json:",omitempty"`
+			Curves []*curve `json:",omitempty"`
+		}{b.what(), b.rows, b.curves})
 		return
 	}
 	b.print()
@@ -86,8 +101,11 @@ type bench struct {
 	handles    int
 	samples    int // of latencies
 	items      int // of the generator
+	scale      int // the most of what a curve varies
+	curve      string
 	noLimit    bool
 	rows       []*row
+	curves     []*curve
 }
 
 // row is a figure: what one repetition gave, of the limit and of Pawl.
@@ -119,15 +137,18 @@ func (b *bench) add(name, unit string, values ...float64) {
 // site is where the competitors work: a kind of database.
 type site struct {
 	place func() (name string, leave func(), err error)
+	where func(place string) string // for another process
 	limit func(ctx context.Context, place string) (handwritten, error)
 	store func(ctx context.Context, place string) (store.Store, error)
 	river func(ctx context.Context, place string, n int, work bool) (*peer, error) // nil: there is none
+	wal   func(ctx context.Context) (int64, error)                                 // bytes so far; nil: they are not known
 }
 
 // handwritten is the hand-written loop.
 type handwritten interface {
 	starts(ctx context.Context, n int) error
 	runs(ctx context.Context, n int, steps []string) error
+	drain(ctx context.Context, n int) error // of runs that were started
 	close()
 }
 
@@ -140,6 +161,7 @@ func (b *bench) all(ctx context.Context) error {
 			dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
 			return dir, func() { _ = os.RemoveAll(dir) }, err
 		},
+		where: func(dir string) string { return filepath.Join(dir, "pawl.db") },
 		limit: func(ctx context.Context, dir string) (handwritten, error) { return openLimit(ctx, dir) },
 		store: func(ctx context.Context, dir string) (store.Store, error) {
 			return sqlite.Open(ctx, filepath.Join(dir, "pawl.db"))
@@ -152,6 +174,11 @@ func (b *bench) all(ctx context.Context) error {
 		}
 		if strings.Contains("generator", b.only) {
 			if err := b.generators(ctx, &at); err != nil {
+				return err
+			}
+		}
+		if strings.Contains("scale", b.only) {
+			if err := b.scaling(ctx, &at); err != nil {
 				return err
 			}
 		}
@@ -171,18 +198,22 @@ type phase struct {
 	steps   []string // of a run
 	callers int      // that start one run each; 0: by few calls
 	work    bool     // a worker does them at the same time
+	backlog bool     // they are started before, and only the work is timed
 }
 
 // throughput is one repetition.
 func (b *bench) throughput(ctx context.Context, at *site) error {
 	steps := []string{"one", "two", "three"}
 	for _, p := range []phase{
-		{"starts, 16 callers", nil, 16, false},
-		{"starts, in bulk", nil, 0, false},
-		{"no-op runs, 64 callers and worker at once", nil, 64, true},
-		{"no-op runs, in bulk and worker at once", nil, 0, true},
-		{"3-step runs, 64 callers and worker at once", steps, 64, true},
-		{"3-step runs, in bulk and worker at once", steps, 0, true},
+		{"starts, 16 callers", nil, 16, false, false},
+		{"starts, in bulk", nil, 0, false, false},
+		{"no-op runs, 16 callers and worker at once", nil, 16, true, false},
+		{"no-op runs, 64 callers and worker at once", nil, 64, true, false},
+		{"no-op runs, in bulk and worker at once", nil, 0, true, false},
+		{"3-step runs, 16 callers and worker at once", steps, 16, true, false},
+		{"3-step runs, 64 callers and worker at once", steps, 64, true, false},
+		{"3-step runs, in bulk and worker at once", steps, 0, true, false},
+		{"drain of a backlog of no-op runs", nil, 0, true, true},
 	} {
 		if !strings.Contains(p.name, b.only) && b.only != "throughput" {
 			continue
@@ -199,8 +230,15 @@ func (b *bench) throughput(ctx context.Context, at *site) error {
 					return 0, err
 				}
 				defer l.close()
+				if p.backlog {
+					if err := l.starts(ctx, b.runs); err != nil {
+						return 0, err
+					}
+				}
 				from := time.Now()
-				if p.work {
+				if p.backlog {
+					err = l.drain(ctx, b.runs)
+				} else if p.work {
 					err = l.runs(ctx, b.runs, p.steps)
 				} else {
 					err = l.starts(ctx, b.runs)
@@ -208,11 +246,19 @@ func (b *bench) throughput(ctx context.Context, at *site) error {
 				return time.Since(from), err
 			}},
 			{"River", &r.River, func(place string) (time.Duration, error) {
-				c, err := at.river(ctx, place, b.runs, p.work)
+				c, err := at.river(ctx, place, b.runs, p.work && !p.backlog)
 				if err != nil {
 					return 0, err
 				}
 				defer c.close()
+				if p.backlog {
+					if err := c.starts(ctx, b.runs, 0, 0); err != nil {
+						return 0, err
+					}
+					from := time.Now()
+					err := c.drain(ctx)
+					return time.Since(from), err
+				}
 				from := time.Now()
 				err = c.starts(ctx, b.runs, p.callers, max(0, len(p.steps)-1))
 				return time.Since(from), err
@@ -226,6 +272,18 @@ func (b *bench) throughput(ctx context.Context, at *site) error {
 				w := noop
 				if len(p.steps) > 0 {
 					w = threeStep
+				}
+				if p.backlog {
+					handles, err := w.StartMany(ctx, s.eng, make([]workflow.Each[int], b.runs))
+					if err != nil {
+						return 0, err
+					}
+					from := time.Now()
+					if err := s.work(ctx, 200, w); err != nil {
+						return 0, err
+					}
+					_, err = workflow.Results(ctx, handles)
+					return time.Since(from), err
 				}
 				from := time.Now()
 				if p.work {
@@ -242,14 +300,50 @@ func (b *bench) throughput(ctx context.Context, at *site) error {
 			if c.name != "Pawl" && b.noLimit || c.name == "River" && at.river == nil {
 				continue
 			}
+			before, err := at.spent(ctx)
+			if err != nil {
+				return err
+			}
 			rate, err := b.measure(at, c.do)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", p.name, c.name, err)
 			}
+			after, err := at.spent(ctx)
+			if err != nil {
+				return err
+			}
 			*c.to = append(*c.to, rate)
+			b.row(p.name+": processor of this process for a run", "us").of(c.name, (after.cpu-before.cpu).Seconds()*1e6/float64(b.runs))
+			if at.wal != nil {
+				b.row(p.name+": WAL for a run", "B").of(c.name, float64(after.wal-before.wal)/float64(b.runs))
+			}
 		}
 	}
 	return nil
+}
+
+// of adds what a competitor gave.
+func (r *row) of(who string, v float64) {
+	to := map[string]*[]float64{"limit": &r.Limit, "River": &r.River, "Pawl": &r.Pawl}[who]
+	*to = append(*to, v)
+}
+
+// spent is what has been used up so far.
+type spent struct {
+	cpu time.Duration // of this process, user and system
+	wal int64
+}
+
+func (at *site) spent(ctx context.Context) (s spent, err error) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return s, err
+	}
+	s.cpu = time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	if at.wal != nil {
+		s.wal, err = at.wal(ctx)
+	}
+	return s, err
 }
 
 // measure gives a rate of runs, at a place of its own.
@@ -291,14 +385,27 @@ func (b *bench) latencies(name string, samples []time.Duration) {
 	}
 }
 
-func (b *bench) print() {
-	what := "SQLite, synchronous FULL"
+// what tells where was measured.
+func (b *bench) what() string {
+	db := "SQLite, synchronous FULL"
 	if b.db == "postgres" {
-		what = "PostgreSQL " + b.version + ", fsync on"
+		db = "PostgreSQL " + b.version + ", fsync on"
 	}
-	fmt.Printf("%s, %d cores, %s; %d runs a phase, median of %d (lowest to highest)\n\n", what, runtime.GOMAXPROCS(0), runtime.Version(), b.runs, b.reps)
+	return fmt.Sprintf("%s, %d cores, %s", db, runtime.GOMAXPROCS(0), runtime.Version())
+}
+
+func (b *bench) print() {
+	fmt.Printf("%s; %d runs a phase, median of %d (lowest to highest)\n", b.what(), b.runs, b.reps)
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "\tPawl\thand-written\tratio\tRiver\tratio")
+	for _, c := range b.curves {
+		fmt.Fprintf(w, "\n%s\t%s\tto the first\n", c.X, c.Y)
+		for _, p := range c.Points {
+			fmt.Fprintf(w, "%s\t%s\t%.2f\n", short(p.X), spread(p.Y, ""), median(p.Y)/median(c.Points[0].Y))
+		}
+	}
+	if len(b.rows) > 0 {
+		fmt.Fprintln(w, "\n\tPawl\thand-written\tratio\tRiver\tratio")
+	}
 	for _, r := range b.rows {
 		fmt.Fprintf(w, "%s\t%s", r.Name, spread(r.Pawl, r.Unit))
 		for _, other := range [][]float64{r.Limit, r.River} {

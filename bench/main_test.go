@@ -17,9 +17,22 @@ func TestMain(m *testing.M) {
 func TestEverything(t *testing.T) {
 	for _, db := range []string{"sqlite", "postgres"} {
 		t.Run(db, func(t *testing.T) {
-			b := bench{db: db, runs: 200, reps: 1, dir: t.TempDir(), churned: 2000, crowd: 1000, idleFor: time.Second, handles: 100, samples: 10, items: 300}
+			b := bench{db: db, runs: 200, reps: 1, dir: t.TempDir(), churned: 2000, crowd: 1000, idleFor: time.Second, handles: 100, samples: 10, items: 300, scale: 10}
 			if err := b.all(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			for _, c := range b.curves {
+				if len(c.Points) == 0 || c.Points[0].Y[0] <= 0 {
+					t.Errorf("%s: %v", c.Name, c.Points)
+				}
+			}
+			dir := t.TempDir()
+			if err := b.draw(dir); err != nil {
+				t.Error(err)
+			}
+			charts, err := os.ReadDir(dir)
+			if err != nil || len(charts) < 4 {
+				t.Errorf("charts: %v, %v", charts, err)
 			}
 			for _, r := range b.rows {
 				if len(r.Pawl) == 0 || r.Pawl[0] < 0 {

@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/backends/postgres"
+	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
 
 // far is done by another process, and gives the time of its first line.
 var far = workflow.New("far", func(workflow.Context, int) (int64, error) { return time.Now().UnixNano(), nil })
 
-// envWorker makes this program such a process: the URL of the server and a schema.
+// envWorker makes this program such a process: the URL of the server and a schema, or
+// the path of a SQLite file.
 const envWorker = "PAWL_BENCH_WORKER"
 
 // isWorker says that this process was to be one, and has been it.
@@ -33,24 +36,29 @@ func isWorker() bool {
 }
 
 func beWorker(where string) error {
-	url, schema, _ := strings.Cut(where, " ")
-	st, err := postgres.Open(context.Background(), url, postgres.WithSchema(schema), postgres.WithLogger(quiet))
+	var st store.Store
+	var err error
+	if url, schema, ok := strings.Cut(where, " "); ok && strings.HasPrefix(url, "postgres") {
+		st, err = postgres.Open(context.Background(), url, postgres.WithSchema(schema), postgres.WithLogger(quiet))
+	} else {
+		st, err = sqlite.Open(context.Background(), where)
+	}
 	if err != nil {
 		return err
 	}
 	s := newSubject(st)
 	defer s.close()
-	if err := s.work(context.Background(), 200, far); err != nil {
+	if err := s.work(context.Background(), 200, far, threeStep); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until the other process ends it, or ends
 	return err
 }
 
-// startWorker starts this program as a worker.
-func startWorker(srv *server, schema string) (stop func(), err error) {
+// startWorker starts this program as a worker where the site says.
+func startWorker(where string) (stop func(), err error) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envWorker+"="+srv.url+" "+schema)
+	cmd.Env = append(os.Environ(), envWorker+"="+where)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -73,7 +81,7 @@ func (b *bench) between(ctx context.Context, srv *server) error {
 	}
 	s := newSubject(st)
 	defer s.close()
-	stop, err := startWorker(srv, schema)
+	stop, err := startWorker(srv.url + " " + schema)
 	if err != nil {
 		return err
 	}

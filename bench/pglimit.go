@@ -84,43 +84,52 @@ func (l *pgLimit) runs(ctx context.Context, n int, steps []string) error {
 		if err := l.start(ctx); err != nil {
 			return err
 		}
-		rows, err := l.pool.Query(ctx, in(l.schema, pgLimitTake), time.Now().UnixMicro(), limitBatch, worker)
-		if err != nil {
-			return err
-		}
-		var ids, epochs []int64
-		var values [][]byte
-		for rows.Next() {
-			var id, epoch int64
-			var v []byte
-			if err := rows.Scan(&id, &epoch, &v); err != nil {
-				return err
-			}
-			ids, epochs, values = append(ids, id), append(epochs, epoch), append(values, v)
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		for i, name := range steps {
-			if i < len(steps)-1 {
-				if _, err := l.pool.Exec(ctx, in(l.schema, pgLimitStep), name, time.Now().UnixMicro(), ids, epochs, values, worker); err != nil {
-					return err
-				}
-			}
-		}
-		tx, err := l.pool.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback(context.WithoutCancel(ctx)) // does nothing after a commit
-		if len(steps) > 0 {
-			if _, err := tx.Exec(ctx, in(l.schema, pgLimitStep), steps[len(steps)-1], time.Now().UnixMicro(), ids, epochs, values, worker); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.Exec(ctx, in(l.schema, pgLimitFinal), time.Now().UnixMicro(), ids, epochs, values, worker); err != nil {
-			return err
-		}
-		return tx.Commit(ctx)
+		return l.work(ctx, worker, steps)
 	})
+}
+
+func (l *pgLimit) drain(ctx context.Context, n int) error {
+	return l.split(n, func(worker string) error { return l.work(ctx, worker, nil) })
+}
+
+// work takes a batch and completes it.
+func (l *pgLimit) work(ctx context.Context, worker string, steps []string) error {
+	rows, err := l.pool.Query(ctx, in(l.schema, pgLimitTake), time.Now().UnixMicro(), limitBatch, worker)
+	if err != nil {
+		return err
+	}
+	var ids, epochs []int64
+	var values [][]byte
+	for rows.Next() {
+		var id, epoch int64
+		var v []byte
+		if err := rows.Scan(&id, &epoch, &v); err != nil {
+			return err
+		}
+		ids, epochs, values = append(ids, id), append(epochs, epoch), append(values, v)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for i, name := range steps {
+		if i < len(steps)-1 {
+			if _, err := l.pool.Exec(ctx, in(l.schema, pgLimitStep), name, time.Now().UnixMicro(), ids, epochs, values, worker); err != nil {
+				return err
+			}
+		}
+	}
+	tx, err := l.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx)) // does nothing after a commit
+	if len(steps) > 0 {
+		if _, err := tx.Exec(ctx, in(l.schema, pgLimitStep), steps[len(steps)-1], time.Now().UnixMicro(), ids, epochs, values, worker); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(ctx, in(l.schema, pgLimitFinal), time.Now().UnixMicro(), ids, epochs, values, worker); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
 }

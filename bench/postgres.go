@@ -32,9 +32,19 @@ func (b *bench) postgres(ctx context.Context) error {
 			schema, drop := srv.schema()
 			return schema, drop, nil
 		},
+		where: func(schema string) string { return srv.url + " " + schema },
 		limit: srv.openLimit,
 		store: func(ctx context.Context, schema string) (store.Store, error) { return srv.open(ctx, schema, 8) },
 		river: srv.openPeer,
+		wal: func(ctx context.Context) (n int64, err error) {
+			conn, err := pgx.Connect(ctx, srv.url)
+			if err != nil {
+				return 0, err
+			}
+			defer conn.Close(ctx)
+			err = conn.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn()-'0/0')::bigint`).Scan(&n)
+			return n, err
+		},
 	}
 	parts := []struct {
 		name string
@@ -55,6 +65,14 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"layout", b.layouts},
 		{"churn", b.churn},
 		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
+		{"scale", func(ctx context.Context, _ *server) error {
+			for range b.reps {
+				if err := b.scaling(ctx, &at); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
 	}
 	// What names no part names phases of the throughput.
 	named := slices.ContainsFunc(parts, func(p struct {

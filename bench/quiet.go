@@ -148,7 +148,7 @@ func (b *bench) waiting(ctx context.Context, srv *server) error {
 	b.add(name+": connections of the process (pool and listener)", "", float64(conns))
 	b.add(name+": of these listening or busy", "", float64(busy))
 	statements, from := count.statements.Load(), time.Now()
-	stop, err := startWorker(srv, schema)
+	stop, err := startWorker(srv.url + " " + schema)
 	if err != nil {
 		return err
 	}

@@ -134,10 +134,24 @@ func (p *peer) starts(ctx context.Context, n, callers, left int) error {
 	if !p.works {
 		return nil
 	}
+	return p.finish(ctx)
+}
+
+// drain works off what was made.
+func (p *peer) drain(ctx context.Context) error {
+	if err := p.client.Start(ctx); err != nil {
+		return err
+	}
+	p.works = true
+	return p.finish(ctx)
+}
+
+// finish waits until all jobs are done.
+func (p *peer) finish(ctx context.Context) error {
 	select {
 	case <-p.all:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%d of %d jobs done: %w", p.done.Load(), n, ctx.Err())
+		return fmt.Errorf("%d of %d jobs done: %w", p.done.Load(), p.want, ctx.Err())
 	}
 }

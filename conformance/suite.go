@@ -59,7 +59,7 @@ func Cases() []Case {
 		createCases, getCases, claimCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
 		childrenCases, signalCases, stateCases, cancelCases, pauseCases, restartCases, listCases, purgeCases,
 		scheduleCases, fireCases, registryCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
-		hintCases, importCases, closeCases,
+		hintCases, importCases, diagnoseCases, closeCases,
 	)
 }
 

@@ -12,7 +12,8 @@ type Diagnoser interface {
 	// Diagnose looks at the database, changes nothing that lasts, and returns what
 	// it has seen, in the same order each time: also what is well. It may take
 	// seconds. What cannot be looked at, for want of a right, say, is a finding
-	// itself; the error is for a database that does not answer at all.
+	// itself; the error is for a database that does not answer at all. Cases:
+	// diagnose/nothing-wrong, diagnose/out-of-reach.
 	Diagnose(ctx context.Context) ([]Finding, error)
 }
 

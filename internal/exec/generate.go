@@ -279,11 +279,7 @@ func (g *Generator) Yield(input []byte, key string, cursor []byte) error {
 		}
 	}
 	g.place++
-	id := fmt.Sprint(g.place)
-	if g.opts.Keyed {
-		id = "key/" + key
-	}
-	g.buf = append(g.buf, yielded{g.step.item(g.place, id, input), cursor})
+	g.buf = append(g.buf, yielded{g.step.item(g.place, key, input), cursor})
 	g.bytes += len(input)
 	if len(g.buf) == 1 {
 		g.lingerLocked()

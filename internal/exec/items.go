@@ -161,11 +161,15 @@ func (s *itemStep) noteLocked(status store.StepStatus) {
 	s.op.b.inv.appendLocked(r, time.Time{})
 }
 
-// item makes the child of a place in the step; key: what its ID is made of besides
-// the group.
+// item makes the child of a place in the step. Its ID is made of its key, if it has one,
+// wherever it stands; otherwise of its place.
 func (s *itemStep) item(place int64, key string, input []byte) store.NewRun {
+	id := store.DeriveID(s.note.Parent, s.note.Group+"/key/"+key)
+	if key == "" {
+		id = store.DeriveIDAt(s.note.Parent, fmt.Sprintf("%s/%d", s.note.Group, place), place)
+	}
 	return store.NewRun{
-		ID: store.DeriveID(s.note.Parent, s.note.Group+"/"+key), Workflow: s.opts.Workflow, Queue: s.opts.Queue, Input: input,
+		ID: id, Workflow: s.opts.Workflow, Queue: s.opts.Queue, Input: input,
 		Priority: s.opts.Priority, Timeout: s.opts.Timeout, Group: s.note.Group, Ordinal: place,
 	}
 }
@@ -496,7 +500,7 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 				break
 			}
 			bytes += len(data)
-			items = append(items, s.item(place+1, fmt.Sprint(place+1), data))
+			items = append(items, s.item(place+1, "", data))
 		}
 		inv.mu.Lock()
 		inv.exitIfClosedLocked()

@@ -64,6 +64,7 @@ type faulty struct {
 	listSchedules verb[store.ListSchedulesParams, store.SchedulePage]
 	fire          verb[store.FireParams, store.FireResult]
 	hints         func(context.Context) (<-chan []store.Hint, error)
+	diagnose      func(context.Context) ([]store.Finding, error)
 }
 
 func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
@@ -72,7 +73,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			Store: m, create: m.Create, get: m.Get, list: m.List, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
-			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule,
+			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose,
 		}
 		spoil(s)
 		return s
@@ -144,6 +145,9 @@ func (s *faulty) PutSchedule(ctx context.Context, p store.PutScheduleParams) (st
 	return s.putSchedule(ctx, p)
 }
 func (s *faulty) Hints(ctx context.Context) (<-chan []store.Hint, error) { return s.hints(ctx) }
+
+// Diagnose implements store.Diagnoser.
+func (s *faulty) Diagnose(ctx context.Context) ([]store.Finding, error) { return s.diagnose(ctx) }
 
 // roundTrip is the time between a statement and the next. In a bubble it ends
 // when all others wait, too.

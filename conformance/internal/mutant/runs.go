@@ -410,6 +410,23 @@ var runMutants = []Mutant{
 			return claim(ctx, p)
 		}
 	})},
+	{"diagnosis-without-advice", "P16", "a diagnosis warns and does not say what to do", wrap(func(s *faulty) {
+		diagnose := s.diagnose
+		s.diagnose = func(ctx context.Context) ([]store.Finding, error) {
+			list, err := diagnose(ctx)
+			if len(list) > 0 {
+				list[0].Level = store.Warning
+			}
+			return list, err
+		}
+	})},
+	{"diagnosis-of-nothing", "P16", "the diagnosis of a store that is out of reach finds nothing, and no error", wrap(func(s *faulty) {
+		diagnose := s.diagnose
+		s.diagnose = func(ctx context.Context) ([]store.Finding, error) {
+			list, _ := diagnose(ctx)
+			return list, nil
+		}
+	})},
 	{"final-run-takes-signals", "P16", "a signal to a final run succeeds and goes nowhere", wrap(func(s *faulty) {
 		signal := s.signal
 		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
