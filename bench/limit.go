@@ -34,6 +34,28 @@ CREATE TABLE steps (
 	run INTEGER NOT NULL, name TEXT NOT NULL, output BLOB, finished INTEGER NOT NULL, PRIMARY KEY (run, name)
 ) STRICT, WITHOUT ROWID;`
 
+// The statements of the loop, each for a batch.
+const (
+	limitInsert = `INSERT INTO runs (queue, workflow, status, due, epoch, created, input)
+		SELECT 'bench', 'bench', 1, ?, 0, ?, CAST(value AS BLOB) FROM json_each(?)`
+	limitClaim = `UPDATE runs SET status = 2, epoch = epoch + 1, worker = ?, due = ? WHERE id IN (
+		SELECT id FROM runs WHERE queue = ? AND workflow = ? AND due <= ? ORDER BY due LIMIT 100) RETURNING id, epoch, CAST(input AS TEXT)`
+	limitStep = `INSERT INTO steps (run, name, output, finished)
+		SELECT r.id, ?, CAST(j.value->>2 AS BLOB), ? FROM json_each(?) j JOIN runs r ON r.id = j.value->>0 AND r.worker = ? AND r.epoch = j.value->>1`
+	limitFinal = `UPDATE runs SET status = 6, due = NULL, worker = NULL, output = CAST(j.value->>2 AS BLOB), finished = ?
+		FROM json_each(?) j WHERE runs.id = j.value->>0 AND runs.worker = ? AND runs.epoch = j.value->>1`
+)
+
+// limitInputs are those of a batch.
+func limitInputs() string {
+	in := make([]int, limitBatch)
+	for i := range in {
+		in[i] = 7
+	}
+	data, _ := json.Marshal(in) // of numbers: never fails
+	return string(data)
+}
+
 func openLimit(ctx context.Context, dir string) (*limit, error) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "limit.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	if err != nil {
@@ -46,33 +68,23 @@ func openLimit(ctx context.Context, dir string) (*limit, error) {
 	if _, err := conn.ExecContext(ctx, limitSchema); err != nil {
 		return nil, err
 	}
-	l := &limit{db: db}
+	l := &limit{db: db, inputs: limitInputs()}
 	for _, p := range []struct {
 		to  **sql.Stmt
 		sql string
 	}{
 		{&l.begin, `BEGIN IMMEDIATE`},
 		{&l.commit, `COMMIT`},
-		{&l.insert, `INSERT INTO runs (queue, workflow, status, due, epoch, created, input)
-			SELECT 'bench', 'bench', 1, ?, 0, ?, CAST(value AS BLOB) FROM json_each(?)`},
-		{&l.claim, `UPDATE runs SET status = 2, epoch = epoch + 1, worker = ?, due = ? WHERE id IN (
-			SELECT id FROM runs WHERE queue = ? AND workflow = ? AND due <= ? ORDER BY due LIMIT 100) RETURNING id, epoch, input`},
-		{&l.step, `INSERT INTO steps (run, name, output, finished)
-			SELECT r.id, ?, CAST(j.value->>2 AS BLOB), ? FROM json_each(?) j JOIN runs r ON r.id = j.value->>0 AND r.worker = ? AND r.epoch = j.value->>1`},
-		{&l.final, `UPDATE runs SET status = 6, due = NULL, worker = NULL, output = CAST(j.value->>2 AS BLOB), finished = ?
-			FROM json_each(?) j WHERE runs.id = j.value->>0 AND runs.worker = ? AND runs.epoch = j.value->>1`},
+		{&l.insert, limitInsert},
+		{&l.claim, limitClaim},
+		{&l.step, limitStep},
+		{&l.final, limitFinal},
 	} {
 		if *p.to, err = conn.PrepareContext(ctx, p.sql); err != nil {
 			return nil, err
 		}
 	}
-	in := make([]int, limitBatch)
-	for i := range in {
-		in[i] = 7
-	}
-	data, err := json.Marshal(in)
-	l.inputs = string(data)
-	return l, err
+	return l, nil
 }
 
 func (l *limit) close() { _ = l.db.Close() }
@@ -112,11 +124,11 @@ func (l *limit) take(ctx context.Context) (string, error) {
 		defer rows.Close()
 		for rows.Next() {
 			var id, epoch int64
-			var input []byte
+			var input string
 			if err := rows.Scan(&id, &epoch, &input); err != nil {
 				return err
 			}
-			runs = append(runs, [3]any{id, epoch, string(input)})
+			runs = append(runs, [3]any{id, epoch, input})
 		}
 		return rows.Err()
 	})

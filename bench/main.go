@@ -38,7 +38,7 @@ func main() {
 	flag.IntVar(&b.reps, "reps", 5, "repetitions")
 	flag.StringVar(&b.dir, "dir", "", "where the databases are made (default: a temporary directory)")
 	flag.StringVar(&b.only, "only", "", "only phases whose name contains this")
-	flag.StringVar(&b.db, "db", "sqlite", "sqlite or postgres")
+	flag.StringVar(&b.db, "db", "sqlite", "sqlite, postgres or sqld (libSQL's server, as behind Turso)")
 	flag.StringVar(&b.url, "postgres", "", "URL of a PostgreSQL server (default: one is started)")
 	flag.IntVar(&b.churned, "churn", 1_000_000, "runs of the churn under an open snapshot")
 	flag.IntVar(&b.crowd, "crowd", 1_000_000, "finished runs, and sleeping ones, among which runs are claimed")
@@ -156,7 +156,19 @@ func (b *bench) all(ctx context.Context) error {
 	if b.db == "postgres" {
 		return b.postgres(ctx)
 	}
-	at := site{
+	if b.db == "sqld" {
+		srv, stop, err := startSqld()
+		if err != nil {
+			return err
+		}
+		defer stop()
+		at := sqldSite(srv)
+		return b.embedded(ctx, &at)
+	}
+	if b.db != "sqlite" {
+		return fmt.Errorf("-db %q: there are sqlite, postgres and sqld", b.db)
+	}
+	return b.embedded(ctx, &site{
 		place: func() (string, func(), error) {
 			dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
 			return dir, func() { _ = os.RemoveAll(dir) }, err
@@ -166,26 +178,30 @@ func (b *bench) all(ctx context.Context) error {
 		store: func(ctx context.Context, dir string) (store.Store, error) {
 			return sqlite.Open(ctx, filepath.Join(dir, "pawl.db"))
 		},
-	}
+	})
+}
+
+// embedded measures on SQLite, or on what is like it.
+func (b *bench) embedded(ctx context.Context, at *site) error {
 	for rep := range b.reps {
 		fmt.Fprintf(os.Stderr, "repetition %d of %d\n", rep+1, b.reps)
-		if err := b.throughput(ctx, &at); err != nil {
+		if err := b.throughput(ctx, at); err != nil {
 			return err
 		}
 		if strings.Contains("generator", b.only) {
-			if err := b.generators(ctx, &at); err != nil {
+			if err := b.generators(ctx, at); err != nil {
 				return err
 			}
 		}
 		if strings.Contains("scale", b.only) {
-			if err := b.scaling(ctx, &at); err != nil {
+			if err := b.scaling(ctx, at); err != nil {
 				return err
 			}
 		}
 		if !strings.Contains("idle latency", b.only) {
 			continue
 		}
-		if _, err := b.measure(&at, func(place string) (time.Duration, error) { return 0, b.idle(ctx, &at, place) }); err != nil {
+		if _, err := b.measure(at, func(place string) (time.Duration, error) { return 0, b.idle(ctx, at, place) }); err != nil {
 			return fmt.Errorf("idle latency: %w", err)
 		}
 	}
@@ -390,6 +406,9 @@ func (b *bench) what() string {
 	db := "SQLite, synchronous FULL"
 	if b.db == "postgres" {
 		db = "PostgreSQL " + b.version + ", fsync on"
+	}
+	if b.db == "sqld" {
+		db = "sqld on the loopback"
 	}
 	return fmt.Sprintf("%s, %d cores, %s", db, runtime.GOMAXPROCS(0), runtime.Version())
 }

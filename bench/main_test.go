@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 
 // Everything runs, at a size that measures nothing.
 func TestEverything(t *testing.T) {
-	for _, db := range []string{"sqlite", "postgres"} {
+	for _, db := range []string{"sqlite", "postgres", "sqld"} {
 		t.Run(db, func(t *testing.T) {
 			b := bench{db: db, runs: 200, reps: 1, dir: t.TempDir(), churned: 2000, crowd: 1000, idleFor: time.Second, handles: 100, samples: 10, items: 300, scale: 10}
 			if err := b.all(t.Context()); err != nil {
