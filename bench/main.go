@@ -43,6 +43,7 @@ func main() {
 	flag.IntVar(&b.churned, "churn", 1_000_000, "runs of the churn under an open snapshot")
 	flag.IntVar(&b.crowd, "crowd", 1_000_000, "finished runs, and sleeping ones, among which runs are claimed")
 	flag.DurationVar(&b.idleFor, "idle", 30*time.Second, "how long an idle worker is watched")
+	flag.DurationVar(&b.settle, "settle", 70*time.Second, "how long it has been idle before")
 	flag.IntVar(&b.handles, "handles", 10_000, "handles that wait at the same time")
 	flag.IntVar(&b.samples, "samples", 300, "samples of latencies")
 	flag.IntVar(&b.items, "items", 20_000, "items of the generator")
@@ -98,6 +99,7 @@ type bench struct {
 	churned    int    // runs of the churn
 	crowd      int    // finished, and sleeping, runs in the large tables
 	idleFor    time.Duration
+	settle     time.Duration
 	handles    int
 	samples    int // of latencies
 	items      int // of the generator
@@ -196,6 +198,11 @@ func (b *bench) embedded(ctx context.Context, at *site) error {
 		if strings.Contains("scale", b.only) {
 			if err := b.scaling(ctx, at); err != nil {
 				return err
+			}
+		}
+		if strings.Contains("idle cost", b.only) {
+			if err := b.atRest(ctx, at); err != nil {
+				return fmt.Errorf("idle cost: %w", err)
 			}
 		}
 		if !strings.Contains("idle latency", b.only) {

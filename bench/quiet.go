@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/backends/postgres"
+	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -96,11 +99,11 @@ func (b *bench) idleCost(ctx context.Context, srv *server) error {
 				return err
 			}
 			defer end()
-			var defs []workflow.Definition
-			for i := range n {
-				defs = append(defs, workflow.New(fmt.Sprint("idle", i), func(_ workflow.Context, in int) (int, error) { return in, nil }))
-			}
+			defs := idlers(n)
 			if err := s.work(ctx, 100, defs...); err != nil {
+				return err
+			}
+			if err := rest(ctx, b.settle); err != nil {
 				return err
 			}
 			return b.perMinute(ctx, fmt.Sprintf("idle worker of %d workflows", n), count)
@@ -109,6 +112,60 @@ func (b *bench) idleCost(ctx context.Context, srv *server) error {
 		}
 	}
 	return nil
+}
+
+// idlers are workflows that nobody starts.
+func idlers(n int) (defs []workflow.Definition) {
+	for i := range n {
+		defs = append(defs, workflow.New(fmt.Sprint("idle", i), func(_ workflow.Context, in int) (int, error) { return in, nil }))
+	}
+	return defs
+}
+
+// atRest watches what an idle worker of many workflows costs: what the backend counts, and
+// what this process has written to disks.
+func (b *bench) atRest(ctx context.Context, at *site) error {
+	return b.within(ctx, at, func(_ string, s *subject) error {
+		if err := s.work(ctx, 100, idlers(50)...); err != nil {
+			return err
+		}
+		if err := rest(ctx, b.settle); err != nil {
+			return err
+		}
+		before, err := used(s.st)
+		if err != nil {
+			return err
+		}
+		from := time.Now()
+		if err := rest(ctx, b.idleFor); err != nil {
+			return err
+		}
+		after, err := used(s.st)
+		if err != nil {
+			return err
+		}
+		minutes := time.Since(from).Minutes()
+		for i, c := range after {
+			b.add("idle worker of 50 workflows: "+strings.ReplaceAll(c.Name, "_", " "), "/min", float64(c.Value-before[i].Value)/minutes)
+		}
+		return nil
+	})
+}
+
+// used is what the backend counts, and this process.
+func used(st store.Store) ([]store.Count, error) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return nil, err
+	}
+	list := []store.Count{
+		{Name: "microseconds of the processor", Value: (r.Utime.Nano() + r.Stime.Nano()) / 1000},
+		{Name: "blocks written to disk", Value: r.Oublock},
+	}
+	if c, ok := st.(store.Counter); ok {
+		list = append(list, c.Counts()...)
+	}
+	return list, nil
 }
 
 // waiting watches handles that wait, then has their runs done by another process.

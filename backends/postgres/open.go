@@ -76,6 +76,7 @@ type base struct {
 	lanes   sync.Map      // lanes that are in the table
 	windows sync.Map      // *window of the demands of a claim
 	stirred atomic.Uint64 // how often hints have told of work
+	careful atomic.Int64  // how many calls expect steps that have a record
 	// steady says that connections keep the planner's settings, so that transactions
 	// need not make them.
 	steady bool

@@ -5,6 +5,7 @@ package batch
 
 import (
 	"context"
+	"runtime"
 	"sync"
 )
 
@@ -67,6 +68,9 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (result R, sent bool, err 
 // drain sends what is pending until nothing is.
 func (g *Group[T, R]) drain() {
 	for {
+		// Whoever got an answer just now has perhaps something to send again: let them
+		// come along, rather than one alone and the others behind it.
+		runtime.Gosched()
 		g.mu.Lock()
 		n := min(len(g.pending), g.max)
 		if n == 0 {
