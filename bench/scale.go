@@ -220,7 +220,7 @@ func (b *bench) byTable(ctx context.Context, at *site) error {
 			}
 			return nil
 		}
-		for _, size := range upTo(b.crowd, 10_000, 100_000, 1_000_000, 10_000_000) {
+		for _, size := range upTo(b.crowd, 1_000, 10_000, 100_000, 1_000_000, 10_000_000) {
 			last := min(b.runs, size/2)
 			if err := do(size - last - have); err != nil {
 				return err
