@@ -18,7 +18,7 @@ func TestEverything(t *testing.T) {
 	for _, db := range []string{"sqlite", "postgres", "sqld"} {
 		t.Run(db, func(t *testing.T) {
 			t.Parallel()
-			b := bench{db: db, runs: 100, reps: 1, dir: t.TempDir(), churned: 1000, crowd: 1000, idleFor: time.Second/2, handles: 100, samples: 10, items: 100, scale: 10}
+			b := bench{db: db, runs: 100, reps: 1, dir: t.TempDir(), churned: 1000, crowd: 1000, idleFor: time.Second / 2, handles: 100, samples: 10, items: 100, scale: 10}
 			if err := b.all(t.Context()); err != nil {
 				t.Fatal(err)
 			}
