@@ -141,7 +141,11 @@ func (l *limit) take(ctx context.Context) (string, error) {
 
 // work records steps one after the other, the last one together with the runs'
 // completion; without steps, the completion alone.
-func (l *limit) work(ctx context.Context, runs string, steps []string) error {
+func (l *limit) work(ctx context.Context, steps []string) error {
+	runs, err := l.take(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range max(1, len(steps)) {
 		err := l.tx(ctx, func() error {
 			now := time.Now().UnixMicro()
@@ -163,42 +167,40 @@ func (l *limit) work(ctx context.Context, runs string, steps []string) error {
 	return nil
 }
 
-func (l *limit) starts(ctx context.Context, n int) error {
+// inTurn is a loop that does one batch after the other.
+type inTurn struct{ batches }
+
+// batches does what is to be done, for a batch each.
+type batches interface {
+	start(ctx context.Context) error
+	work(ctx context.Context, steps []string) error // takes runs and completes them
+	close()
+}
+
+func (l inTurn) each(n int, do func() error) error {
 	for range n / limitBatch {
-		if err := l.start(ctx); err != nil {
+		if err := do(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (l inTurn) starts(ctx context.Context, n int) error {
+	return l.each(n, func() error { return l.start(ctx) })
 }
 
 // drain completes runs that were started.
-func (l *limit) drain(ctx context.Context, n int) error {
-	for range n / limitBatch {
-		taken, err := l.take(ctx)
-		if err != nil {
-			return err
-		}
-		if err := l.work(ctx, taken, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+func (l inTurn) drain(ctx context.Context, n int) error {
+	return l.each(n, func() error { return l.work(ctx, nil) })
 }
 
 // runs starts and completes n runs, batch by batch.
-func (l *limit) runs(ctx context.Context, n int, steps []string) error {
-	for range n / limitBatch {
+func (l inTurn) runs(ctx context.Context, n int, steps []string) error {
+	return l.each(n, func() error {
 		if err := l.start(ctx); err != nil {
 			return err
 		}
-		taken, err := l.take(ctx)
-		if err != nil {
-			return err
-		}
-		if err := l.work(ctx, taken, steps); err != nil {
-			return err
-		}
-	}
-	return nil
+		return l.work(ctx, steps)
+	})
 }

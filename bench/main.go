@@ -176,7 +176,10 @@ func (b *bench) all(ctx context.Context) error {
 			return dir, func() { _ = os.RemoveAll(dir) }, err
 		},
 		where: func(dir string) string { return filepath.Join(dir, "pawl.db") },
-		limit: func(ctx context.Context, dir string) (handwritten, error) { return openLimit(ctx, dir) },
+		limit: func(ctx context.Context, dir string) (handwritten, error) {
+			l, err := openLimit(ctx, dir)
+			return inTurn{l}, err
+		},
 		store: func(ctx context.Context, dir string) (store.Store, error) {
 			return sqlite.Open(ctx, filepath.Join(dir, "pawl.db"))
 		},

@@ -35,7 +35,10 @@ func sqldSite(srv *sqldtest.Server) site {
 			var h host
 			return srv.Namespace(&h), h.end, nil
 		},
-		limit: func(ctx context.Context, place string) (handwritten, error) { return openSqldLimit(ctx, srv, place) },
+		limit: func(ctx context.Context, place string) (handwritten, error) {
+			l, err := openSqldLimit(ctx, srv, place)
+			return inTurn{l}, err
+		},
 		store: func(ctx context.Context, place string) (store.Store, error) {
 			return turso.Open(ctx, place, turso.WithDialer(srv.Dial), turso.WithLogger(quiet))
 		},
@@ -178,36 +181,6 @@ func (l *sqldLimit) work(ctx context.Context, steps []string) error {
 			stmts = append(stmts, sqldStmt{SQL: limitFinal, Args: args(now, runs, limitWorker)})
 		}
 		if _, err := l.tx(ctx, stmts...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *sqldLimit) starts(ctx context.Context, n int) error {
-	for range n / limitBatch {
-		if err := l.start(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *sqldLimit) drain(ctx context.Context, n int) error {
-	for range n / limitBatch {
-		if err := l.work(ctx, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *sqldLimit) runs(ctx context.Context, n int, steps []string) error {
-	for range n / limitBatch {
-		if err := l.start(ctx); err != nil {
-			return err
-		}
-		if err := l.work(ctx, steps); err != nil {
 			return err
 		}
 	}
