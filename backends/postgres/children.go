@@ -12,7 +12,7 @@ const (
 	childrenOf = `UNION SELECT c.id FROM tree CROSS JOIN LATERAL (SELECT x.id FROM pawl.runs x WHERE uuid_send(x.parent)=uuid_send(tree.id)
 			AND x.parent IS NOT NULL AND x.on_close=0 AND x.status<6 AND x.status<>5 OFFSET 0) c`
 
-	family = `WITH RECURSIVE own(id) AS (SELECT unnest($1::text[]::uuid[])), tree(id) AS (SELECT id FROM own
+	family = `WITH RECURSIVE own(id) AS (SELECT unnest($1::uuid[])), tree(id) AS (SELECT id FROM own
 		` + childrenOf + `)
 		`
 	familyIDs = `SELECT id FROM tree
@@ -23,19 +23,19 @@ const (
 
 	// lockBatch locks other runs ($2) in the same order; it has exactly one row.
 	lockBatch = `SELECT count(*)>=0 FROM (` + family + `SELECT r.id FROM pawl.runs r WHERE r.id = ANY(ARRAY(` + familyIDs + `
-		UNION SELECT unnest($2::text[]::uuid[]))) ORDER BY r.id FOR NO KEY UPDATE) l`
+		UNION SELECT unnest($2::uuid[]))) ORDER BY r.id FOR NO KEY UPDATE) l`
 
 	// countFinal counts a final child ($1, stamp $2) in its parent's group.
 	countFinal = `UPDATE pawl.groups g SET open=g.open-1, completed=g.completed+(c.status=6)::int, failed=g.failed+(c.status=7)::int,
 			canceled=g.canceled+(c.status=8)::int
-		FROM pawl.runs c WHERE c.id=$1::text::uuid AND c.stamp=$2::bigint AND c.status>=6
+		FROM pawl.runs c WHERE c.id=$1::uuid AND c.stamp=$2::bigint AND c.status>=6
 			AND g.run_id = ANY(ARRAY[c.parent]) AND g.name = ANY(ARRAY[c.grp])`
 
 	// wakeParents wakes the parent of a final run ($2, stamp $3) if a group that
 	// its sleep awaits has come far enough. An older sleep's await does not count:
 	// the epoch has grown since.
 	wakeParents = `UPDATE pawl.runs r SET events=r.events+1, wakes=r.wakes & ~4, visible_at=least(r.visible_at, ` + now + `)
-		WHERE r.id=(SELECT parent FROM pawl.runs WHERE id=$2::text::uuid AND stamp=$3::bigint AND status>=6)
+		WHERE r.id=(SELECT parent FROM pawl.runs WHERE id=$2::uuid AND stamp=$3::bigint AND status>=6)
 		AND r.status IN (3,4) AND (r.wakes & 4)<>0
 		AND EXISTS (SELECT 1 FROM pawl.groups g WHERE g.run_id=r.id AND g.armed=r.epoch
 			AND (g.open<=g.wake_open OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))
@@ -60,14 +60,14 @@ const (
 	// cancelTree cancels a run ($2) of a namespace ($3) and those below it: the
 	// failure of the run ($4), of the others ($5), the stamp ($6).
 	cancelTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM pawl.runs
-		WHERE id=$2::text::uuid AND namespace=$3::text AND status<6 AND status<>5` + treeBelow +
-		`failure=CASE WHEN r.id=$2::text::uuid THEN $4::text ELSE $5::text END, stamp=$6::bigint` + treeDone
+		WHERE id=$2::uuid AND namespace=$3::text AND status<6 AND status<>5` + treeBelow +
+		`failure=CASE WHEN r.id=$2::uuid THEN $4::text ELSE $5::text END, stamp=$6::bigint` + treeDone
 
 	// closeTree cancels those below a final run ($2, stamp $4), with a failure ($3).
 	closeTree = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM pawl.runs p CROSS JOIN LATERAL (
 			SELECT x.id FROM pawl.runs x WHERE uuid_send(x.parent)=uuid_send(p.id)
 			AND x.parent IS NOT NULL AND x.on_close=0 AND x.status<6 AND x.status<>5 OFFSET 0) c
-		WHERE p.id=$2::text::uuid AND p.stamp=$4::bigint AND p.status>=6` + treeBelow +
+		WHERE p.id=$2::uuid AND p.stamp=$4::bigint AND p.status>=6` + treeBelow +
 		`failure=$3::text, stamp=$4::bigint` + treeDone
 )
 

@@ -38,19 +38,17 @@ var (
 				SELECT x.id, x.visible_at FROM pawl.runs x WHERE ` + inLane + ` AND x.visible_at>=lane.since AND x.visible_at<=` + now + `
 				ORDER BY x.visible_at, x.id LIMIT $7::bigint) c),
 		wanted AS MATERIALIZED (SELECT id, visible_at, priority FROM head WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT $7::bigint),
-		due AS MATERIALIZED (SELECT c.id, c.visible_at, wanted.priority FROM wanted CROSS JOIN LATERAL (
-			SELECT x.id, x.visible_at FROM pawl.runs x WHERE x.id=wanted.id AND x.status<>4
+		due AS MATERIALIZED (SELECT c.id, c.visible_at, c.parts, wanted.priority FROM wanted CROSS JOIN LATERAL (
+			SELECT x.id, x.visible_at, x.parts FROM pawl.runs x WHERE x.id=wanted.id AND x.status<>4
 			AND coalesce(x.visible_at, 9223372036854775807)<=` + now + ` AND x.priority=wanted.priority FOR NO KEY UPDATE SKIP LOCKED) c)`
-	takeDue = `
-	UPDATE pawl.runs r SET status=CASE r.status WHEN 5 THEN 5 ELSE 2 END, epoch=r.epoch+1, seq=0, stamp=$10::bigint, crashes=r.crashes+r.leased::int,
-		worker=$8::text, leased=true, due_at=r.visible_at, visible_at=` + now + `+$9::bigint, started_at=coalesce(r.started_at, ` + now + `)
-	FROM due WHERE r.id=ANY(ARRAY[due.id]) AND r.visible_at<=` + now + ` RETURNING `
-
 	// The ids of the runs that have a past are left to the statements that follow: as
 	// a setting of the transaction, since nothing of Go runs in between.
-	takeRuns = claimDue + `, taken AS (` + takeDue + `r.*), left_behind AS (SELECT set_config('pawl_tx.claimed', coalesce(
-			string_agg(id::text, ',' ORDER BY priority DESC, due_at, id) FILTER (WHERE parts & 15 <> 0), ''), true) FROM taken)
-		SELECT ` + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at FROM taken r CROSS JOIN left_behind`
+	takeRuns = claimDue + `, left_behind AS MATERIALIZED (SELECT set_config('pawl_tx.claimed', coalesce(
+			string_agg(id::text, ',' ORDER BY priority DESC, visible_at, id) FILTER (WHERE parts & 15 <> 0), ''), true) FROM due)
+		UPDATE pawl.runs r SET status=CASE r.status WHEN 5 THEN 5 ELSE 2 END, epoch=r.epoch+1, seq=0, stamp=$10::bigint, crashes=r.crashes+r.leased::int,
+			worker=$8::text, leased=true, due_at=r.visible_at, visible_at=` + now + `+$9::bigint, started_at=coalesce(r.started_at, ` + now + `)
+		FROM due CROSS JOIN left_behind WHERE r.id=ANY(ARRAY[due.id]) AND r.visible_at<=` + now + `
+		RETURNING ` + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at`
 
 	// claimNext gives the earliest time in each lane, but for what bears stamp $7,
 	// from $8 to so far beyond the present ($9), beside the number of index entries
@@ -217,37 +215,43 @@ var (
 
 // replay reads what claimed runs bring along.
 func replay(bytes int64, byID map[store.ID]*taken) []stmt {
+	of := func(id store.ID) *taken {
+		if t := byID[id]; t != nil {
+			return t
+		}
+		return &taken{} // locked, but not taken: nobody reads it
+	}
 	return []stmt{
 		{sql: claimedSteps, args: []any{bytes}, rows: func(scan func(...any) error) error {
 			var id store.ID
 			var step store.Step
 			err := scanStep(scan, &step, scanID(&id))
-			byID[id].Steps = append(byID[id].Steps, step)
+			of(id).Steps = append(of(id).Steps, step)
 			return err
 		}},
 		{sql: claimedCounts, rows: func(scan func(...any) error) error {
 			var id store.ID
 			var n int64
 			err := scan(scanID(&id), &n)
-			byID[id].count = n
+			of(id).count = n
 			return err
 		}},
 		{sql: claimedState, rows: func(scan func(...any) error) error {
 			var id store.ID
 			e, err := scanEntry(scan, scanID(&id))
-			byID[id].Inbox.State = append(byID[id].Inbox.State, e)
+			of(id).Inbox.State = append(of(id).Inbox.State, e)
 			return err
 		}},
 		{sql: claimedGroups, rows: func(scan func(...any) error) error {
 			var id store.ID
 			g, err := scanGroup(scan, scanID(&id))
-			byID[id].Inbox.Groups = append(byID[id].Inbox.Groups, g)
+			of(id).Inbox.Groups = append(of(id).Inbox.Groups, g)
 			return err
 		}},
 		{sql: claimedSignals, rows: func(scan func(...any) error) error {
 			var id store.ID
 			sig, err := scanSignal(scan, scanID(&id))
-			if in := &byID[id].Inbox; len(in.Signals) < store.MaxPage {
+			if in := &of(id).Inbox; len(in.Signals) < store.MaxPage {
 				in.Signals = append(in.Signals, sig)
 			}
 			return err

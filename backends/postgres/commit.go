@@ -11,16 +11,19 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pawlhq/pawl/store"
 )
 
 const (
+	// An array that is NULL stands for the usual value of each row: see column.
 	stepTable = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure,
 			started_at, finished_at, due_at)
-		SELECT st.run_id, st.branch, st.name, st.occurrence, st.kind, st.status, st.position, st.idx, st.attempt, st.epoch, st.output, st.failure,
-			` + now + `-st.took, CASE WHEN st.status>=3 THEN ` + now + ` END, coalesce(` + now + `+st.due_in, st.due_at)
-		FROM unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+		SELECT st.run_id, coalesce(st.branch, ''), st.name, coalesce(st.occurrence, 1), coalesce(st.kind, 1), coalesce(st.status, 3), st.position,
+			coalesce(st.idx, 0), coalesce(st.attempt, 1), coalesce(st.epoch, 1), st.output, st.failure,
+			` + now + `-st.took, CASE WHEN coalesce(st.status, 3)>=3 THEN ` + now + ` END, coalesce(` + now + `+st.due_in, st.due_at)
+		FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
 			$11::bigint[], $12::bytea[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[])
 			AS st(run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, took, due_in, due_at)`
 	stepConflict = `
@@ -34,14 +37,14 @@ const (
 	// parents and children have to wait for their turn. Its answer is the places of those that were applied,
 	// in one row; what they answer is known beforehand. The array of one keeps the
 	// planner to the primary key and the locks in the order of the arrays.
-	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, crashes=0, parts=r.parts | c.bits::smallint, status=c.status::smallint,
+	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint, status=c.status::smallint,
 			output=CASE WHEN c.status>2 THEN c.output ELSE r.output END, failure=CASE WHEN c.status>2 THEN c.failure ELSE r.failure END,
 			finished_at=CASE WHEN c.status>2 THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status=2 THEN r.visible_at END,
 			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false
-		FROM unnest($17::text[]::uuid[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[], $25::text[])
+		FROM unnest($17::uuid[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[], $25::text[])
 			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)
-		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=c.worker AND r.epoch=c.epoch AND r.seq<c.seq AND r.leased AND r.status=2
-			AND r.events=c.seen AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
+		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=coalesce(c.worker, $28::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq<c.seq AND r.leased
+			AND r.status=2 AND r.events=coalesce(c.seen, 0) AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
 			AND ($27::bool OR r.parent IS NULL AND (r.parts & 32)=0)
 		RETURNING r.id, c.n),
 		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)` + stepConflict + plainEnd
@@ -53,12 +56,12 @@ const (
 	// statements of the commit know that it was applied.
 	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=0, events=events+$3::bigint,
 			parts=(parts & $4::smallint) | $5::smallint
-		WHERE id=$6::text::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq<$1::bigint AND leased
+		WHERE id=$6::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq<$1::bigint AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
 	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=0, events=events+$4::bigint,
 			parts=(parts & $5::smallint) | $6::smallint`
-	commitFence = ` WHERE id=$7::text::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq<$2::bigint AND leased
+	commitFence = ` WHERE id=$7::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq<$2::bigint AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
 	commitFinal = commitMark + `, status=$11::smallint, output=$12::bytea,
@@ -81,19 +84,19 @@ const (
 
 	// The guards of what follows: the run is $1 and the stamp $2, or one further
 	// behind the time.
-	applied12 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$1::text::uuid AND stamp=$2::bigint)`
-	applied23 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$2::text::uuid AND stamp=$3::bigint)`
+	applied12 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$1::uuid AND stamp=$2::bigint)`
+	applied23 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$2::uuid AND stamp=$3::bigint)`
 
-	putSteps = stepTable + ` WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$17::text::uuid AND stamp=$18::bigint)` + stepConflict
+	putSteps = stepTable + ` WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$17::uuid AND stamp=$18::bigint)` + stepConflict
 	consume  = `UPDATE pawl.signals SET consumed=true, payload=NULL
-		WHERE run_id=$1::text::uuid AND id = ANY($3::text[]::uuid[]) AND` + applied12
+		WHERE run_id=$1::uuid AND id = ANY($3::uuid[]) AND` + applied12
 
 	// Only children that are made here count.
 	spawnRuns = `WITH made AS (INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, external_id, suffix, created_at,
 			deadline, input, meta, parent, grp, ordinal, on_close)
 		SELECT c.id, $4::text, c.workflow, c.queue, 1, c.priority, least(greatest(` + now + `+c.after, c.at), ` + now + `+c.timeout),
-			c.external_id, c.suffix, ` + now + `, ` + now + `+c.timeout, c.input, c.meta, $2::text::uuid, c.grp, c.ordinal, c.on_close
-		FROM unnest($5::text[]::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
+			c.external_id, c.suffix, ` + now + `, ` + now + `+c.timeout, c.input, c.meta, $2::uuid, c.grp, c.ordinal, c.on_close
+		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
 			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[])
 			AS c(id, workflow, queue, priority, after, at, timeout, external_id, suffix, input, meta, grp, ordinal, on_close)
 		WHERE` + applied23 + ` ON CONFLICT DO NOTHING RETURNING parent, grp)
@@ -101,34 +104,34 @@ const (
 		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+excluded.total, open=g.open+excluded.open`
 
 	armGroup = `UPDATE pawl.groups SET armed=$3::bigint, wake_open=$4::bigint, wake_failures=$5::bigint
-		WHERE run_id=$1::text::uuid AND name=$6::text AND` + applied12
+		WHERE run_id=$1::uuid AND name=$6::text AND` + applied12
 	// An await that is met already, or whose group has no child, ends the sleep.
 	metAlready = `UPDATE pawl.runs r SET visible_at=least(r.visible_at, ` + now + `), wakes=r.wakes & ~4
-		WHERE r.id=$2::text::uuid AND r.stamp=$3::bigint AND r.status IN (3,4)
+		WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN (3,4)
 		AND NOT EXISTS (SELECT 1 FROM pawl.groups g WHERE g.run_id=r.id AND g.name=$4::text AND g.open>$5::bigint
 			AND NOT ($6::bigint>0 AND g.failed+g.canceled>=$6::bigint))
 		RETURNING r.visible_at`
 
-	forgetGroups = `DELETE FROM pawl.groups WHERE run_id=$1::text::uuid AND` + applied12
-	forgetSteps  = `DELETE FROM pawl.steps WHERE run_id=$1::text::uuid AND` + applied12
+	forgetGroups = `DELETE FROM pawl.groups WHERE run_id=$1::uuid AND` + applied12
+	forgetSteps  = `DELETE FROM pawl.steps WHERE run_id=$1::uuid AND` + applied12
 	// A failed step goes with what followed it in its line of execution: see
 	// store.StepKey.Related.
-	forgetFailed = `DELETE FROM pawl.steps s WHERE s.run_id=$1::text::uuid
+	forgetFailed = `DELETE FROM pawl.steps s WHERE s.run_id=$1::uuid
 		AND EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id=s.run_id AND f.status=4 AND f.position<=s.position
 			AND (f.branch='' OR s.branch='' OR f.branch=s.branch OR starts_with(f.branch, s.branch || '/') OR starts_with(s.branch, f.branch || '/')))
 		AND` + applied12
 	forgetChildren = `UPDATE pawl.runs c SET grp=NULL, ordinal=0
-		WHERE c.parent=$1::text::uuid AND c.parent IS NOT NULL AND c.grp IS NOT NULL AND` + applied12
+		WHERE c.parent=$1::uuid AND c.parent IS NOT NULL AND c.grp IS NOT NULL AND` + applied12
 
 	// A write's version is the run's event count after it: the write before in the
 	// list has counted all of the list's writes already.
 	writeState = `INSERT INTO pawl.state (run_id, key, value, version, updated_at)
-		SELECT r.id, $4::text, $5::bytea, r.events-$6::bigint, ` + now + ` FROM pawl.runs r WHERE r.id=$2::text::uuid AND r.stamp=$3::bigint
+		SELECT r.id, $4::text, $5::bytea, r.events-$6::bigint, ` + now + ` FROM pawl.runs r WHERE r.id=$2::uuid AND r.stamp=$3::bigint
 		ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
-	deleteState = `DELETE FROM pawl.state WHERE run_id=$1::text::uuid AND key=$3::text AND` + applied12
+	deleteState = `DELETE FROM pawl.state WHERE run_id=$1::uuid AND key=$3::text AND` + applied12
 
 	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased FROM pawl.runs
-		WHERE id = ANY($1::text[]::uuid[]) AND namespace=$2::text`
+		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
 
 // boldCommits are plainCommits of steps that have no record yet. One that has fails
@@ -232,28 +235,38 @@ func byPlace(a, b *commit) int { return a.place - b.place }
 // plainly says which of the commits it applied.
 func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit, ends bool) ([]bool, error) {
 	slices.SortFunc(list, byRun)
-	n := len(list)
-	ids, workers, epochs, seqs := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
-	events, status, bits := make([]int64, n), make([]int64, n), make([]int64, n)
-	outputs, failures := make([][]byte, n), make([]*string, n)
-	var st stepArrays
+	n, usual := len(list), list[0].Lease.Worker
+	ids, seqs, status := make([]pgtype.UUID, n), make([]int64, n), make([]int64, n)
+	var st stepList
 	for i, b := range list {
-		ids[i], workers[i], epochs[i], seqs[i] = b.Lease.Run.String(), b.Lease.Worker, b.Lease.Epoch, b.Seq
-		events[i], status[i] = b.Seen, int64(b.status())
-		if len(b.Steps) > 0 {
-			bits[i] = int64(partSteps)
-		}
-		if t := b.Transition; t != nil && t.Kind == store.Complete {
-			outputs[i] = t.Output
-		} else if t != nil {
-			failures[i] = failure(t.Failure)
-		}
+		ids[i], seqs[i], status[i] = uuid(b.Lease.Run), b.Seq, int64(b.status())
 		st.add(b)
 	}
+	workers := column(n, usual, func(i int) string { return list[i].Lease.Worker })
+	epochs := column(n, 1, func(i int) int64 { return list[i].Lease.Epoch })
+	events := column(n, 0, func(i int) int64 { return list[i].Seen })
+	bits := column(n, int64(partSteps), func(i int) int64 {
+		if len(list[i].Steps) == 0 {
+			return 0
+		}
+		return int64(partSteps)
+	})
+	outputs := payloads(n, func(i int) []byte {
+		if t := list[i].Transition; t != nil && t.Kind == store.Complete {
+			return t.Output
+		}
+		return nil
+	})
+	failures := column(n, nil, func(i int) *string {
+		if t := list[i].Transition; t != nil && t.Kind != store.Complete {
+			return failure(t.Failure)
+		}
+		return nil
+	})
 	var places []int64
 	commits := stmt{
 		sql:  plainCommits,
-		args: append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace, !ends),
+		args: append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace, !ends, usual),
 		rows: one(&places),
 	}
 	// Most steps have no record yet. To be ready for one costs as much again as the
@@ -408,7 +421,7 @@ func (b *commit) statements(stmts []stmt) []stmt {
 	stmts = append(stmts, b.fence())
 	again := t != nil && t.Kind == store.Continue
 	if len(b.Steps) > 0 && !again {
-		var st stepArrays
+		var st stepList
 		st.add(b)
 		stmts = append(stmts, stmt{sql: putSteps, args: append(st.args(b.setnow), run, b.stamp)})
 	}
@@ -539,38 +552,43 @@ func (b *commit) fence() stmt {
 	}}
 }
 
-// stepArrays are the columns of steps to be put.
-type stepArrays struct {
-	runs, branches, names                                        []string
-	occurrences, kinds, statuses, positions, idx, attempts, took []int64
-	epochs                                                       []int64
-	outputs                                                      [][]byte
-	failures                                                     []*string
-	dueIn, dueAt                                                 []*int64
+// stepList are steps to be put, with their commits.
+type stepList struct {
+	list []*store.StepRecord
+	of   []*commit
 }
 
-func (a *stepArrays) add(b *commit) {
-	run := b.Lease.Run.String()
+func (l *stepList) add(b *commit) {
 	for i := range b.Steps {
-		s := &b.Steps[i]
-		a.runs, a.branches, a.names = append(a.runs, run), append(a.branches, s.Branch), append(a.names, s.Name)
-		a.occurrences, a.kinds = append(a.occurrences, int64(s.Occurrence)), append(a.kinds, int64(s.Kind))
-		a.statuses, a.positions = append(a.statuses, int64(s.Status)), append(a.positions, s.Position)
-		a.idx, a.attempts = append(a.idx, int64(s.Index)), append(a.attempts, int64(s.Attempt))
-		a.epochs, a.outputs = append(a.epochs, b.Lease.Epoch), append(a.outputs, s.Output)
-		a.failures, a.took = append(a.failures, failure(s.Failure)), append(a.took, s.Took.Microseconds())
-		in, at := (*int64)(nil), micros(s.DueAt)
-		if s.DueIn > 0 {
-			v := span(s.DueIn)
-			in = &v
-		}
-		a.dueIn, a.dueAt = append(a.dueIn, in), append(a.dueAt, at)
+		l.list, l.of = append(l.list, &b.Steps[i]), append(l.of, b)
 	}
 }
 
-func (a *stepArrays) args(setnow any) []any {
-	return append(make([]any, 0, 26), setnow, a.runs, a.branches, a.names, a.occurrences, a.kinds, a.statuses, a.positions, a.idx, a.attempts,
-		a.epochs, a.outputs, a.failures, a.took, a.dueIn, a.dueAt)
+// args are the parameters of stepTable.
+func (l *stepList) args(setnow any) []any {
+	n := len(l.list)
+	runs, names, positions, took := make([]pgtype.UUID, n), make([]string, n), make([]int64, n), make([]int64, n)
+	for i, s := range l.list {
+		runs[i], names[i], positions[i], took[i] = uuid(l.of[i].Lease.Run), s.Name, s.Position, s.Took.Microseconds()
+	}
+	return append(make([]any, 0, 28), setnow, runs,
+		column(n, "", func(i int) string { return l.list[i].Branch }), names,
+		column(n, 1, func(i int) int64 { return int64(l.list[i].Occurrence) }),
+		column(n, int64(store.KindFunction), func(i int) int64 { return int64(l.list[i].Kind) }),
+		column(n, int64(store.StepCompleted), func(i int) int64 { return int64(l.list[i].Status) }), positions,
+		column(n, 0, func(i int) int64 { return int64(l.list[i].Index) }),
+		column(n, 1, func(i int) int64 { return int64(l.list[i].Attempt) }),
+		column(n, 1, func(i int) int64 { return l.of[i].Lease.Epoch }),
+		payloads(n, func(i int) []byte { return l.list[i].Output }),
+		column(n, nil, func(i int) *string { return failure(l.list[i].Failure) }), took,
+		column(n, nil, func(i int) *int64 {
+			if l.list[i].DueIn == 0 {
+				return nil
+			}
+			v := span(l.list[i].DueIn)
+			return &v
+		}),
+		column(n, nil, func(i int) *int64 { return micros(l.list[i].DueAt) }))
 }
 
 func (b *commit) spawn() stmt {

@@ -12,7 +12,7 @@ import (
 // lockFirst locks runs in the order of their ids, before statements whose
 // snapshots are to see them as they stay. It always gives one row, the number of
 // runs, so that its callback begins each try of the transaction afresh.
-const lockFirst = `SELECT count(*) FROM (SELECT r.id FROM pawl.runs r WHERE r.id=ANY($1::text[]::uuid[]) AND r.namespace=$2::text
+const lockFirst = `SELECT count(*) FROM (SELECT r.id FROM pawl.runs r WHERE r.id=ANY($1::uuid[]) AND r.namespace=$2::text
 	ORDER BY r.id FOR NO KEY UPDATE) l`
 
 func lockRuns(namespace string, ids []store.ID, begins func(found int64)) stmt {
@@ -25,7 +25,7 @@ func lockRuns(namespace string, ids []store.ID, begins func(found int64)) stmt {
 }
 
 const statuses = `SELECT t.n, (SELECT r.status FROM pawl.runs r WHERE r.id=t.id AND r.namespace=$2::text)
-	FROM unnest($1::text[]::uuid[]) WITH ORDINALITY t(id, n)`
+	FROM unnest($1::uuid[]) WITH ORDINALITY t(id, n)`
 
 // control runs the statements, then reads the status of each run.
 func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h *hints, stmts []stmt,
@@ -72,8 +72,8 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	for _, id := range p.IDs {
 		stamp := newStamp()
 		stmts = append(stmts,
-			stmt{sql: cancelTree, args: []any{at, id.String(), p.Namespace, why, canceledWithParent, stamp}, rows: treeRows(h)},
-			stmt{sql: wakeParents, args: []any{at, id.String(), stamp}, rows: wakeRows(h)})
+			stmt{sql: cancelTree, args: []any{at, uuid(id), p.Namespace, why, canceledWithParent, stamp}, rows: treeRows(h)},
+			stmt{sql: wakeParents, args: []any{at, uuid(id), stamp}, rows: wakeRows(h)})
 	}
 	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts,
 		func(s store.Status) bool { return s == store.Completed || s == store.Failed })
@@ -89,9 +89,9 @@ const (
 	// A canceling run is to end, not to wait.
 	pauseRuns = `UPDATE pawl.runs SET paused_from=CASE status WHEN 2 THEN paused_from ELSE status END,
 		status=CASE status WHEN 2 THEN 2 ELSE 4 END, pausing=(status=2)
-		WHERE id=ANY($1::text[]::uuid[]) AND namespace=$2::text AND status IN (1,2,3) RETURNING id, status=2`
+		WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND status IN (1,2,3) RETURNING id, status=2`
 	resumeRuns = `UPDATE pawl.runs SET status=CASE status WHEN 4 THEN paused_from ELSE status END, pausing=false
-		WHERE id=ANY($1::text[]::uuid[]) AND namespace=$2::text AND (status=4 OR pausing) RETURNING queue`
+		WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND (status=4 OR pausing) RETURNING queue`
 )
 
 // Pause implements store.Runs.
@@ -133,9 +133,9 @@ const (
 	// A restarted child leaves its group, which has counted it.
 	restartRun = `UPDATE pawl.runs r SET status=1, attempt=1, epoch=epoch+1, seq=0, worker=NULL, leased=false, stamp=$4::bigint, crashes=0,
 		wakes=0, visible_at=` + now + `, due_at=NULL, deadline=NULL, output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0
-		WHERE r.id=$2::text::uuid AND r.namespace=$3::text AND r.status IN (7,8) AND NOT EXISTS (SELECT 1 FROM pawl.runs o
+		WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status IN (7,8) AND NOT EXISTS (SELECT 1 FROM pawl.runs o
 			WHERE o.namespace=r.namespace AND o.external_id=r.external_id AND o.suffix=r.suffix AND o.external_id IS NOT NULL AND o.status<6)`
-	restartFate = `SELECT stamp=$3::bigint, status, queue, external_id FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text`
+	restartFate = `SELECT stamp=$3::bigint, status, queue, external_id FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`
 )
 
 // Restart implements store.Runs.
@@ -143,7 +143,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	stamp, id := newStamp(), p.ID.String()
+	stamp, id := newStamp(), uuid(p.ID)
 	var done bool
 	var status int16 // 0: there is no such run
 	var queue, external string
@@ -181,18 +181,18 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 const (
 	// The step, where one is named, must exist: its position is the limit.
 	forkRun = `INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, input, meta)
-		SELECT $2::text::uuid, r.namespace, r.workflow, r.queue, 1, r.priority, ` + now + `, $5::bigint, r.parts & 1, ` + now + `, r.id, r.input, r.meta
-		FROM pawl.runs r WHERE r.id=$3::text::uuid AND r.namespace=$4::text AND ($6::bool OR EXISTS (SELECT 1 FROM pawl.steps s
+		SELECT $2::uuid, r.namespace, r.workflow, r.queue, 1, r.priority, ` + now + `, $5::bigint, r.parts & 1, ` + now + `, r.id, r.input, r.meta
+		FROM pawl.runs r WHERE r.id=$3::uuid AND r.namespace=$4::text AND ($6::bool OR EXISTS (SELECT 1 FROM pawl.steps s
 			WHERE s.run_id=r.id AND s.branch=$7::text AND s.name=$8::text AND s.occurrence=$9::bigint))
 		ON CONFLICT DO NOTHING`
 	forkSteps = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure,
 			started_at, finished_at, due_at)
-		SELECT $1::text::uuid, s.branch, s.name, s.occurrence, s.kind, s.status, s.position, s.idx, s.attempt, s.epoch, s.output, s.failure,
+		SELECT $1::uuid, s.branch, s.name, s.occurrence, s.kind, s.status, s.position, s.idx, s.attempt, s.epoch, s.output, s.failure,
 			s.started_at, s.finished_at, s.due_at
-		FROM pawl.steps s WHERE s.run_id=$2::text::uuid AND s.status=3
+		FROM pawl.steps s WHERE s.run_id=$2::uuid AND s.status=3
 		AND ($4::bool OR s.position<(SELECT b.position FROM pawl.steps b
-			WHERE b.run_id=$2::text::uuid AND b.branch=$5::text AND b.name=$6::text AND b.occurrence=$7::bigint))
-		AND (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::text::uuid)=$3::bigint`
+			WHERE b.run_id=$2::uuid AND b.branch=$5::text AND b.name=$6::text AND b.occurrence=$7::bigint))
+		AND (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::uuid)=$3::bigint`
 )
 
 // Fork implements store.Runs.
@@ -207,13 +207,13 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	}
 	var made int64
 	var queue, namespace string
-	made1, old, all, stamp := p.New.String(), p.ID.String(), p.Before == nil, newStamp()
+	made1, old, all, stamp := uuid(p.New), uuid(p.ID), p.Before == nil, newStamp()
 	step := []any{all, key.Branch, key.Name, int64(key.Occurrence)}
 	err := s.write(ctx,
 		lockRuns(p.Namespace, []store.ID{p.ID}, func(int64) { queue, namespace = "", "" }),
 		stmt{sql: forkRun, args: append([]any{setNow(p.Now), made1, old, p.Namespace, stamp}, step...), affected: &made},
 		stmt{sql: forkSteps, args: append([]any{made1, old, stamp}, step...)},
-		stmt{sql: `SELECT namespace, queue FROM pawl.runs WHERE id=$1::text::uuid`, args: []any{made1}, rows: one(&namespace, &queue)})
+		stmt{sql: `SELECT namespace, queue FROM pawl.runs WHERE id=$1::uuid`, args: []any{made1}, rows: one(&namespace, &queue)})
 	switch {
 	case err != nil:
 		return none, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -67,9 +68,9 @@ func (s *Store) ensureLanes(ctx context.Context, namespace string, lanes []lane)
 // its parameters. What follows is a guard, if any, and ON CONFLICT DO NOTHING.
 const insertOne = `INSERT INTO pawl.runs (status, id, namespace, workflow, queue, priority, visible_at, external_id, suffix,
 	created_at, deadline, input, meta, parent, grp, ordinal, on_close)
-	SELECT 1, $2::text::uuid, $3::text, $4::text, $5::text, $6::smallint,
+	SELECT 1, $2::uuid, $3::text, $4::text, $5::text, $6::smallint,
 	least(greatest(` + now + `+$7::bigint, $8::bigint), ` + now + `+$9::bigint), $10::text, $11::text,
-	` + now + `, ` + now + `+$9::bigint, $12::bytea, $13::bytea, $14::text::uuid, $15::text, $16::bigint, $17::smallint`
+	` + now + `, ` + now + `+$9::bigint, $12::bytea, $13::bytea, $14::uuid, $15::text, $16::bigint, $17::smallint`
 
 // The parameters of a guard begin at $18.
 
@@ -89,11 +90,12 @@ func insertArgs(setnow any, namespace string, r *store.NewRun, parent store.ID) 
 const (
 	createInto = `INSERT INTO pawl.runs (id, namespace, workflow, queue, priority, external_id, suffix, created_at, deadline,
 		input, meta, visible_at, ordinal, on_close, grp, status`
-	createValues = `SELECT t.id::uuid, $2::text, t.workflow, t.queue, t.priority::smallint, nullif(t.external_id, ''), t.suffix,
-		` + now + `, ` + now + `+nullif(t.timeout, 0), t.input, t.meta, `
-	createPending = `least(greatest(` + now + `+t.after, nullif(t.at, 0)), ` + now + `+nullif(t.timeout, 0))`
-	createMore    = `, t.ordinal, t.on_close::smallint, nullif(t.grp, ''), `
-	createFrom    = ` FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
+	// An array that is NULL stands for the usual value of each row: see column.
+	createValues = `SELECT t.id, $2::text, coalesce(t.workflow, $17::text), coalesce(t.queue, $18::text), coalesce(t.priority, 0)::smallint,
+		t.external_id, coalesce(t.suffix, ''), ` + now + `, ` + now + `+t.timeout, t.input, t.meta, `
+	createPending = `least(greatest(` + now + `+coalesce(t.after, 0), t.at), ` + now + `+t.timeout)`
+	createMore    = `, coalesce(t.ordinal, 0), coalesce(t.on_close, 0)::smallint, t.grp, `
+	createFrom    = ` FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
 		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[]`
 	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp`
 	createEnd   = ` ON CONFLICT DO NOTHING` + createGives
@@ -103,18 +105,18 @@ const (
 	// createEager also takes the leases that are asked for, unless the lane is
 	// paused. OFFSET keeps the question from being asked once for each column.
 	createEager = createInto + `, epoch, leased, worker, started_at) ` + createValues +
-		`CASE WHEN e.eager THEN ` + now + `+t.lease ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN 2 ELSE 1 END,
-		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN t.worker END, CASE WHEN e.eager THEN ` + now + ` END` +
-		createFrom + `, $17::text[], $18::bigint[]) ` + createNames + `, worker, lease)
-		CROSS JOIN LATERAL (SELECT t.worker <> '' AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
-			AND (p.queue = t.queue AND p.workflow = '' OR p.queue = '' AND p.workflow = t.workflow)) AS eager OFFSET 0) e` + createEnd
+		`CASE WHEN e.eager THEN ` + now + `+coalesce(t.lease, $22::bigint) ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN 2 ELSE 1 END,
+		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN coalesce(t.worker, $21::text) END, CASE WHEN e.eager THEN ` + now + ` END` +
+		createFrom + `, $19::text[], $20::bigint[]) ` + createNames + `, worker, lease)
+		CROSS JOIN LATERAL (SELECT coalesce(t.worker, $21::text) <> '' AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
+			AND (p.queue = coalesce(t.queue, $18::text) AND p.workflow = '' OR p.queue = '' AND p.workflow = coalesce(t.workflow, $17::text))) AS eager OFFSET 0) e` + createEnd
 
 	// createMet is what stood in the way: the run of that id itself, or the active
 	// one of that external id.
 	createMet = `SELECT t.place, r.id, r.namespace, r.epoch, CASE WHEN r.leased THEN r.worker END, r.created_at
-		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY t(id, external_id, suffix, place)
+		FROM unnest($2::uuid[], $3::text[], $4::text[]) WITH ORDINALITY t(id, external_id, suffix, place)
 		CROSS JOIN LATERAL (
-			SELECT 0 AS rank, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at FROM pawl.runs x WHERE x.id = t.id::uuid
+			SELECT 0 AS rank, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at FROM pawl.runs x WHERE x.id = t.id
 			UNION ALL
 			SELECT 1, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at FROM pawl.runs x
 			WHERE x.namespace = $1::text AND x.external_id = nullif(t.external_id, '') AND x.suffix = t.suffix
@@ -202,33 +204,42 @@ type madeRun struct {
 
 // insertRuns sends those runs by one statement.
 func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int) (map[store.ID]madeRun, error) {
-	n := len(which)
-	ids, workflows, queues, priorities := make([]string, n), make([]string, n), make([]string, n), make([]int64, n)
-	externals, suffixes, groups, workers := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	afters, ats, timeouts, leases := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	inputs, metas, ordinals, closes := make([][]byte, n), make([][]byte, n), make([]int64, n), make([]int64, n)
+	n, first := len(which), &p.Runs[which[0]]
+	at := func(k int) *store.NewRun { return &p.Runs[which[k]] }
+	ids := make([]pgtype.UUID, n)
 	eager, named := false, false
-	for k, i := range which {
-		r := &p.Runs[i]
-		ids[k], workflows[k], queues[k], priorities[k] = r.ID.String(), r.Workflow, r.Queue, int64(r.Priority)
-		externals[k], suffixes[k], groups[k], workers[k] = r.ExternalID, r.Suffix, r.Group, r.Worker
-		afters[k], leases[k] = span(r.After), span(r.LeaseFor)
-		if !r.At.IsZero() {
-			ats[k] = r.At.UnixMicro()
-		}
-		if r.Timeout > 0 {
-			timeouts[k] = span(r.Timeout)
-		}
-		inputs[k], metas[k], ordinals[k], closes[k] = r.Input, r.Meta, r.Ordinal, int64(r.OnClose)
+	for k := range ids {
+		r := at(k)
+		ids[k] = uuid(r.ID)
 		eager, named = eager || r.Worker != "", named || r.ExternalID != ""
 	}
-	query := createRuns
-	args := []any{
-		setNow(p.Now), p.Namespace, ids, workflows, queues, priorities, externals, suffixes, afters, ats, timeouts,
-		inputs, metas, ordinals, closes, groups,
+	query, args := createRuns, []any{
+		setNow(p.Now), p.Namespace, ids,
+		column(n, first.Workflow, func(k int) string { return at(k).Workflow }),
+		column(n, first.Queue, func(k int) string { return at(k).Queue }),
+		column(n, 0, func(k int) int64 { return int64(at(k).Priority) }),
+		column(n, nil, func(k int) *string { return text(at(k).ExternalID) }),
+		column(n, "", func(k int) string { return at(k).Suffix }),
+		column(n, 0, func(k int) int64 { return span(at(k).After) }),
+		column(n, nil, func(k int) *int64 { return micros(at(k).At) }),
+		column(n, nil, func(k int) *int64 {
+			if at(k).Timeout == 0 {
+				return nil
+			}
+			v := span(at(k).Timeout)
+			return &v
+		}),
+		payloads(n, func(k int) []byte { return at(k).Input }),
+		payloads(n, func(k int) []byte { return at(k).Meta }),
+		column(n, 0, func(k int) int64 { return at(k).Ordinal }),
+		column(n, 0, func(k int) int64 { return int64(at(k).OnClose) }),
+		column(n, nil, func(k int) *string { return text(at(k).Group) }),
+		first.Workflow, first.Queue,
 	}
 	if eager {
-		query, args = createEager, append(args, workers, leases)
+		query, args = createEager, append(args,
+			column(n, first.Worker, func(k int) string { return at(k).Worker }),
+			column(n, span(first.LeaseFor), func(k int) int64 { return span(at(k).LeaseFor) }), first.Worker, span(first.LeaseFor))
 	}
 	// The server sends the rows of an INSERT when it is complete, so those of one
 	// that failed are never seen.
@@ -258,14 +269,14 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 // meet gives results to the runs that met another one, and returns those that
 // meet none any more.
 func (s *Store) meet(ctx context.Context, p *store.CreateParams, which []int, results []store.CreateResult) ([]int, error) {
-	ids, externals, suffixes := make([]string, len(which)), make([]string, len(which)), make([]string, len(which))
+	ids, externals, suffixes := make([]store.ID, len(which)), make([]string, len(which)), make([]string, len(which))
 	for k, i := range which {
 		r := &p.Runs[i]
-		ids[k], externals[k], suffixes[k] = r.ID.String(), r.ExternalID, r.Suffix
+		ids[k], externals[k], suffixes[k] = r.ID, r.ExternalID, r.Suffix
 	}
 	met := make([]bool, len(which))
 	err := s.read(ctx, stmt{
-		sql: createMet, args: []any{p.Namespace, ids, externals, suffixes},
+		sql: createMet, args: []any{p.Namespace, uuids(ids), externals, suffixes},
 		rows: func(scan func(...any) error) error {
 			var place, epoch int64
 			var id store.ID

@@ -9,7 +9,7 @@ import (
 )
 
 const extendLeases = `UPDATE pawl.runs r SET visible_at=` + now + `+$2::bigint
-	FROM unnest($3::text[]::uuid[], $4::bigint[]) AS l(id, epoch)
+	FROM unnest($3::uuid[], $4::bigint[]) AS l(id, epoch)
 	WHERE r.id = ANY(ARRAY[l.id]) AND r.namespace=$5::text AND r.worker=$6::text AND r.epoch=l.epoch AND r.leased
 	RETURNING r.id, r.epoch, r.status=5, r.pausing, r.events`
 

@@ -10,19 +10,19 @@ const (
 	importRun = `INSERT INTO pawl.runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
 			input, meta, output, failure)
-		VALUES ($2::text::uuid, $3::text, $4::text, $5::text, $6::smallint, CASE WHEN $6::smallint=4 THEN 1 ELSE 0 END, $7::smallint,
+		VALUES ($2::uuid, $3::text, $4::text, $5::text, $6::smallint, CASE WHEN $6::smallint=4 THEN 1 ELSE 0 END, $7::smallint,
 			CASE WHEN $6::smallint=4 THEN ` + now + ` END, $8::bigint, $9::smallint, $10::bigint, $11::bigint, $12::bigint,
-			$13::bigint, $14::bigint, $15::text, $16::text, $17::text::uuid, $18::text, $19::bigint, $20::smallint, $21::bigint, $22::bigint, $23::bigint,
-			$24::bigint, $25::text::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text) ON CONFLICT DO NOTHING`
+			$13::bigint, $14::bigint, $15::text, $16::text, $17::uuid, $18::text, $19::bigint, $20::smallint, $21::bigint, $22::bigint, $23::bigint,
+			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text) ON CONFLICT DO NOTHING`
 	// ours holds for what belongs to a run that this very import has made.
-	ours       = ` WHERE (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::text::uuid)=$2::bigint`
+	ours       = ` WHERE (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::uuid)=$2::bigint`
 	importStep = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
-		SELECT $1::text::uuid, $3::text, $4::text, $5::bigint, $6::smallint, $7::smallint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bytea, $13::text,
+		SELECT $1::uuid, $3::text, $4::text, $5::bigint, $6::smallint, $7::smallint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bytea, $13::text,
 			$14::bigint, $15::bigint, $16::bigint` + ours
-	importState  = `INSERT INTO pawl.state (run_id, key, value, version, updated_at) SELECT $1::text::uuid, $3::text, $4::bytea, $5::bigint, $6::bigint` + ours
-	importSignal = `INSERT INTO pawl.signals (run_id, id, name, payload, sent_at) SELECT $1::text::uuid, $3::text::uuid, $4::text, $5::bytea, $6::bigint` + ours
+	importState  = `INSERT INTO pawl.state (run_id, key, value, version, updated_at) SELECT $1::uuid, $3::text, $4::bytea, $5::bigint, $6::bigint` + ours
+	importSignal = `INSERT INTO pawl.signals (run_id, id, name, payload, sent_at) SELECT $1::uuid, $3::uuid, $4::text, $5::bytea, $6::bigint` + ours
 	importGroup  = `INSERT INTO pawl.groups (run_id, name, total, open, completed, failed, canceled)
-		SELECT $1::text::uuid, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint` + ours
+		SELECT $1::uuid, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint` + ours
 )
 
 // Import implements store.Importer.
@@ -36,7 +36,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		return false, err
 	}
 	var made int64
-	id := r.ID.String()
+	id := uuid(r.ID)
 	parts := partSteps | partState | partSignals | partGroups | partChildren
 	stmts := []stmt{{
 		sql: importRun, affected: &made,
@@ -57,13 +57,13 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		add(importState, e.Key, e.Value, e.Version, e.UpdatedAt.UnixMicro())
 	}
 	for _, sig := range p.Record.Signals {
-		add(importSignal, sig.ID.String(), sig.Name, sig.Payload, sig.SentAt.UnixMicro())
+		add(importSignal, uuid(sig.ID), sig.Name, sig.Payload, sig.SentAt.UnixMicro())
 	}
 	for _, g := range p.Record.Groups {
 		add(importGroup, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
 	}
 	namespace := ""
-	stmts = append(stmts, stmt{sql: `SELECT max(namespace) FROM pawl.runs WHERE id=$1::text::uuid`, args: []any{id}, rows: one(scanText(&namespace))})
+	stmts = append(stmts, stmt{sql: `SELECT max(namespace) FROM pawl.runs WHERE id=$1::uuid`, args: []any{id}, rows: one(scanText(&namespace))})
 	if err := s.write(ctx, stmts...); err != nil {
 		return false, err
 	}

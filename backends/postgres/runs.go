@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -13,7 +15,7 @@ var (
 	getRunsNoInput = `SELECT ` + runColumns(noPayload, noPayload, "r.output") + getFrom
 )
 
-const getFrom = ` FROM pawl.runs r WHERE r.id = ANY($2::text[]::uuid[]) AND r.namespace = $1::text AND r.status >= $3::smallint`
+const getFrom = ` FROM pawl.runs r WHERE r.id = ANY($2::uuid[]) AND r.namespace = $1::text AND r.status >= $3::smallint`
 
 // Get implements store.Runs.
 func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
@@ -97,7 +99,7 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 	// The few runs of a parent or an external id are looked up first: else the
 	// planner might walk all runs in the order of their ids.
 	if !f.Parent.IsZero() {
-		add("r.id = ANY(ARRAY(SELECT x.id FROM pawl.runs x WHERE x.parent = ?::text::uuid AND x.parent IS NOT NULL))", uuid(f.Parent))
+		add("r.id = ANY(ARRAY(SELECT x.id FROM pawl.runs x WHERE x.parent = ?::uuid AND x.parent IS NOT NULL))", uuid(f.Parent))
 	}
 	if f.ExternalID != "" {
 		// Each branch has an index of its own.
@@ -113,8 +115,8 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 			return "", nil, err
 		}
 		// The lowest ID may be zero, which uuid would make NULL.
-		add("r.id >= ?::text::uuid", lo.String())
-		add("r.id <= ?::text::uuid", hi.String())
+		add("r.id >= ?::uuid", pgtype.UUID{Bytes: lo, Valid: true})
+		add("r.id <= ?::uuid", uuid(hi))
 	}
 	if !f.CreatedAfter.IsZero() {
 		add("r.created_at > ?::bigint", f.CreatedAfter.UnixMicro())
@@ -145,8 +147,8 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		order, beyond = "ASC", ">"
 	}
 	if p.Cursor != "" {
-		args = append(args, last.String())
-		cond += " AND r.id " + beyond + " $" + strconv.Itoa(len(args)) + "::text::uuid"
+		args = append(args, pgtype.UUID{Bytes: last, Valid: true})
+		cond += " AND r.id " + beyond + " $" + strconv.Itoa(len(args)) + "::uuid"
 	}
 	args = append(args, int64(limit)+1)
 	var runs []store.Run
@@ -192,7 +194,7 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 }
 
 var listChildren = `SELECT ` + runColumns(noPayload, noPayload, "r.output") + ` FROM pawl.runs r
-	WHERE r.parent = $2::text::uuid AND r.parent IS NOT NULL AND r.grp = $3::text AND r.ordinal > $4::bigint AND r.namespace = $1::text
+	WHERE r.parent = $2::uuid AND r.parent IS NOT NULL AND r.grp = $3::text AND r.ordinal > $4::bigint AND r.namespace = $1::text
 	ORDER BY r.ordinal, r.id LIMIT $5::bigint`
 
 // Children implements store.Runs.
@@ -217,7 +219,7 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 	limit, _ := store.Page(p.Limit)
 	found, bytes := false, 0
 	err := s.read(ctx, exists1(p.Namespace, p.Run, &found), stmt{
-		sql: `SELECT ` + stepColumns + ` FROM pawl.steps s WHERE s.run_id = $1::text::uuid AND s.position > $2::bigint
+		sql: `SELECT ` + stepColumns + ` FROM pawl.steps s WHERE s.run_id = $1::uuid AND s.position > $2::bigint
 			ORDER BY s.position LIMIT $3::bigint`,
 		args: []any{uuid(p.Run), p.After, int64(limit) + 1},
 		rows: func(scan func(...any) error) error {
@@ -246,7 +248,7 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 // exists1 asks whether the namespace has the run.
 func exists1(namespace string, id store.ID, found *bool) stmt {
 	return stmt{
-		sql:  `SELECT 1::bigint FROM pawl.runs r WHERE r.id = $1::text::uuid AND r.namespace = $2::text`,
+		sql:  `SELECT 1::bigint FROM pawl.runs r WHERE r.id = $1::uuid AND r.namespace = $2::text`,
 		args: []any{uuid(id), namespace},
 		rows: func(scan func(...any) error) error {
 			var one int64

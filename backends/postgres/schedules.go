@@ -111,10 +111,10 @@ const (
 
 	// $2 namespace, $3 schedule, $4 at, $5 run or NULL, $6 seen or NULL.
 	fireSchedule = `INSERT INTO pawl.firings (namespace, schedule, at, fired_at, run)
-		SELECT s.namespace, s.name, s.next_at, ` + now + `, $5::text::uuid
+		SELECT s.namespace, s.name, s.next_at, ` + now + `, $5::uuid
 		FROM pawl.schedules s WHERE s.namespace=$2::text AND s.name=$3::text AND s.next_at=$4::bigint AND $4::bigint<=` + now + `
 			AND ($6::bigint IS NULL OR s.updated_at=$6::bigint)
-			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$5::text::uuid AND r.namespace<>$2::text)
+			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$5::uuid AND r.namespace<>$2::text)
 		FOR UPDATE OF s ON CONFLICT DO NOTHING`
 
 	// $1 to $17 are insertArgs, $18 namespace, $19 schedule, $20 at.
@@ -130,7 +130,7 @@ const (
 			(SELECT r.id FROM pawl.runs r WHERE r.namespace=$1::text AND r.external_id=$5::text AND r.suffix=$6::text
 				AND r.external_id IS NOT NULL AND r.status>=6 ORDER BY r.finished_at DESC LIMIT 1), f.run)
 		WHERE f.namespace=$1::text AND f.schedule=$2::text AND f.at=$3::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid
-			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$4::text::uuid)`
+			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$4::uuid)`
 
 	advanceSchedule = `UPDATE pawl.schedules s SET next_at=$4::bigint, last_at=s.next_at
 		WHERE s.namespace=$1::text AND s.name=$2::text AND s.next_at=$3::bigint AND ($5::bigint IS NULL OR s.updated_at=$5::bigint)

@@ -11,24 +11,24 @@ import (
 const (
 	// lockTargets always gives one row, which begins a try of the transaction.
 	lockTargets = `SELECT count(*) FROM (SELECT r.id FROM pawl.runs r WHERE r.namespace=$1::text
-		AND r.id=ANY($2::text[]::uuid[] || ARRAY(SELECT (SELECT e.id FROM pawl.runs e WHERE e.namespace=$1::text AND e.external_id=t.ext
+		AND r.id=ANY($2::uuid[] || ARRAY(SELECT (SELECT e.id FROM pawl.runs e WHERE e.namespace=$1::text AND e.external_id=t.ext
 			AND e.suffix=t.suffix AND e.external_id IS NOT NULL AND e.status<6) FROM unnest($3::text[], $4::text[]) t(ext, suffix)))
 		ORDER BY r.id FOR NO KEY UPDATE) l`
 
 	// A row means that the run has the signal; without a queue it had it before.
-	signalRun = `WITH t AS (SELECT id FROM pawl.runs WHERE id=$6::text::uuid AND namespace=$2::text AND status<6 FOR NO KEY UPDATE)` + putSignal
+	signalRun = `WITH t AS (SELECT id FROM pawl.runs WHERE id=$6::uuid AND namespace=$2::text AND status<6 FOR NO KEY UPDATE)` + putSignal
 	signalExt = `WITH t AS (SELECT id FROM pawl.runs WHERE ` + activeExt + ` FOR NO KEY UPDATE)` + putSignal
 	activeExt = `namespace=$2::text AND external_id=$6::text AND suffix=$7::text AND external_id IS NOT NULL AND status<6`
 	putSignal = `, ins AS (INSERT INTO pawl.signals (run_id, id, name, payload, sent_at)
-			SELECT t.id, $3::text::uuid, $4::text, $5::bytea, ` + now + ` FROM t ON CONFLICT DO NOTHING RETURNING run_id),
+			SELECT t.id, $3::uuid, $4::text, $5::bytea, ` + now + ` FROM t ON CONFLICT DO NOTHING RETURNING run_id),
 		up AS (UPDATE pawl.runs r SET events=r.events+1, parts=r.parts | 4,
 				visible_at=CASE WHEN r.status IN (3,4) AND r.wakes & 1 <> 0 THEN least(coalesce(r.visible_at, ` + now + `), ` + now + `) ELSE r.visible_at END
 			FROM ins WHERE r.id=ANY(ARRAY[ins.run_id]) RETURNING r.id, r.queue, r.status=3 AND r.visible_at<=` + now + ` AS due)
 		SELECT t.id, up.queue, up.due FROM t LEFT JOIN up ON true`
 
 	// Why a signal was not stored: the run has had it, is final, or is not there.
-	hadSignal   = `EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=r.id AND s.id=$1::text::uuid) AS had`
-	signalFate  = `SELECT r.id, r.status, ` + hadSignal + ` FROM pawl.runs r WHERE r.namespace=$2::text AND r.id=$3::text::uuid`
+	hadSignal   = `EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=r.id AND s.id=$1::uuid) AS had`
+	signalFate  = `SELECT r.id, r.status, ` + hadSignal + ` FROM pawl.runs r WHERE r.namespace=$2::text AND r.id=$3::uuid`
 	fateByExtID = `SELECT q.id, q.status, q.had FROM (
 			SELECT r.id, r.status, r.created_at, ` + hadSignal + ` FROM pawl.runs r
 				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status<6
@@ -52,12 +52,12 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 		if res.Err = g.Validate(s.config.limits); res.Err != nil {
 			continue
 		}
-		sql, args := signalRun, []any{at, p.Namespace, g.ID.String(), g.Name, g.Payload}
+		sql, args := signalRun, []any{at, p.Namespace, uuid(g.ID), g.Name, g.Payload}
 		if g.Run.IsZero() {
 			sql, args = signalExt, append(args, g.ExternalID, g.Suffix)
 			externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)
 		} else {
-			args = append(args, g.Run.String())
+			args = append(args, uuid(g.Run))
 			ids = append(ids, g.Run)
 		}
 		stmts = append(stmts, stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
@@ -118,10 +118,10 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 
 // fateOf asks why a signal was not stored.
 func fateOf(namespace string, g *store.NewSignal, res *store.SignalResult, again func()) stmt {
-	sql, args := signalFate, []any{g.ID.String(), namespace, g.Run.String()}
+	sql, args := signalFate, []any{uuid(g.ID), namespace, uuid(g.Run)}
 	res.Run, res.Err = store.ID{}, notFound("run %v", g.Run)
 	if g.Run.IsZero() {
-		sql, args = fateByExtID, []any{g.ID.String(), namespace, g.ExternalID, g.Suffix}
+		sql, args = fateByExtID, []any{uuid(g.ID), namespace, g.ExternalID, g.Suffix}
 		res.Err = notFound("active run of external id %q", g.ExternalID)
 	}
 	return stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
@@ -170,14 +170,14 @@ func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, er
 		return in, err
 	}
 	var status int16
-	run := p.Run.String()
+	run := uuid(p.Run)
 	err := s.read(ctx,
 		stmt{
-			sql:  `SELECT status, events FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text`,
+			sql:  `SELECT status, events FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`,
 			args: []any{run, p.Namespace}, rows: one(&status, &in.Events),
 		},
 		stmt{
-			sql: `SELECT id, name, payload, sent_at FROM pawl.signals WHERE run_id=$1::text::uuid AND NOT consumed
+			sql: `SELECT id, name, payload, sent_at FROM pawl.signals WHERE run_id=$1::uuid AND NOT consumed
 				ORDER BY pos LIMIT $2::bigint`,
 			args: []any{run, int64(store.MaxPage)},
 			rows: func(scan func(...any) error) error {
@@ -187,7 +187,7 @@ func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, er
 			},
 		},
 		stmt{
-			sql:  `SELECT key, value, version, updated_at FROM pawl.state WHERE run_id=$1::text::uuid ORDER BY key`,
+			sql:  `SELECT key, value, version, updated_at FROM pawl.state WHERE run_id=$1::uuid ORDER BY key`,
 			args: []any{run},
 			rows: func(scan func(...any) error) error {
 				e, err := scanEntry(scan)
@@ -196,7 +196,7 @@ func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, er
 			},
 		},
 		stmt{
-			sql:  `SELECT name, total, open, completed, failed, canceled FROM pawl.groups WHERE run_id=$1::text::uuid ORDER BY name`,
+			sql:  `SELECT name, total, open, completed, failed, canceled FROM pawl.groups WHERE run_id=$1::uuid ORDER BY name`,
 			args: []any{run},
 			rows: func(scan func(...any) error) error {
 				g, err := scanGroup(scan)

@@ -10,7 +10,7 @@ import (
 // stateEvent counts the writes if all comparisons hold.
 const stateEvent = `UPDATE pawl.runs r SET events=r.events+$4::bigint, stamp=$5::bigint, parts=r.parts | 2,
 		visible_at=CASE WHEN r.status IN (3,4) AND r.wakes & $6::smallint <> 0 THEN least(coalesce(r.visible_at, ` + now + `), ` + now + `) ELSE r.visible_at END
-	WHERE r.id=$2::text::uuid AND r.namespace=$3::text AND r.status<6 AND NOT EXISTS (SELECT 1 FROM unnest($7::text[], $8::bigint[]) w(key, version)
+	WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status<6 AND NOT EXISTS (SELECT 1 FROM unnest($7::text[], $8::bigint[]) w(key, version)
 		WHERE coalesce((SELECT s.version FROM pawl.state s WHERE s.run_id=r.id AND s.key=w.key), 0)<>w.version)
 	RETURNING r.id, r.queue, r.status=3 AND r.visible_at<=` + now + `, r.events, ` + now
 
@@ -38,7 +38,7 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 		lockRuns(p.Namespace, []store.ID{p.Run}, func(n int64) { done, found, *h = false, n, *newHints(p.Namespace) }),
 		{
 			sql:  stateEvent,
-			args: []any{at, p.Run.String(), p.Namespace, int64(len(p.Writes)), stamp, wakes, keys, versions},
+			args: []any{at, uuid(p.Run), p.Namespace, int64(len(p.Writes)), stamp, wakes, keys, versions},
 			rows: func(scan func(...any) error) error {
 				done = true
 				return wokenRow(scan, &id, h, &events, scanTime(&updated))
@@ -46,8 +46,8 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 		},
 	}
 	stmts = append(putState(stmts, at, p.Run, stamp, p.Writes), stmt{
-		sql:  `SELECT status FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text`,
-		args: []any{p.Run.String(), p.Namespace}, rows: one(&status),
+		sql:  `SELECT status FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`,
+		args: []any{uuid(p.Run), p.Namespace}, rows: one(&status),
 	})
 	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.S
 	}
 	err := s.read(ctx, exists1(p.Namespace, p.Run, &found), stmt{
 		sql: `SELECT key, value, version, updated_at FROM pawl.state
-			WHERE run_id=$1::text::uuid AND ($2::bool OR key=ANY($3::text[])) ORDER BY key`,
-		args: []any{p.Run.String(), len(keys) == 0, keys},
+			WHERE run_id=$1::uuid AND ($2::bool OR key=ANY($3::text[])) ORDER BY key`,
+		args: []any{uuid(p.Run), len(keys) == 0, keys},
 		rows: func(scan func(...any) error) error {
 			e, err := scanEntry(scan)
 			entries = append(entries, e)

@@ -259,8 +259,8 @@ func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Leas
 	var worker string
 	var leased bool
 	err := s.write(ctx, stmt{
-		sql:  `SELECT seq, epoch, worker, leased FROM pawl.runs WHERE id=$1::text::uuid AND namespace=$2::text FOR NO KEY UPDATE`,
-		args: []any{lease.Run.String(), namespace}, rows: one(&last, &epoch, scanText(&worker), &leased),
+		sql:  `SELECT seq, epoch, worker, leased FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text FOR NO KEY UPDATE`,
+		args: []any{uuid(lease.Run), namespace}, rows: one(&last, &epoch, scanText(&worker), &leased),
 	})
 	switch {
 	case err != nil:

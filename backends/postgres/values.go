@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -32,20 +34,43 @@ func text(s string) *string {
 	return &s
 }
 
-// uuid is an ID in its text form, for a parameter $n::text::uuid; zero is NULL.
-func uuid(id store.ID) *string {
-	if id.IsZero() {
-		return nil
+// uuid is an ID for a parameter $n::uuid; zero is NULL.
+func uuid(id store.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
+
+// uuids are IDs for a parameter $n::uuid[].
+func uuids(ids []store.ID) []pgtype.UUID {
+	out := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		out[i] = pgtype.UUID{Bytes: id, Valid: true}
 	}
-	s := id.String()
-	return &s
+	return out
 }
 
-// uuids are IDs for a parameter $n::text[]::uuid[].
-func uuids(ids []store.ID) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = id.String()
+// column makes an array for unnest, a value for each of n rows; or none, which is NULL
+// and makes NULL of each, when all have the usual value. Most columns of most batches
+// are like that, and what is not sent is neither encoded nor taken apart.
+func column[T comparable](n int, usual T, at func(i int) T) []T {
+	for i := range n {
+		if at(i) != usual {
+			out := make([]T, n)
+			for k := range out {
+				out[k] = at(k)
+			}
+			return out
+		}
+	}
+	return nil
+}
+
+// payloads is column for payloads, of which most are there or none is.
+func payloads(n int, at func(i int) []byte) [][]byte {
+	out, some := make([][]byte, n), false
+	for i := range out {
+		out[i] = at(i)
+		some = some || out[i] != nil
+	}
+	if !some {
+		return nil
 	}
 	return out
 }

@@ -45,7 +45,7 @@ CREATE TABLE pawl.runs (
     meta        bytea,
     output      bytea,
     failure     text                           -- JSON
-) WITH (fillfactor = 85, toast_tuple_target = 512,
+) WITH (fillfactor = 50, toast_tuple_target = 512,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
 
