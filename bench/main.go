@@ -26,7 +26,6 @@ import (
 
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/store"
-	"github.com/pawlhq/pawl/workflow"
 )
 
 func main() {
@@ -300,20 +299,14 @@ func (b *bench) throughput(ctx context.Context, at *site) error {
 					w = threeStep
 				}
 				if p.backlog {
-					handles, err := w.StartMany(ctx, s.eng, make([]workflow.Each[int], b.runs))
-					if err != nil {
-						return 0, err
-					}
-					from := time.Now()
-					if err := s.work(ctx, 200, w); err != nil {
-						return 0, err
-					}
-					_, err = workflow.Results(ctx, handles)
-					return time.Since(from), err
+					return s.drain(ctx, b.runs)
+				}
+				if err := s.know(ctx, w); err != nil {
+					return 0, err
 				}
 				from := time.Now()
 				if p.work {
-					err = s.work(ctx, 200, w)
+					err = s.work(ctx, 1000, w)
 				}
 				if err == nil && p.callers > 0 {
 					err = s.starts(ctx, w, b.runs, p.callers, p.work)

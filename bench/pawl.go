@@ -71,6 +71,44 @@ func (s *subject) close() {
 	_ = s.st.Close()
 }
 
+// know registers a workflow, as some worker has done before in any program that runs.
+func (s *subject) know(ctx context.Context, w workflow.Definition) error {
+	def := w.Define(engine.JSON{})
+	return s.st.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: "default", Workflows: []store.Workflow{{Name: def.Name, Queue: def.Queue}}})
+}
+
+// drain works off a backlog of no-op runs and tells how long that took, until all are
+// recorded.
+func (s *subject) drain(ctx context.Context, n int) (time.Duration, error) {
+	var done atomic.Int64
+	all := make(chan struct{})
+	w := workflow.New("drained", func(_ workflow.Context, in int) (int, error) {
+		if done.Add(1) == int64(n) {
+			close(all)
+		}
+		return in, nil
+	})
+	if _, err := w.StartMany(ctx, s.eng, make([]workflow.Each[int], n)); err != nil {
+		return 0, err
+	}
+	from := time.Now()
+	if err := s.work(ctx, 1000, w); err != nil {
+		return 0, err
+	}
+	select {
+	case <-all:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	for {
+		counts, err := s.eng.Count(ctx, store.RunFilter{Statuses: []store.Status{store.Pending, store.Running}})
+		if err != nil || len(counts) == 0 {
+			return time.Since(from), err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // starts starts n runs by so many callers and waits for the runs when asked to.
 func (s *subject) starts(ctx context.Context, w *workflow.Workflow[int, int], n, callers int, await bool) error {
 	var wg sync.WaitGroup
@@ -123,7 +161,7 @@ func (s *subject) latency(ctx context.Context, samples int) (toHandler, toResult
 		began <- time.Now()
 		return in, nil
 	})
-	if err := s.work(ctx, 10, w); err != nil {
+	if err := s.work(ctx, 1000, w); err != nil {
 		return nil, nil, err
 	}
 	for i := range samples + 10 {

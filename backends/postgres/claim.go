@@ -140,24 +140,28 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		return out, err
 	}
 	stirred := s.stirred.Load()
-	due := func() bool { return len(runs) > 0 || !out.NextDue.IsZero() && !out.NextDue.After(out.Now) }
+	isDue := func() bool { return len(runs) > 0 || !out.NextDue.IsZero() && !out.NextDue.After(out.Now) }
 	if p.Now.IsZero() && s.in == nil && win.rests(stirred) {
 		// Nobody has told of work: whether there is some is seen by one statement.
 		from := time.Now()
 		err := s.read(ctx, next)
 		before = passed // what it has passed is not told apart; a claim of work will see
 		looked(err, time.Since(from))
-		if err != nil || !due() {
+		if err != nil || !isDue() {
 			return out, err
 		}
 	}
+	var due time.Time
+	row := newRunRow(scanTime(&due))
 	take := func() error {
 		from := time.Now()
 		err := s.write(ctx, slices.Concat([]stmt{begin, {
 			sql: takeRuns, args: append(base[:6:6], int64(wanted), p.Worker, span(p.LeaseFor), stamp, view.floors),
 			rows: func(scan func(...any) error) error {
 				t := &taken{}
-				err := scanRun(scan, &t.Run, scanTime(&t.due))
+				var err error
+				t.Run, err = row.read(scan)
+				t.due = due
 				runs, byID[t.Run.ID] = append(runs, t), t
 				return err
 			},
@@ -168,11 +172,11 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	err := take()
 	// What was due and was skipped is locked by a write that is about to end: a signal,
 	// another claim. It is not waited for longer than that usually takes.
-	for wait := time.Millisecond; err == nil && len(runs) == 0 && due() && wait < patience; wait *= 2 {
+	for wait := time.Millisecond; err == nil && len(runs) == 0 && isDue() && wait < patience; wait *= 2 {
 		pause(ctx, wait)
 		err = take()
 	}
-	win.found(err != nil || due(), stirred)
+	win.found(err != nil || isDue(), stirred)
 	if err != nil {
 		return store.Claimed{}, err
 	}

@@ -255,13 +255,24 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		return made, s.write(ctx, insert)
 	}
 	// To be ready for a conflict costs as much again as the insert. Where only ids
-	// can be in the way there is none, unless a call is repeated.
+	// can be in the way there is none, unless a call is repeated; and what was made is
+	// known then, but for the leases.
 	bold := insert
-	bold.sql = strings.TrimSuffix(query, createEnd) + createGives
+	bold.sql = strings.TrimSuffix(query, createEnd)
+	if eager {
+		bold.sql += createGives
+	} else {
+		bold.rows = nil
+	}
 	err := s.write(ctx, bold)
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23505" {
+	switch {
+	case errors.As(err, &pg) && pg.Code == "23505":
 		err = s.write(ctx, insert)
+	case err == nil && !eager:
+		for k := range ids {
+			made[ids[k].Bytes] = madeRun{queue: at(k).Queue}
+		}
 	}
 	return made, err
 }

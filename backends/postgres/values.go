@@ -185,7 +185,7 @@ func scanJSON(dst any) dest {
 	}
 }
 
-// runColumns are the columns that scanRun reads. Input, meta and output are
+// runColumns are the columns that runRow reads. Input, meta and output are
 // expressions: readers that do without them pass NULL::bytea. The table is
 // called r.
 func runColumns(input, meta, output string) string {
@@ -205,23 +205,42 @@ func cols(list string) string {
 	return runColumns(p[0], p[1], p[2])
 }
 
-func scanRun(scan func(...any) error, r *store.Run, more ...any) error {
-	var status, onClose, priority int16
-	err := scan(append([]any{
-		scanID(&r.ID), &r.Namespace, &r.Workflow, &r.Queue, &status, &priority, scanText(&r.ExternalID), &r.Suffix,
-		scanID(&r.Parent), scanText(&r.Group), &r.Ordinal, &onClose,
+// runRow reads rows of runColumns, one after the other: its destinations are made once
+// for all rows.
+type runRow struct {
+	run                       store.Run
+	status, onClose, priority int16
+	dests                     []any
+}
+
+// newRunRow makes one for rows that have more columns behind those of a run.
+func newRunRow(more ...any) *runRow {
+	w := &runRow{}
+	r := &w.run
+	w.dests = append([]any{
+		scanID(&r.ID), &r.Namespace, &r.Workflow, &r.Queue, &w.status, &w.priority, scanText(&r.ExternalID), &r.Suffix,
+		scanID(&r.Parent), scanText(&r.Group), &r.Ordinal, &w.onClose,
 		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, scanText(&r.Worker), &r.Events, &r.Pausing, scanTime(&r.VisibleAt),
 		scanTime(&r.CreatedAt), scanTime(&r.StartedAt), scanTime(&r.FinishedAt), scanTime(&r.Deadline), scanID(&r.ForkedFrom),
 		scanFailure(&r.Failure), &r.Input, &r.Meta, &r.Output,
-	}, more...)...)
-	r.Status, r.OnClose, r.Priority = store.Status(status), store.ClosePolicy(onClose), int(priority)
-	return err
+	}, more...)
+	return w
+}
+
+// read reads the next row.
+func (w *runRow) read(scan func(...any) error) (store.Run, error) {
+	w.run = store.Run{} // so that no run shares a payload with the one before
+	err := scan(w.dests...)
+	w.run.Status, w.run.OnClose, w.run.Priority = store.Status(w.status), store.ClosePolicy(w.onClose), int(w.priority)
+	return w.run, err
 }
 
 func appendRun(runs *[]store.Run) func(func(...any) error) error {
+	row := newRunRow()
 	return func(scan func(...any) error) error {
-		*runs = append(*runs, store.Run{})
-		return scanRun(scan, &(*runs)[len(*runs)-1])
+		r, err := row.read(scan)
+		*runs = append(*runs, r)
+		return err
 	}
 }
 

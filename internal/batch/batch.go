@@ -7,6 +7,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // Group gathers items of type T for a function that handles many at once and
@@ -67,10 +68,9 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (result R, sent bool, err 
 
 // drain sends what is pending until nothing is.
 func (g *Group[T, R]) drain() {
+	answered := 0
 	for {
-		// Whoever got an answer just now has perhaps something to send again: let them
-		// come along, rather than one alone and the others behind it.
-		runtime.Gosched()
+		g.gather(answered)
 		g.mu.Lock()
 		n := min(len(g.pending), g.max)
 		if n == 0 {
@@ -91,5 +91,36 @@ func (g *Group[T, R]) drain() {
 			calls[i].result = r
 			close(calls[i].done)
 		}
+		answered = n
 	}
 }
+
+// gather lets those come along who got an answer just now and have perhaps something to
+// send again, rather than one alone and the others behind it. Some of them need several
+// turns of the processor until they are back; they are not waited for, beyond what is
+// little beside a call.
+func (g *Group[T, R]) gather(answered int) {
+	runtime.Gosched()
+	if answered < 2 {
+		return
+	}
+	g.mu.Lock()
+	want := min(len(g.pending)+answered, g.max)
+	g.mu.Unlock()
+	from := time.Now()
+	for range maxTurns {
+		runtime.Gosched()
+		g.mu.Lock()
+		have := len(g.pending)
+		g.mu.Unlock()
+		if have >= want || time.Since(from) > maxGather {
+			return
+		}
+	}
+}
+
+// The bounds of gather: turns, and the time for them.
+const (
+	maxTurns  = 32
+	maxGather = 100 * time.Microsecond
+)
