@@ -100,13 +100,14 @@ func (s *subject) drain(ctx context.Context, n int) (time.Duration, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	for {
-		counts, err := s.eng.Count(ctx, store.RunFilter{Statuses: []store.Status{store.Pending, store.Running}})
-		if err != nil || len(counts) == 0 {
-			return time.Since(from), err
-		}
-		time.Sleep(time.Millisecond)
+	s.stop() // a worker leaves when all that it holds is recorded
+	took := time.Since(from)
+	s.stop = func() {}
+	counts, err := s.eng.Count(ctx, store.RunFilter{Statuses: []store.Status{store.Pending, store.Running}})
+	if err == nil && len(counts) > 0 {
+		err = fmt.Errorf("runs that are not recorded: %v", counts)
 	}
+	return took, err
 }
 
 // starts starts n runs by so many callers and waits for the runs when asked to.

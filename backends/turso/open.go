@@ -138,7 +138,7 @@ func connect(location string, opts []Option) (*Store, error) {
 	s.runner = newRunner(s.client, c.timeout)
 	s.poller.store, s.poller.wake = s, make(chan struct{}, 1)
 	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{
-		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Seen: s.seen, Limits: c.limits, Publish: s.publish,
+		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
 	})
 	return s, nil
 }

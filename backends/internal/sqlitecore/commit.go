@@ -43,8 +43,9 @@ const (
 
 	applied = ` EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?)`
 
-	putStep = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
-		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied + `
+	putInto     = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at) `
+	putStep     = putInto + `SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied + putConflict
+	putConflict = `
 		ON CONFLICT DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx, attempt=excluded.attempt, epoch=excluded.epoch,
 			output=excluded.output, failure=excluded.failure, started_at=excluded.started_at, finished_at=excluded.finished_at, due_at=excluded.due_at
 		WHERE steps.status<3`
@@ -82,7 +83,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	}
 	results, hints := make([]store.CommitResult, len(p.Commits)), newHints(p.Namespace)
 	seen := make(map[store.ID]struct{}, len(p.Commits))
-	stmts, list := make([]Stmt, 0, 4*len(p.Commits)), make([]*commit, 0, len(p.Commits))
+	list := make([]*commit, 0, len(p.Commits))
 	stamp := newStamp()
 	for i := range p.Commits {
 		item, res := &p.Commits[i], &results[i]
@@ -92,15 +93,25 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		}
 		seen[item.Lease.Run] = struct{}{}
 		if res.Err = item.Validate(c.config.Limits); res.Err == nil {
-			b := &commit{Commit: item, namespace: p.Namespace, moment: m, stamp: stamp + int64(i), res: res, hints: hints}
-			stmts, list = b.statements(stmts), append(list, b)
+			list = append(list, &commit{Commit: item, namespace: p.Namespace, moment: m, stamp: stamp + int64(i), res: res, hints: hints})
 		}
 	}
-	if len(stmts) == 0 {
-		return results, nil
+	some := false
+	if c.config.Batched {
+		if some, err = c.commitMany(ctx, list); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.runner.Write(ctx, stmts); err != nil {
-		return nil, err
+	stmts := make([]Stmt, 0, 4*len(list))
+	for _, b := range list {
+		if b.missed() {
+			stmts = b.statements(stmts)
+		}
+	}
+	if len(stmts) > 0 {
+		if err := c.runner.Write(ctx, stmts); err != nil {
+			return nil, inPart(some, err)
+		}
 	}
 	for _, b := range list {
 		if b.plainly > 0 {
@@ -121,6 +132,72 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	}
 	hints.send(c)
 	return results, nil
+}
+
+// plainMany is plainKeep and plainFinal for many commits: see table. Where a commit of
+// the call ends its run (?5 is false), parents and children have to wait for their turn.
+const plainMany = `UPDATE runs SET seq=c.value->>1, stamp=c.value->>2, crashes=0, parts=parts | c.value->>3, status=c.value->>4,
+		output=CASE WHEN c.value->>4>2 THEN substr(?2, c.value->>8, c.value->>9) ELSE output END,
+		failure=CASE WHEN c.value->>4>2 THEN c.value->>10 ELSE failure END,
+		finished_at=CASE WHEN c.value->>4>2 THEN ?3 ELSE finished_at END, visible_at=CASE WHEN c.value->>4=2 THEN visible_at END,
+		wakes=CASE WHEN c.value->>4=2 THEN wakes ELSE 0 END, leased=c.value->>4=2, pausing=0
+	FROM json_each(?1) c WHERE runs.id=unhex(c.value->>0) AND namespace=?4 AND worker=c.value->>5 AND epoch=c.value->>6 AND seq<c.value->>1 AND leased=1
+		AND status=2 AND events=c.value->>7 AND (c.value->>4=2 AND pausing=0 OR c.value->>4>2 AND grp IS NULL AND parts & 32=0)
+		AND (?5 OR runs.parent IS NULL AND parts & 32=0)
+	RETURNING stamp`
+
+// putSteps is putStep for many steps: see table.
+const putSteps = putInto + `SELECT unhex(j.value->>0), j.value->>2, j.value->>3, j.value->>4, j.value->>5, j.value->>6, j.value->>7, j.value->>8, j.value->>9,
+		j.value->>10, substr(?2, j.value->>11, j.value->>12), j.value->>13, j.value->>14, j.value->>15, j.value->>16
+	FROM json_each(?1) j WHERE EXISTS (SELECT 1 FROM runs WHERE id=unhex(j.value->>0) AND stamp=j.value->>1)` + putConflict
+
+// commitMany makes the commits of the usual kind of runs to which nothing unusual has
+// happened, by one statement or two, and tells whether there were any. The others are
+// left.
+func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err error) {
+	var runs, steps table
+	of := map[int64]*commit{}
+	ends, frees := false, false // a run of the call; an external id that another may want
+	for _, b := range list {
+		t := b.Transition
+		ends = ends || t != nil && t.Kind.Final()
+		frees = frees || slices.ContainsFunc(b.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
+		if !b.isPlain() {
+			continue
+		}
+		of[b.stamp] = b
+		b.usual = store.CommitResult{Status: store.Running, Events: b.Seen}
+		var output payload
+		var why any
+		if t != nil {
+			b.usual.Status = store.Completed + store.Status(t.Kind-store.Complete)
+			output, why = t.Output, failure(t.Failure)
+		}
+		runs.row(b.Lease.Run, b.Seq, b.stamp, b.bits(), int64(b.usual.Status), b.Lease.Worker, b.Lease.Epoch, b.Seen, output, why)
+		for i := range b.Steps {
+			s := &b.Steps[i]
+			a := b.step(s)
+			// a: run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, ...
+			steps.row(slices.Concat([]any{b.Lease.Run, b.stamp}, a[1:10], []any{payload(s.Output)}, a[11:])...)
+		}
+	}
+	if len(of) == 0 || ends && frees { // who comes first decides
+		return false, nil
+	}
+	first := list[0]
+	stmts := []Stmt{{SQL: plainMany, Args: runs.args(first.now, first.namespace, flag(!ends)), Rows: func(scan func(...any) error) error {
+		var stamp int64
+		err := scan(&stamp)
+		if b := of[stamp]; b != nil {
+			b.plainly, some = 1, true
+		}
+		return err
+	}}}
+	if steps.list != nil {
+		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
+	}
+	err = c.runner.Write(ctx, stmts)
+	return some, err
 }
 
 // commit makes the statements of one commit and reads their answers.
@@ -225,12 +302,8 @@ func (b *commit) plain() (Stmt, bool) {
 	if len(b.State) > 0 || len(b.Spawn) > 0 {
 		return Stmt{}, false
 	}
-	bits := int64(0)
-	if len(b.Steps) > 0 {
-		bits = partSteps
-	}
 	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}
-	s.Args = append(s.Args, b.Seq, b.stamp, bits)
+	s.Args = append(s.Args, b.Seq, b.stamp, b.bits())
 	b.usual = store.CommitResult{Status: store.Running, Events: b.Seen}
 	if t := b.Transition; t != nil {
 		switch t.Kind {
@@ -247,6 +320,20 @@ func (b *commit) plain() (Stmt, bool) {
 	}
 	s.Args = append(s.Args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq, b.Seen)
 	return s, true
+}
+
+// isPlain says whether the commit is of the usual kind, and does nothing else.
+func (b *commit) isPlain() bool {
+	t := b.Transition
+	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 && (t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
+}
+
+// bits are what a plain commit adds to runs.parts.
+func (b *commit) bits() int64 {
+	if len(b.Steps) > 0 {
+		return partSteps
+	}
+	return 0
 }
 
 // fence makes the update that begins a commit that was not plain.

@@ -63,6 +63,9 @@ type Config struct {
 	// Seen returns the last version that is known without asking.
 	Seen   func() uint64
 	Limits store.Limits
+	// Batched: to begin a statement costs more than a row of one, as where it is sent
+	// and parsed each time; so the usual writes are one statement for all of a call.
+	Batched bool
 	// Publish gets hints after the write that caused them.
 	Publish func(...store.Hint)
 }
