@@ -109,6 +109,14 @@ func (l *limit) start(ctx context.Context) error {
 	})
 }
 
+func (l *limit) one(ctx context.Context) error {
+	return l.tx(ctx, func() error {
+		now := time.Now().UnixMicro()
+		_, err := l.insert.ExecContext(ctx, now, now, "[7]")
+		return err
+	})
+}
+
 const limitWorker = "worker-1"
 
 // take claims a batch and returns it as the later statements want it: a list of id,
@@ -173,6 +181,7 @@ type inTurn struct{ batches }
 // batches does what is to be done, for a batch each.
 type batches interface {
 	start(ctx context.Context) error
+	one(ctx context.Context) error
 	work(ctx context.Context, steps []string) error // takes runs and completes them
 	close()
 }

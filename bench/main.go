@@ -150,6 +150,7 @@ type handwritten interface {
 	starts(ctx context.Context, n int) error
 	runs(ctx context.Context, n int, steps []string) error
 	drain(ctx context.Context, n int) error // of runs that were started
+	one(ctx context.Context) error          // starts one run: a transaction with one row
 	close()
 }
 
@@ -210,7 +211,7 @@ func (b *bench) embedded(ctx context.Context, at *site) error {
 		if !strings.Contains("idle latency", b.only) {
 			continue
 		}
-		if _, err := b.measure(at, func(place string) (time.Duration, error) { return 0, b.idle(ctx, at, place) }); err != nil {
+		if err := b.idle(ctx, at); err != nil {
 			return fmt.Errorf("idle latency: %w", err)
 		}
 	}
@@ -380,27 +381,79 @@ func (b *bench) measure(at *site, do func(place string) (time.Duration, error)) 
 	return float64(b.runs) / took.Seconds(), nil
 }
 
-// idle samples latencies with nothing else going on.
-func (b *bench) idle(ctx context.Context, at *site, place string) error {
-	s, err := at.open(ctx, place)
-	if err != nil {
-		return err
+// idle samples latencies with nothing else going on. Beside them stand the writes that
+// they need, one after the other, and what River takes to reach its worker.
+func (b *bench) idle(ctx context.Context, at *site) error {
+	const handler, result = "idle: start called to handler's first line", "idle: start called to result seen"
+	for _, do := range []func(place string) error{
+		func(place string) error {
+			l, err := at.limit(ctx, place)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			var one, two []time.Duration
+			for i := range b.samples + 10 {
+				if err := rest(ctx, 5*time.Millisecond); err != nil {
+					return err
+				}
+				from := time.Now()
+				if err := l.one(ctx); err != nil {
+					return err
+				}
+				first := time.Since(from)
+				if err := l.one(ctx); err != nil {
+					return err
+				}
+				if i >= 10 {
+					one, two = append(one, first), append(two, time.Since(from))
+				}
+			}
+			b.latencies("limit", handler, one)
+			b.latencies("limit", result, two)
+			return nil
+		},
+		func(place string) error {
+			if at.river == nil {
+				return nil
+			}
+			c, err := at.river(ctx, place, -1, true)
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			toHandler, err := c.latency(ctx, b.samples)
+			if err == nil {
+				b.latencies("River", handler, toHandler)
+			}
+			return err
+		},
+		func(place string) error {
+			s, err := at.open(ctx, place)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			toHandler, toResult, err := s.latency(ctx, b.samples)
+			if err == nil {
+				b.latencies("Pawl", handler, toHandler)
+				b.latencies("Pawl", result, toResult)
+			}
+			return err
+		},
+	} {
+		if _, err := b.measure(at, func(place string) (time.Duration, error) { return 0, do(place) }); err != nil {
+			return err
+		}
 	}
-	defer s.close()
-	toHandler, toResult, err := s.latency(ctx, b.samples)
-	if err != nil {
-		return err
-	}
-	b.latencies("idle: start called to handler's first line", toHandler)
-	b.latencies("idle: start called to result seen", toResult)
 	return nil
 }
 
-// latencies adds the p50 and p99 of samples.
-func (b *bench) latencies(name string, samples []time.Duration) {
+// latencies adds the p50 and p99 of somebody's samples.
+func (b *bench) latencies(who, name string, samples []time.Duration) {
 	slices.Sort(samples)
 	for _, p := range []int{50, 99} {
-		b.add(fmt.Sprintf("%s, p%d", name, p), "ms", float64(samples[len(samples)*p/100].Microseconds())/1000)
+		b.row(fmt.Sprintf("%s, p%d", name, p), "ms").of(who, float64(samples[len(samples)*p/100].Microseconds())/1000)
 	}
 }
 

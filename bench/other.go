@@ -105,7 +105,7 @@ func (b *bench) between(ctx context.Context, srv *server) error {
 			there = append(there, time.Unix(0, at).Sub(from))
 		}
 	}
-	b.latencies("start called to handler's first line in another process", there)
-	b.latencies("start called to result seen, from another process", back)
+	b.latencies("Pawl", "start called to handler's first line in another process", there)
+	b.latencies("Pawl", "start called to result seen, from another process", back)
 	return nil
 }

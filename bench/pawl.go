@@ -166,7 +166,9 @@ func (s *subject) latency(ctx context.Context, samples int) (toHandler, toResult
 		return nil, nil, err
 	}
 	for i := range samples + 10 {
-		time.Sleep(5 * time.Millisecond) // idle again
+		if err := rest(ctx, 5*time.Millisecond); err != nil { // idle again
+			return nil, nil, err
+		}
 		from := time.Now()
 		h, err := w.Start(ctx, s.eng, i)
 		if err != nil {

@@ -75,6 +75,11 @@ func (l *pgLimit) start(ctx context.Context) error {
 	return err
 }
 
+func (l *pgLimit) one(ctx context.Context) error {
+	_, err := l.pool.Exec(ctx, in(l.schema, pgLimitStart), time.Now().UnixMicro(), [][]byte{[]byte("7")})
+	return err
+}
+
 func (l *pgLimit) starts(ctx context.Context, n int) error {
 	return l.split(n, func(string) error { return l.start(ctx) })
 }

@@ -58,7 +58,17 @@ func (b *bench) postgres(ctx context.Context) error {
 			}
 			return nil
 		}},
-		{"latency", b.between},
+		{"latency", func(ctx context.Context, srv *server) error {
+			for range b.reps {
+				if err := b.idle(ctx, &at); err != nil {
+					return err
+				}
+				if err := b.between(ctx, srv); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
 		{"claim", b.claims},
 		{"idle", b.idleCost},
 		{"handles", b.waiting},

@@ -23,6 +23,7 @@ type peer struct {
 	all    chan struct{}
 	want   int64
 	works  bool
+	began  chan time.Time // gets the time of each job's first line; nil: nobody asks
 }
 
 // riverJob is a job with so many steps behind it.
@@ -41,6 +42,9 @@ type riverWorker struct {
 
 // Work implements river.Worker.
 func (w *riverWorker) Work(ctx context.Context, job *river.Job[riverJob]) error {
+	if w.peer.began != nil {
+		w.peer.began <- time.Now()
+	}
 	if job.Args.Left > 0 {
 		tx, err := w.peer.pool.Begin(ctx)
 		if err != nil {
@@ -61,7 +65,7 @@ func (w *riverWorker) Work(ctx context.Context, job *river.Job[riverJob]) error 
 	return nil
 }
 
-// openPeer prepares River for n runs.
+// openPeer prepares River for n runs; -1: to sample its latency.
 func (s *server) openPeer(ctx context.Context, schema string, n int, work bool) (*peer, error) {
 	if err := s.exec(ctx, `CREATE SCHEMA `+schema); err != nil {
 		return nil, err
@@ -79,6 +83,9 @@ func (s *server) openPeer(ctx context.Context, schema string, n int, work bool) 
 		return nil, err
 	}
 	p := &peer{pool: pool, all: make(chan struct{}), want: int64(n), works: work}
+	if n < 0 {
+		p.began = make(chan time.Time, 1)
+	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &riverWorker{peer: p})
 	p.client, err = river.NewClient(driver, &river.Config{
@@ -135,6 +142,28 @@ func (p *peer) starts(ctx context.Context, n, callers, left int) error {
 		return nil
 	}
 	return p.finish(ctx)
+}
+
+// latency samples the time from the call of Insert to the worker's first line.
+func (p *peer) latency(ctx context.Context, samples int) (toWorker []time.Duration, err error) {
+	for i := range samples + 10 {
+		if err := rest(ctx, 5*time.Millisecond); err != nil {
+			return nil, err
+		}
+		from := time.Now()
+		if _, err := p.client.Insert(ctx, riverJob{7, 0}, nil); err != nil {
+			return nil, err
+		}
+		select {
+		case at := <-p.began:
+			if i >= 10 {
+				toWorker = append(toWorker, at.Sub(from))
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return toWorker, nil
 }
 
 // drain works off what was made.

@@ -158,6 +158,12 @@ func (l *sqldLimit) start(ctx context.Context) error {
 	return err
 }
 
+func (l *sqldLimit) one(ctx context.Context) error {
+	now := time.Now().UnixMicro()
+	_, err := l.tx(ctx, sqldStmt{SQL: limitInsert, Args: args(now, now, "[7]")})
+	return err
+}
+
 // work takes a batch and completes it.
 func (l *sqldLimit) work(ctx context.Context, steps []string) error {
 	now := time.Now()

@@ -3,6 +3,7 @@ package turso
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,28 @@ func FuzzAnswer(f *testing.F) {
 					t.Fatalf("saw %d steps, expected %d at least", len(steps), n)
 				}
 			}
+		}
+	})
+}
+
+// FuzzValue reads values in their usual form as in any other.
+func FuzzValue(f *testing.F) {
+	for _, s := range []string{
+		`{"type":"null"}`, `{"type":"null","value":"1"}`, `{"type":"integer","value":"-9223372036854775808"}`, `{"type":"integer","value":7}`,
+		`{"type":"integer","value":"9223372036854775808"}`, `{"type":"text","value":"x"}`, `{"type":"text","value":""}`, `{"type":"text","value":"a\"b\n\u0000"}`,
+		`{"value":"x","type":"text"}`, `{"type":"text","value":"x","base64":"AA"}`, `{"type":"text","value":"x","value":"y"}`, `{ "type": "text", "value": "x" }`,
+		`{"type":"blob","base64":""}`, `{"type":"blob","base64":"AP8"}`, `{"type":"blob","base64":"AP8="}`, `{"type":"blob","base64":"*"}`, `{"type":"float","value":1.5}`,
+		"{\"type\":\"text\",\"value\":\"\xff\"}",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var usual, other value
+		if !json.Valid(b) || !usual.usual(b) {
+			return
+		}
+		if err := other.anyForm(b); err != nil || !reflect.DeepEqual(usual.any, other.any) {
+			t.Fatalf("saw %#v, expected %#v (%v)", usual.any, other.any, err)
 		}
 	})
 }

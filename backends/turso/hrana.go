@@ -1,6 +1,7 @@
 package turso
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -225,6 +226,14 @@ func (i *index) UnmarshalJSON(b []byte) error {
 type value struct{ any }
 
 func (v *value) UnmarshalJSON(b []byte) error {
+	if v.usual(b) {
+		return nil
+	}
+	return v.anyForm(b)
+}
+
+// anyForm reads a value however it is written.
+func (v *value) anyForm(b []byte) error {
 	var raw struct {
 		Type   string          `json:"type"`
 		Value  json.RawMessage `json:"value"`
@@ -253,4 +262,45 @@ func (v *value) UnmarshalJSON(b []byte) error {
 		err = fmt.Errorf("a value of type %q", raw.Type)
 	}
 	return err
+}
+
+// usual reads a value in the form in which the server writes most, which is most of
+// what answers consist of; false: it is in another.
+func (v *value) usual(b []byte) bool {
+	text, ok := bytes.CutPrefix(b, []byte(`{"type":"`))
+	if !ok {
+		return false
+	}
+	kind, text, ok := bytes.Cut(text, []byte(`"`))
+	if !ok {
+		return false
+	}
+	if string(kind) == "null" {
+		v.any = nil
+		return string(text) == "}"
+	}
+	if text, ok = bytes.CutSuffix(text, []byte(`"}`)); !ok {
+		return false
+	}
+	switch string(kind) {
+	case "integer":
+		if text, ok = bytes.CutPrefix(text, []byte(`,"value":"`)); ok {
+			n, err := strconv.ParseInt(string(text), 10, 64)
+			v.any, ok = n, err == nil
+		}
+	case "text":
+		if text, ok = bytes.CutPrefix(text, []byte(`,"value":"`)); ok {
+			if ok = bytes.IndexByte(text, '\\') < 0 && bytes.IndexByte(text, '"') < 0 && utf8.Valid(text); ok {
+				v.any = string(text)
+			}
+		}
+	case "blob":
+		if text, ok = bytes.CutPrefix(text, []byte(`,"base64":"`)); ok {
+			blob, err := base64.RawStdEncoding.AppendDecode([]byte{}, bytes.TrimRight(text, "="))
+			v.any, ok = blob, err == nil
+		}
+	default:
+		return false
+	}
+	return ok
 }

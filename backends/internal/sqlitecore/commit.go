@@ -136,13 +136,13 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 
 // plainMany is plainKeep and plainFinal for many commits: see table. Where a commit of
 // the call ends its run (?5 is false), parents and children have to wait for their turn.
-const plainMany = `UPDATE runs SET seq=c.value->>1, stamp=c.value->>2, crashes=0, parts=parts | c.value->>3, status=c.value->>4,
-		output=CASE WHEN c.value->>4>2 THEN substr(?2, c.value->>8, c.value->>9) ELSE output END,
-		failure=CASE WHEN c.value->>4>2 THEN c.value->>10 ELSE failure END,
-		finished_at=CASE WHEN c.value->>4>2 THEN ?3 ELSE finished_at END, visible_at=CASE WHEN c.value->>4=2 THEN visible_at END,
-		wakes=CASE WHEN c.value->>4=2 THEN wakes ELSE 0 END, leased=c.value->>4=2, pausing=0
-	FROM json_each(?1) c WHERE runs.id=unhex(c.value->>0) AND namespace=?4 AND worker=c.value->>5 AND epoch=c.value->>6 AND seq<c.value->>1 AND leased=1
-		AND status=2 AND events=c.value->>7 AND (c.value->>4=2 AND pausing=0 OR c.value->>4>2 AND grp IS NULL AND parts & 32=0)
+const plainMany = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
+		output=CASE WHEN j.value->>4>2 THEN substr(?2, j.value->>8, j.value->>9) ELSE output END,
+		failure=CASE WHEN j.value->>4>2 THEN j.value->>10 ELSE failure END,
+		finished_at=CASE WHEN j.value->>4>2 THEN ?3 ELSE finished_at END, visible_at=CASE WHEN j.value->>4=2 THEN visible_at END,
+		wakes=CASE WHEN j.value->>4=2 THEN wakes ELSE 0 END, leased=j.value->>4=2, pausing=0
+	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq<j.value->>1 AND leased=1
+		AND status=2 AND events=j.value->>7 AND (j.value->>4=2 AND pausing=0 OR j.value->>4>2 AND grp IS NULL AND parts & 32=0)
 		AND (?5 OR runs.parent IS NULL AND parts & 32=0)
 	RETURNING stamp`
 
