@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -42,7 +43,8 @@ func (b *bench) point(name, x, y string, at, value float64) {
 	c.Points[k].Y = append(c.Points[k].Y, value)
 }
 
-// draw makes a chart of each curve: SVG files of this database's name in a directory.
+// draw makes a chart of each curve, and one of the throughput: SVG files of this
+// database's name in a directory.
 func (b *bench) draw(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -56,7 +58,56 @@ func (b *bench) draw(dir string) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return nil
+	return b.drawThroughput(filepath.Join(dir, b.db+"-throughput.svg"))
+}
+
+// drawThroughput makes a chart of what was done in a second, by everybody.
+func (b *bench) drawThroughput(path string) error {
+	var rows []*row
+	for _, r := range b.rows {
+		if r.Unit == "/s" && strings.Contains(r.Name, "runs") && len(r.Limit) > 0 {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) < 2 {
+		return nil
+	}
+	p := plot.New()
+	p.Title.Text, p.Y.Label.Text = b.what(), "runs a second"
+	p.Title.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size, p.Legend.Top = vg.Points(11), vg.Points(11), true
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = strings.NewReplacer(" and worker at once", "", " of a backlog of", " of", ", ", "\n").Replace(r.Name)
+	}
+	p.NominalX(names...)
+	width := vg.Points(11)
+	for i, who := range []struct {
+		name string
+		of   func(*row) []float64
+		in   color.Color
+	}{
+		{"hand-written", func(r *row) []float64 { return r.Limit }, color.RGBA{R: 190, G: 190, B: 190, A: 255}},
+		{"Pawl", func(r *row) []float64 { return r.Pawl }, color.RGBA{R: 30, G: 90, B: 160, A: 255}},
+		{"River", func(r *row) []float64 { return r.River }, color.RGBA{R: 200, G: 120, B: 40, A: 255}},
+	} {
+		values, some := make(plotter.Values, len(rows)), false
+		for k, r := range rows {
+			if v := who.of(r); len(v) > 0 {
+				values[k], some = median(v), true
+			}
+		}
+		if !some {
+			continue
+		}
+		bars, err := plotter.NewBarChart(values, width)
+		if err != nil {
+			return err
+		}
+		bars.Color, bars.LineStyle.Width, bars.Offset = who.in, 0, vg.Length(i-1)*width
+		p.Add(bars)
+		p.Legend.Add(who.name, bars)
+	}
+	return p.Save(24*vg.Centimeter, 9*vg.Centimeter, path)
 }
 
 // draw makes the chart of medians.

@@ -54,7 +54,7 @@ func (b *bench) churn(ctx context.Context, srv *server) error {
 			for i := n; ctx.Err() == nil; i++ {
 				side := &sides[i%2]
 				from := time.Now()
-				err := turn(ctx, side.st, fmt.Sprint("worker", n), &side.done)
+				err := turn(ctx, side.st, fmt.Sprint("worker", n), 0, &side.done)
 				side.spent.Add(int64(time.Since(from)))
 				if err != nil && ctx.Err() == nil {
 					failed.Store(&err)
@@ -133,8 +133,8 @@ func (b *bench) churn(ctx context.Context, srv *server) error {
 	return nil
 }
 
-// turn makes, claims and completes a batch.
-func turn(ctx context.Context, st store.Store, worker string, done *atomic.Int64) error {
+// turn makes, claims and completes a batch of runs with so many steps.
+func turn(ctx context.Context, st store.Store, worker string, steps int, done *atomic.Int64) error {
 	runs := make([]store.NewRun, limitBatch)
 	for i := range runs {
 		runs[i] = store.NewRun{ID: store.NewID(), Workflow: "noop", Queue: "noop", Input: []byte("7")}
@@ -147,14 +147,25 @@ func turn(ctx context.Context, st store.Store, worker string, done *atomic.Int64
 	if err != nil || len(c.Runs) == 0 {
 		return err
 	}
-	commits := make([]store.Commit, len(c.Runs))
-	for i, r := range c.Runs {
-		commits[i] = store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete, Output: []byte("7")}}
+	for step := range steps + 1 {
+		commits := make([]store.Commit, len(c.Runs))
+		for i, r := range c.Runs {
+			commits[i] = store.Commit{Lease: r.Lease, Seq: int64(step) + 1}
+			if step == steps {
+				commits[i].Transition = &store.Transition{Kind: store.Complete, Output: []byte("7")}
+				continue
+			}
+			commits[i].Steps = []store.StepRecord{{
+				StepKey: store.StepKey{Name: fmt.Sprint("step", step), Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted,
+				Position: int64(step) + 1, Attempt: 1, Output: []byte("7"),
+			}}
+		}
+		results, failed := st.Commit(ctx, store.CommitParams{Namespace: "default", Commits: commits})
+		for _, r := range results {
+			failed = errors.Join(failed, r.Err)
+		}
+		err = errors.Join(err, failed)
 	}
-	results, err := st.Commit(ctx, store.CommitParams{Namespace: "default", Commits: commits})
-	for _, r := range results {
-		err = errors.Join(err, r.Err)
-	}
-	done.Add(int64(len(commits)))
+	done.Add(int64(len(c.Runs)))
 	return err
 }

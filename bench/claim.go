@@ -31,6 +31,10 @@ const (
 		VACUUM ANALYZE pawl.runs`
 )
 
+// finished adds no-op runs that are.
+const finished = `INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, epoch, seq, worker, created_at, started_at, finished_at, input, output)
+	SELECT ('00000001-0000-0000-0000-' || lpad(to_hex(i), 12, '0'))::uuid, 'default', 'noop', 'noop', 6, 0, 1, 1, 'gone', i, i, i, '7', '7' FROM generate_series(%d, %d) i`
+
 // claims compares claims among few and among many runs, in turns.
 func (b *bench) claims(ctx context.Context, srv *server) error {
 	var stores [2]*postgres.Store

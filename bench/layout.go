@@ -10,26 +10,28 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// layouts compares settings of the table of runs under churn: what is done in a
-// second, and how large table and indexes are in the end.
+// layouts compares settings of the table of runs under churn, of runs with two steps and
+// without: what is done in a second, and how large table and indexes are in the end.
 func (b *bench) layouts(ctx context.Context, srv *server) error {
 	for range b.reps {
 		for _, l := range []struct{ name, sql string }{
 			{"as it is", ``},
+			{"fillfactor 85", `ALTER TABLE pawl.runs SET (fillfactor = 85)`},
 			{"fillfactor 100", `ALTER TABLE pawl.runs SET (fillfactor = 100)`},
-			{"fillfactor 70", `ALTER TABLE pawl.runs SET (fillfactor = 70)`},
 			{"autovacuum as the server has it", `ALTER TABLE pawl.runs RESET (autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold,
 				autovacuum_analyze_scale_factor, autovacuum_vacuum_cost_delay)`},
 		} {
-			if err := b.layout(ctx, srv, l.name, l.sql); err != nil {
-				return err
+			for _, steps := range []int{0, 2} {
+				if err := b.layout(ctx, srv, fmt.Sprintf("%s, %d steps", l.name, steps), l.sql, steps); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-func (b *bench) layout(ctx context.Context, srv *server, name, sql string) error {
+func (b *bench) layout(ctx context.Context, srv *server, name, sql string, steps int) error {
 	schema, drop := srv.schema()
 	defer drop()
 	st, err := srv.open(ctx, schema, 4)
@@ -47,7 +49,7 @@ func (b *bench) layout(ctx context.Context, srv *server, name, sql string) error
 	for n := range 2 {
 		wg.Go(func() {
 			for done.Load() < size {
-				if err := turn(ctx, st, fmt.Sprint("worker", n), &done); err != nil {
+				if err := turn(ctx, st, fmt.Sprint("worker", n), steps, &done); err != nil {
 					errs <- err
 					return
 				}

@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&b.items, "items", 20_000, "items of the generator")
 	flag.IntVar(&b.scale, "scale", 10_000, "the most processes, slots, steps and queues of the part \"scale\"")
 	flag.StringVar(&b.curve, "curve", "", "only this curve of it: workers, slots, payload, steps, table (up to -crowd runs) or queues")
-	charts := flag.String("charts", "", "write charts of the curves, as SVG files, to this directory")
+	charts := flag.String("charts", "", "write charts of the curves and of the throughput, as SVG files, to this directory")
 	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the others, to profile Pawl alone")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	asJSON := flag.Bool("json", false, "print JSON")
@@ -143,6 +143,7 @@ type site struct {
 	store func(ctx context.Context, place string) (store.Store, error)
 	river func(ctx context.Context, place string, n int, work bool) (*peer, error) // nil: there is none
 	wal   func(ctx context.Context) (int64, error)                                 // bytes so far; nil: they are not known
+	fill  func(ctx context.Context, place string, from, n int) error               // adds finished runs; nil: they have to be run
 }
 
 // handwritten is the hand-written loop.

@@ -36,6 +36,9 @@ func (b *bench) postgres(ctx context.Context) error {
 		limit: srv.openLimit,
 		store: func(ctx context.Context, schema string) (store.Store, error) { return srv.open(ctx, schema, 8) },
 		river: srv.openPeer,
+		fill: func(ctx context.Context, schema string, from, n int) error {
+			return srv.exec(ctx, in(schema, fmt.Sprintf(finished, from+1, from+n)))
+		},
 		wal: func(ctx context.Context) (n int64, err error) {
 			conn, err := pgx.Connect(ctx, srv.url)
 			if err != nil {

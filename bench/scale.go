@@ -153,48 +153,36 @@ func (b *bench) byPayload(ctx context.Context, at *site) error {
 
 var goOn = workflow.NewSignal[int]("go on")
 
-// long does steps, one after the other, says so, and ends when it is told to.
-var long = workflow.New("long", func(ctx workflow.Context, steps int) (int, error) {
-	for range steps {
-		if _, err := workflow.Step(ctx, "step", func(context.Context) (int, error) { return 7, nil }); err != nil {
-			return 0, err
+// longRun does steps, one after the other, says so, and ends when it is told to.
+func longRun(done chan<- time.Time) *workflow.Workflow[int, int] {
+	return workflow.New("long", func(ctx workflow.Context, steps int) (int, error) {
+		for range steps {
+			if _, err := workflow.Step(ctx, "step", func(context.Context) (int, error) { return 7, nil }); err != nil {
+				return 0, err
+			}
 		}
-	}
-	return goOn.Receive(ctx)
-})
+		done <- time.Now()
+		return goOn.Receive(ctx)
+	})
+}
 
 func (b *bench) bySteps(ctx context.Context, at *site) error {
 	for _, steps := range upTo(b.scale, 10, 100, 1_000, 10_000) {
 		if err := b.within(ctx, at, func(_ string, s *subject) error {
+			done := make(chan time.Time, 1)
+			long := longRun(done)
 			if err := s.work(ctx, 10, long); err != nil {
 				return err
 			}
-			from := time.Now()
-			h, err := long.Start(ctx, s.eng, steps)
+			if _, _, err := s.sleepAndWake(ctx, long, 1, done); err != nil { // warming up
+				return err
+			}
+			worked, woke, err := s.sleepAndWake(ctx, long, steps, done)
 			if err != nil {
 				return err
 			}
-			for { // until it sleeps
-				run, err := s.eng.Get(ctx, h.ID())
-				if err != nil {
-					return err
-				}
-				if run.Worker == "" && run.Epoch > 0 {
-					break
-				}
-				if err := rest(ctx, time.Millisecond); err != nil {
-					return err
-				}
-			}
-			b.point("steps", "steps of one run, one after the other", "steps a second", float64(steps), perSecond(steps, from))
-			from = time.Now()
-			if err := goOn.Send(ctx, s.eng, h.ID(), 1); err != nil {
-				return err
-			}
-			if _, err := h.Result(ctx); err != nil {
-				return err
-			}
-			b.point("replay", "steps that a run has behind it", "ms from a signal that wakes it to its result", float64(steps), float64(time.Since(from).Microseconds())/1000)
+			b.point("steps", "steps of one run, one after the other", "steps a second", float64(steps), float64(steps)/worked.Seconds())
+			b.point("replay", "steps that a run has behind it", "ms from a signal that wakes it to its result", float64(steps), float64(woke.Microseconds())/1000)
 			return nil
 		}); err != nil {
 			return err
@@ -203,13 +191,55 @@ func (b *bench) bySteps(ctx context.Context, at *site) error {
 	return nil
 }
 
+// sleepAndWake has a run do its steps and sleep, wakes it, and tells how long the steps
+// took, and the time from the signal to its result.
+func (s *subject) sleepAndWake(ctx context.Context, long *workflow.Workflow[int, int], steps int, done <-chan time.Time) (worked, woke time.Duration, err error) {
+	from := time.Now()
+	h, err := long.Start(ctx, s.eng, steps)
+	if err != nil {
+		return 0, 0, err
+	}
+	select {
+	case end := <-done:
+		worked = end.Sub(from)
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	}
+	for { // until it sleeps
+		run, err := s.eng.Get(ctx, h.ID())
+		if err != nil {
+			return 0, 0, err
+		}
+		if run.Worker == "" && run.Epoch > 0 {
+			break
+		}
+		if err := rest(ctx, time.Millisecond); err != nil {
+			return 0, 0, err
+		}
+	}
+	from = time.Now()
+	if err := goOn.Send(ctx, s.eng, h.ID(), 1); err != nil {
+		return 0, 0, err
+	}
+	if _, err := h.Result(ctx); err != nil {
+		return 0, 0, err
+	}
+	woke = time.Since(from)
+	<-done // of the replay
+	return worked, woke, nil
+}
+
 // byTable fills a database with finished runs, and measures the last ones of each size.
 func (b *bench) byTable(ctx context.Context, at *site) error {
-	return b.within(ctx, at, func(_ string, s *subject) error {
-		if err := s.work(ctx, 200, noop); err != nil {
+	return b.within(ctx, at, func(place string, s *subject) error {
+		if err := s.work(ctx, 1000, noop); err != nil {
 			return err
 		}
 		have := 0
+		fill := func(n int) error {
+			have += n
+			return at.fill(ctx, place, have-n, n)
+		}
 		do := func(n int) error {
 			for n > 0 {
 				part := min(n, 10_000)
@@ -220,9 +250,13 @@ func (b *bench) byTable(ctx context.Context, at *site) error {
 			}
 			return nil
 		}
-		for _, size := range upTo(b.crowd, 1_000, 10_000, 100_000, 1_000_000, 10_000_000) {
+		for _, size := range upTo(b.crowd, 10_000, 100_000, 1_000_000, 10_000_000) {
 			last := min(b.runs, size/2)
-			if err := do(size - last - have); err != nil {
+			before := do
+			if at.fill != nil {
+				before = fill
+			}
+			if err := before(size - last - have); err != nil {
 				return err
 			}
 			from := time.Now()
@@ -245,11 +279,7 @@ func (b *bench) byQueues(ctx context.Context, at *site) error {
 				w := workflow.New(fmt.Sprint("queued", i), func(_ workflow.Context, in int) (int, error) { return in, nil })
 				defs, each = append(defs, w), append(each, w)
 			}
-			if err := s.work(ctx, 200, defs...); err != nil {
-				return err
-			}
 			runs := max(b.runs/n, 1)
-			from := time.Now()
 			var handles []workflow.Handle[int]
 			for _, w := range each {
 				some, err := w.StartMany(ctx, s.eng, make([]workflow.Each[int], runs))
@@ -257,6 +287,10 @@ func (b *bench) byQueues(ctx context.Context, at *site) error {
 					return err
 				}
 				handles = append(handles, some...)
+			}
+			from := time.Now()
+			if err := s.work(ctx, 1000, defs...); err != nil {
+				return err
 			}
 			if _, err := workflow.Results(ctx, handles); err != nil {
 				return err

@@ -157,7 +157,7 @@ func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 // coreConfig is that of a core whose hints go to publish.
 func (s *Store) coreConfig(publish func(...store.Hint)) sqlitecore.Config {
 	clock := func(context.Context) (time.Time, time.Time, error) { now := time.Now(); return now, now, nil }
-	return sqlitecore.Config{Clock: clock, Limits: s.config.limits, Publish: publish}
+	return sqlitecore.Config{Clock: clock, Limits: s.config.limits, InTurn: true, Publish: publish}
 }
 
 // parse reads a path or a URL.

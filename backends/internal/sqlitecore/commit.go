@@ -45,6 +45,7 @@ const (
 
 	putInto     = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at) `
 	putStep     = putInto + `SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied + putConflict
+	putStepNow  = putInto + `VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)` + putConflict // for a runner that leaves out what is unneeded
 	putConflict = `
 		ON CONFLICT DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx, attempt=excluded.attempt, epoch=excluded.epoch,
 			output=excluded.output, failure=excluded.failure, started_at=excluded.started_at, finished_at=excluded.finished_at, due_at=excluded.due_at
@@ -93,7 +94,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		}
 		seen[item.Lease.Run] = struct{}{}
 		if res.Err = item.Validate(c.config.Limits); res.Err == nil {
-			list = append(list, &commit{Commit: item, namespace: p.Namespace, moment: m, stamp: stamp + int64(i), res: res, hints: hints})
+			list = append(list, &commit{Commit: item, namespace: p.Namespace, moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints})
 		}
 	}
 	some := false
@@ -206,6 +207,7 @@ type commit struct {
 	moment
 	namespace string
 	stamp     int64
+	inTurn    bool // statements that are unneeded are left out
 	res       *store.CommitResult
 	hints     *hints
 
@@ -233,8 +235,11 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	again := t != nil && t.Kind == store.Continue
 	for i := range b.Steps {
 		if !again {
-			s := &b.Steps[i]
-			guarded(putStep, b.step(s)...)
+			if s := &b.Steps[i]; b.inTurn {
+				stmts = append(stmts, Stmt{SQL: putStepNow, Args: b.step(s), Unneeded: b.missed})
+			} else {
+				guarded(putStep, b.step(s)...)
+			}
 		}
 	}
 	stmts = putState(stmts, b.Lease.Run, b.stamp, b.State, b.now, b.missed)

@@ -28,7 +28,8 @@ type Stmt struct {
 	// Affected gets the number of changed rows.
 	Affected *int64
 	// Unneeded tells a runner that has run the statements before this one that it
-	// may be left out. It saves time only: the statement is harmless then.
+	// may be left out. It saves time only: the statement is harmless then, unless
+	// Config.InTurn promises that it is left out.
 	Unneeded func() bool
 	// Gate says that this statement does nothing but fail if all those behind it
 	// are unneeded, which is no error of the list. It is for runners that send the
@@ -63,6 +64,9 @@ type Config struct {
 	// Seen returns the last version that is known without asking.
 	Seen   func() uint64
 	Limits store.Limits
+	// InTurn: the runner has the answer to a statement before it begins the next, and
+	// leaves out what is unneeded.
+	InTurn bool
 	// Batched: to begin a statement costs more than a row of one, as where it is sent
 	// and parsed each time; so the usual writes are one statement for all of a call.
 	Batched bool

@@ -31,7 +31,7 @@ func TestPlans(t *testing.T) {
 		"claimedAgain": claimedAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedStepCounts": claimedStepCounts,
 		"claimedState": claimedState, "claimedGroups": claimedGroups, "claimedSignals": claimedSignals,
 		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
-		"putStep": putStep, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
+		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
 		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,
 		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "cancelTree": cancelTree, "closeTree": closeTree, "countTree": countTree,
 		"plainMany": plainMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
