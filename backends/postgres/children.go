@@ -34,12 +34,25 @@ const (
 	// wakeParents wakes the parent of a final run ($2, stamp $3) if a group that
 	// its sleep awaits has come far enough. An older sleep's await does not count:
 	// the epoch has grown since.
-	wakeParents = `UPDATE pawl.runs r SET events=r.events+1, wakes=r.wakes & ~4, visible_at=least(r.visible_at, ` + now + `)
-		WHERE r.id=(SELECT parent FROM pawl.runs WHERE id=$2::uuid AND stamp=$3::bigint AND status>=6)
+	wakeParents = wake + `r.id=(SELECT parent FROM pawl.runs WHERE id=$2::uuid AND stamp=$3::bigint AND status>=6)` + wakeIf
+	wake        = `UPDATE pawl.runs r SET events=r.events+1, wakes=r.wakes & ~4, visible_at=least(r.visible_at, ` + now + `)
+		WHERE `
+	wakeIf = `
 		AND r.status IN (3,4) AND (r.wakes & 4)<>0
 		AND EXISTS (SELECT 1 FROM pawl.groups g WHERE g.run_id=r.id AND g.armed=r.epoch
 			AND (g.open<=g.wake_open OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))
 		RETURNING r.id, r.queue, r.status`
+
+	// countMany and wakeMany are the same for many final children ($1 or $2) that bear one
+	// stamp: parents are woken by what all of them make of their groups.
+	countMany = `UPDATE pawl.groups g SET open=g.open-c.n, completed=g.completed+c.completed, failed=g.failed+c.failed, canceled=g.canceled+c.canceled
+		FROM (SELECT r.parent, r.grp, count(*) AS n, count(*) FILTER (WHERE r.status=6) AS completed, count(*) FILTER (WHERE r.status=7) AS failed,
+				count(*) FILTER (WHERE r.status=8) AS canceled
+			FROM unnest($1::uuid[]) t(id) CROSS JOIN LATERAL (SELECT x.parent, x.grp, x.status FROM pawl.runs x
+				WHERE x.id=t.id AND x.stamp=$2::bigint AND x.status>=6 AND x.grp IS NOT NULL OFFSET 0) r GROUP BY 1, 2) c
+		WHERE g.run_id = ANY(ARRAY[c.parent]) AND g.name = ANY(ARRAY[c.grp])`
+	wakeMany = wake + `r.id = ANY(ARRAY(SELECT x.parent FROM unnest($2::uuid[]) t(id) CROSS JOIN LATERAL (SELECT y.parent FROM pawl.runs y
+			WHERE y.id=t.id AND y.stamp=$3::bigint AND y.status>=6 AND y.parent IS NOT NULL OFFSET 0) x))` + wakeIf
 
 	// The tree holds the runs that are canceled with their ancestor: children by
 	// CloseCancel, through all generations. Those that no worker holds are

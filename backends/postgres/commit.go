@@ -37,17 +37,25 @@ const (
 	// parents and children have to wait for their turn. Its answer is the places of those that were applied,
 	// in one row; what they answer is known beforehand. The array of one keeps the
 	// planner to the primary key and the locks in the order of the arrays.
-	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint, status=c.status::smallint,
+	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + `
+			AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
+			AND ($27::bool OR r.parent IS NULL AND (r.parts & 32)=0)` + plainSteps + stepConflict + plainEnd
+	plainSet = `crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint, status=c.status::smallint,
 			output=CASE WHEN c.status>2 THEN c.output ELSE r.output END, failure=CASE WHEN c.status>2 THEN c.failure ELSE r.failure END,
 			finished_at=CASE WHEN c.status>2 THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status=2 THEN r.visible_at END,
 			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false
 		FROM unnest($17::uuid[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[], $25::text[])
 			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)
 		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=coalesce(c.worker, $28::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq<c.seq AND r.leased
-			AND r.status=2 AND r.events=coalesce(c.seen, 0) AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
-			AND ($27::bool OR r.parent IS NULL AND (r.parts & 32)=0)
+			AND r.status=2 AND r.events=coalesce(c.seen, 0)`
+	plainSteps = `
 		RETURNING r.id, c.n),
-		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)` + stepConflict + plainEnd
+		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)`
+
+	// endMany ends runs that have no children, all of them ($27 many) or none: it fails if
+	// one is not as expected. Their groups and parents are left to countMany and wakeMany.
+	endMany = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, stamp=$29::bigint, ` + plainSet + ` AND (r.parts & 32)=0` + plainSteps + stepConflict + `)
+		SELECT 1/(count(*)=$27::bigint)::int FROM u`
 	plainEnd = `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]) FROM u`
 
@@ -142,6 +150,10 @@ var boldCommits = strings.TrimSuffix(plainCommits, stepConflict+plainEnd) + plai
 // not been.
 const carefulFor = 100
 
+// apartFor is how many calls end their runs one by one after one in which a run was not as
+// expected, such as a parent.
+const apartFor = 20
+
 // begin is a first statement that calls reset whenever the transaction begins,
 // which it does again after a deadlock.
 func begin(reset func()) stmt {
@@ -235,6 +247,39 @@ func byPlace(a, b *commit) int { return a.place - b.place }
 // plainly says which of the commits it applied.
 func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit, ends bool) ([]bool, error) {
 	slices.SortFunc(list, byRun)
+	n := len(list)
+	var places []int64
+	commits := stmt{
+		sql:  plainCommits,
+		args: append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker),
+		rows: one(&places),
+	}
+	// Most steps have no record yet. To be ready for one costs as much again as the
+	// insert; where one was there, the next calls are ready.
+	var err error
+	bold := s.in == nil && s.careful.Add(-1) < 0
+	if bold {
+		b := commits
+		b.sql = boldCommits
+		err = s.write(ctx, b)
+	}
+	var pg *pgconn.PgError
+	if !bold || errors.As(err, &pg) && pg.Code == "23505" {
+		if bold {
+			s.careful.Store(carefulFor)
+		}
+		places = nil
+		err = s.write(ctx, commits)
+	}
+	done := make([]bool, n)
+	for _, i := range places {
+		done[i-1] = true
+	}
+	return done, err
+}
+
+// plainArgs are the parameters of plainCommits and endMany up to $26.
+func plainArgs(setnow any, namespace string, list []*commit) []any {
 	n, usual := len(list), list[0].Lease.Worker
 	ids, seqs, status := make([]pgtype.UUID, n), make([]int64, n), make([]int64, n)
 	var st stepList
@@ -263,38 +308,32 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 		}
 		return nil
 	})
-	var places []int64
-	commits := stmt{
-		sql:  plainCommits,
-		args: append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace, !ends, usual),
-		rows: one(&places),
-	}
-	// Most steps have no record yet. To be ready for one costs as much again as the
-	// insert; where one was there, the next calls are ready.
-	var err error
-	bold := s.in == nil && s.careful.Add(-1) < 0
-	if bold {
-		b := commits
-		b.sql = boldCommits
-		err = s.write(ctx, b)
-	}
-	var pg *pgconn.PgError
-	if !bold || errors.As(err, &pg) && pg.Code == "23505" {
-		if bold {
-			s.careful.Store(carefulFor)
-		}
-		places = nil
-		err = s.write(ctx, commits)
-	}
-	done := make([]bool, n)
-	for _, i := range places {
-		done[i-1] = true
-	}
-	return done, err
+	return append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace)
 }
 
-// generally sends the commits that are not plain, or were not to be had plainly.
+// generally sends the commits that are not plain, or were not to be had plainly. Ends of
+// runs that stand together, as those of many children do, are tried at once first.
 func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
+	ends := 0
+	for _, b := range list {
+		if b.plain() && b.final() {
+			ends++
+		}
+	}
+	if ends > 1 && s.in == nil && s.apart.Add(-1) < 0 {
+		err := s.inOrder(ctx, namespace, list, true)
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Code != "22012" { // that of endMany
+			return err
+		}
+		s.apart.Store(apartFor)
+	}
+	return s.inOrder(ctx, namespace, list, false)
+}
+
+// inOrder sends commits in one transaction; together: ends of runs that stand together go
+// at once, or none of the commits is applied.
+func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, together bool) error {
 	ordered := len(list) > 1 && slices.ContainsFunc(list, (*commit).reaches) || slices.ContainsFunc(list, (*commit).final)
 	if ordered {
 		slices.SortFunc(list, byPlace) // lockBatch has the order of the locks
@@ -322,7 +361,19 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 			lanes = append(lanes, lane{c.Queue, c.Workflow, int16(c.Priority)})
 		}
 		b.hints = h
-		stmts = b.statements(stmts)
+	}
+	for from := 0; from < len(list); {
+		to := from
+		for together && to < len(list) && list[to].plain() && list[to].final() {
+			to++
+		}
+		if to-from > 1 {
+			stmts = end(stmts, namespace, list[from:to], h)
+			from = to
+			continue
+		}
+		stmts = list[from].statements(stmts)
+		from++
 	}
 	if len(lanes) > 0 {
 		if err := s.ensureLanes(ctx, namespace, lanes); err != nil {
@@ -344,6 +395,29 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 	}
 	h.send(ctx, s)
 	return nil
+}
+
+// end adds the statements by which many runs end at once.
+func end(stmts []stmt, namespace string, list []*commit, h *hints) []stmt {
+	setnow, stamp, ids := list[0].setnow, list[0].stamp, make([]store.ID, len(list))
+	for i, b := range list {
+		ids[i] = b.Lease.Run
+	}
+	runs := uuids(ids)
+	return append(stmts,
+		stmt{
+			sql: endMany, args: append(plainArgs(setnow, namespace, list), int64(len(list)), list[0].Lease.Worker, stamp),
+			rows: func(scan func(...any) error) error {
+				for _, b := range list {
+					b.applied, *b.res = true, store.CommitResult{Status: b.status(), Events: b.Seen}
+					h.final(b.Lease.Run)
+				}
+				var one int32
+				return scan(&one)
+			},
+		},
+		stmt{sql: countMany, args: []any{runs, stamp}},
+		stmt{sql: wakeMany, args: []any{setnow, runs, stamp}, rows: wakeRows(h)})
 }
 
 // readBack tells commits that were applied before from those whose lease is lost.

@@ -77,6 +77,7 @@ type base struct {
 	windows sync.Map      // *window of the demands of a claim
 	stirred atomic.Uint64 // how often hints have told of work
 	careful atomic.Int64  // how many calls expect steps that have a record
+	apart   atomic.Int64  // the same of calls that end runs one by one
 	// steady says that connections keep the planner's settings, so that transactions
 	// need not make them.
 	steady bool
