@@ -16,10 +16,21 @@ const (
 	// wakeAwaiting wakes the parent if a group that its sleep awaits has come far
 	// enough. An older sleep's await does not count: the epoch has grown since.
 	wakeAwaiting = `UPDATE runs SET events=events+1, wakes=wakes & ~4, visible_at=min(coalesce(visible_at, ?), ?)
-		WHERE id=(SELECT parent FROM runs WHERE id=? AND stamp=? AND status>=6) AND status IN (3,4) AND wakes & 4
+		WHERE id=(SELECT parent FROM runs WHERE id=? AND stamp=? AND status>=6)` + wakeIf
+	wakeIf = ` AND status IN (3,4) AND wakes & 4
 		AND EXISTS (SELECT 1 FROM groups g WHERE g.run_id=runs.id AND g.armed=runs.epoch
 			AND (g.open<=g.wake_open OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))
 		RETURNING id, queue, status`
+
+	// countMany and wakeMany are the same for many final children, those of a table whose
+	// third column is their stamp: parents are woken by what all make of their groups.
+	countMany = `UPDATE groups SET open=open-t.n, completed=completed+t.done, failed=failed+t.lost
+		FROM (SELECT r.parent, r.grp, count(*) AS n, sum(r.status=6) AS done, sum(r.status=7) AS lost FROM json_each(?1) j
+			CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.stamp=j.value->>2 AND r.status>=6 AND r.grp IS NOT NULL GROUP BY 1, 2) t
+		WHERE groups.run_id=t.parent AND groups.name=t.grp`
+	wakeMany = `UPDATE runs SET events=events+1, wakes=wakes & ~4, visible_at=min(coalesce(visible_at, ?2), ?2)
+		WHERE id IN (SELECT r.parent FROM json_each(?1) j CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.stamp=j.value->>2
+			AND r.status>=6 AND r.parent IS NOT NULL)` + wakeIf
 
 	// The tree holds the runs that are canceled with their ancestor: children by
 	// CloseCancel, through all generations. Those that no worker holds are
@@ -47,7 +58,12 @@ const (
 var canceledWithParent = failure(&store.Failure{Code: store.FailureCanceled, Message: store.CanceledWithParent})
 
 func wakeParent(run []byte, stamp, now int64, unneeded func() bool, h *hints) Stmt {
-	return Stmt{SQL: wakeAwaiting, Args: []any{now, now, run, stamp}, Unneeded: unneeded, Rows: func(scan func(...any) error) error {
+	return Stmt{SQL: wakeAwaiting, Args: []any{now, now, run, stamp}, Unneeded: unneeded, Rows: wakeRows(h)}
+}
+
+// wakeRows hints at parents that were woken.
+func wakeRows(h *hints) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
 		var id store.ID
 		var queue string
 		var status store.Status
@@ -57,7 +73,7 @@ func wakeParent(run []byte, stamp, now int64, unneeded func() bool, h *hints) St
 			h.queue(queue)
 		}
 		return err
-	}}
+	}
 }
 
 // treeRows hints at what became of the runs of a tree.

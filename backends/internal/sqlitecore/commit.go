@@ -103,15 +103,25 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 			return nil, err
 		}
 	}
-	stmts := make([]Stmt, 0, 4*len(list))
-	for _, b := range list {
-		if b.missed() {
-			stmts = b.statements(stmts)
+	rest := slices.DeleteFunc(slices.Clone(list), func(b *commit) bool { return !b.missed() })
+	for len(rest) > 0 {
+		part, ends := c.nextPart(rest)
+		rest = rest[len(part):]
+		if ends {
+			if ends, err = c.endMany(ctx, part); err != nil {
+				return nil, inPart(some, err)
+			}
+			some = some || ends
 		}
-	}
-	if len(stmts) > 0 {
-		if err := c.runner.Write(ctx, stmts); err != nil {
-			return nil, inPart(some, err)
+		if !ends {
+			stmts := make([]Stmt, 0, 4*len(part))
+			for _, b := range part {
+				stmts = b.statements(stmts)
+			}
+			if err := c.runner.Write(ctx, stmts); err != nil {
+				return nil, inPart(some, err)
+			}
+			some = true
 		}
 	}
 	for _, b := range list {
@@ -137,15 +147,24 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 
 // plainMany is plainKeep and plainFinal for many commits: see table. Where a commit of
 // the call ends its run (?5 is false), parents and children have to wait for their turn.
-const plainMany = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
+const (
+	plainUpdate = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
 		output=CASE WHEN j.value->>4>2 THEN substr(?2, j.value->>8, j.value->>9) ELSE output END,
 		failure=CASE WHEN j.value->>4>2 THEN j.value->>10 ELSE failure END,
 		finished_at=CASE WHEN j.value->>4>2 THEN ?3 ELSE finished_at END, visible_at=CASE WHEN j.value->>4=2 THEN visible_at END,
 		wakes=CASE WHEN j.value->>4=2 THEN wakes ELSE 0 END, leased=j.value->>4=2, pausing=0
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq<j.value->>1 AND leased=1
-		AND status=2 AND events=j.value->>7 AND (j.value->>4=2 AND pausing=0 OR j.value->>4>2 AND grp IS NULL AND parts & 32=0)
+		AND status=2 AND events=j.value->>7`
+	plainMany = plainUpdate + ` AND (j.value->>4=2 AND pausing=0 OR j.value->>4>2 AND grp IS NULL AND parts & 32=0)
 		AND (?5 OR runs.parent IS NULL AND parts & 32=0)
 	RETURNING stamp`
+
+	// endMany ends runs that have no children, all of them (?5 many) or none. Their groups
+	// and parents are left to countMany and wakeMany.
+	endMany = plainUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
+			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq<k.value->>1 AND r.leased=1 AND r.status=2 AND r.events=k.value->>7 AND r.parts & 32=0)
+	RETURNING stamp`
+)
 
 // putSteps is putStep for many steps: see table.
 const putSteps = putInto + `SELECT unhex(j.value->>0), j.value->>2, j.value->>3, j.value->>4, j.value->>5, j.value->>6, j.value->>7, j.value->>8, j.value->>9,
@@ -156,21 +175,77 @@ const putSteps = putInto + `SELECT unhex(j.value->>0), j.value->>2, j.value->>3,
 // happened, by one statement or two, and tells whether there were any. The others are
 // left.
 func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err error) {
-	var runs, steps table
-	of := map[int64]*commit{}
+	var plain []*commit
 	ends, frees := false, false // a run of the call; an external id that another may want
 	for _, b := range list {
-		t := b.Transition
-		ends = ends || t != nil && t.Kind.Final()
+		ends = ends || b.Transition != nil && b.Transition.Kind.Final()
 		frees = frees || slices.ContainsFunc(b.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
-		if !b.isPlain() {
+		if b.isPlain() {
+			plain = append(plain, b)
+		}
+	}
+	if len(plain) == 0 || ends && frees { // who comes first decides
+		return false, nil
+	}
+	return c.updateMany(ctx, plain, plainMany, flag(!ends))
+}
+
+// apartFor is how many calls end their runs one by one after one in which a run was not as
+// expected, such as a parent.
+const apartFor = 20
+
+// nextPart are the commits of a list that come next, in its order, and whether they are
+// ends of runs that can be tried at once.
+func (c *Core) nextPart(list []*commit) (part []*commit, ends bool) {
+	if !c.config.Batched {
+		return list, false
+	}
+	isEnd := func(b *commit) bool { return b.isPlain() && b.Transition != nil }
+	for n := range list {
+		if !isEnd(list[n]) || n+1 < len(list) && !isEnd(list[n+1]) {
 			continue
 		}
+		to := n
+		for to < len(list) && isEnd(list[to]) {
+			to++
+		}
+		switch {
+		case to-n < 2:
+		case n > 0:
+			return list[:n], false
+		default:
+			return list[:to], c.apart.Add(-1) < 0
+		}
+	}
+	return list, false
+}
+
+// endMany tells whether it has ended the runs.
+func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
+	var runs table
+	for _, b := range list {
+		runs.row(b.Lease.Run, nil, b.stamp)
+	}
+	ended, err := c.updateMany(ctx, list, endMany, int64(len(list)),
+		Stmt{SQL: countMany, Args: runs.args()[:1]},
+		Stmt{SQL: wakeMany, Args: []any{runs.args()[0], list[0].now}, Rows: wakeRows(list[0].hints)})
+	if !ended {
+		c.apart.Store(apartFor)
+	}
+	return ended, err
+}
+
+// updateMany runs a form of plainUpdate for commits, with its last parameter, and what
+// follows, and tells whether any was applied.
+func (c *Core) updateMany(ctx context.Context, list []*commit, sql string, last int64, more ...Stmt) (some bool, err error) {
+	var runs, steps table
+	of := map[int64]*commit{}
+	for _, b := range list {
 		of[b.stamp] = b
 		b.usual = store.CommitResult{Status: store.Running, Events: b.Seen}
 		var output payload
 		var why any
-		if t != nil {
+		if t := b.Transition; t != nil {
 			b.usual.Status = store.Completed + store.Status(t.Kind-store.Complete)
 			output, why = t.Output, failure(t.Failure)
 		}
@@ -182,11 +257,8 @@ func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err e
 			steps.row(slices.Concat([]any{b.Lease.Run, b.stamp}, a[1:10], []any{payload(s.Output)}, a[11:])...)
 		}
 	}
-	if len(of) == 0 || ends && frees { // who comes first decides
-		return false, nil
-	}
 	first := list[0]
-	stmts := []Stmt{{SQL: plainMany, Args: runs.args(first.now, first.namespace, flag(!ends)), Rows: func(scan func(...any) error) error {
+	stmts := []Stmt{{SQL: sql, Args: runs.args(first.now, first.namespace, last), Rows: func(scan func(...any) error) error {
 		var stamp int64
 		err := scan(&stamp)
 		if b := of[stamp]; b != nil {
@@ -197,7 +269,7 @@ func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err e
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
 	}
-	err = c.runner.Write(ctx, stmts)
+	err = c.runner.Write(ctx, append(stmts, more...))
 	return some, err
 }
 

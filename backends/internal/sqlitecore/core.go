@@ -81,6 +81,7 @@ type Core struct {
 	busy   atomic.Bool          // there may be work, so the next claim goes without a look first
 	idle   atomic.Pointer[idle] // what the last look has found
 	stale  atomic.Bool          // the database has changed since
+	apart  atomic.Int64         // how many calls end their runs one by one
 
 	peek, take, next string // claimPeek, claimRuns and claimNext by the server's time
 }
