@@ -288,6 +288,55 @@ var childrenCases = []Case{
 		c.awake(run.Run.ID, "with all final")
 		c.eq("the group", c.group(run.Run.ID), store.Group{Name: "g", Total: n, Completed: n})
 	}},
+	{"children/ends-in-one-batch", "P9", "children that end in one batch count once each, also where one of them is a parent or has lost its lease", func(c *C) {
+		parent := c.family(sleepAwait(allOf), kids(3)...)
+		runs := c.claimKids(3)
+		all := []store.Commit{
+			{Lease: runs[0].Lease, Seq: 1, Transition: complete("a")},
+			{Lease: runs[1].Lease, Seq: 1, Transition: failWith("b")},
+			{Lease: runs[2].Lease, Seq: 1, Steps: []store.StepRecord{step(1, "s", "x")}, Transition: complete("c")},
+		}
+		for i, res := range c.commits(all...) {
+			c.ok("Commit's item", res.Err)
+			c.eq("status", res.Status, []store.Status{store.Completed, store.Failed, store.Completed}[i])
+		}
+		c.awake(parent, "with all children final")
+		c.eq("the group", c.group(parent), store.Group{Name: "g", Total: 3, Completed: 2, Failed: 1})
+		c.end(c.claim1(), complete(""))
+
+		parent = c.family(sleepAwait(allOf), kids(5)...)
+		runs = c.claimKids(5)
+		below := kids(1)
+		c.commit(store.Commit{Lease: runs[1].Lease, Seq: 1, Transition: release()})
+		c.commit(store.Commit{Lease: runs[2].Lease, Seq: 1, Spawn: below})
+		c.signal(runs[3].Run.ID, "s", "x")
+		all = []store.Commit{
+			{Lease: runs[0].Lease, Seq: 2, Transition: complete("")},
+			{Lease: runs[2].Lease, Seq: 2, Transition: complete("")},
+		}
+		for _, again := range []bool{false, true} {
+			for _, res := range c.commits(all...) {
+				c.ok("Commit's item", res.Err)
+				c.eq("Repeated", res.Repeated, again)
+			}
+			c.eq("what became of a child's child", c.get(below[0].ID).Status, store.Canceled)
+		}
+		for i, res := range c.commits(
+			store.Commit{Lease: runs[1].Lease, Seq: 2, Transition: complete("")},
+			store.Commit{Lease: runs[3].Lease, Seq: 2, Transition: complete("")},
+			store.Commit{Lease: runs[4].Lease, Seq: 2, Transition: failWith("x")},
+		) {
+			if i == 0 {
+				c.fails("Commit's item of the one that was given back", res.Err, store.ErrLeaseLost)
+			} else {
+				c.ok("Commit's item", res.Err)
+			}
+		}
+		c.asleep(parent, "with one child open")
+		c.eq("the group", c.group(parent), store.Group{Name: "g", Total: 5, Open: 1, Completed: 3, Failed: 1})
+		c.end(c.claimKid(), complete(""))
+		c.awake(parent, "with all children final")
+	}},
 	{"children/whole-family-in-one-batch", "P9", "a batch may hold commits of a parent and of its children", func(c *C) {
 		run := c.start()
 		c.commit(store.Commit{Lease: run.Lease, Spawn: kids(2)})

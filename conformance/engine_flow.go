@@ -226,6 +226,9 @@ var flowEngineCases = []EngineCase{
 		e.process(defs(wf, waits))
 		h := start(e, wf, 0)
 		receive(e, "the step", begun)
+		for len(e.children(h.ID())) == 0 { // another branch makes it
+			pause(e)
+		}
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
 		_, err := h.Result(e.ctx)
 		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)

@@ -272,7 +272,8 @@ type CommitResult struct {
 // children/spawned-into-met-await, children/await-of-nothing,
 // children/await-any-of-several, children/other-group, children/await-with-time,
 // children/detached, children/concurrent-ends, children/end-races-sleep,
-// children/spawn-in-thousands, children/whole-family-in-one-batch,
+// children/spawn-in-thousands, children/ends-in-one-batch,
+// children/whole-family-in-one-batch,
 // children/continue-keeps-them-running.
 type Group struct {
 	Name      string
