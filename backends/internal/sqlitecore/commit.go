@@ -145,23 +145,25 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	return results, nil
 }
 
-// plainMany is plainKeep and plainFinal for many commits: see table. Where a commit of
-// the call ends its run (?5 is false), parents and children have to wait for their turn.
+// Forms of plainKeep and plainFinal for many commits: see table. What is not in a SET
+// costs no entry of an index.
 const (
-	plainUpdate = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
-		output=CASE WHEN j.value->>4>2 THEN substr(?2, j.value->>8, j.value->>9) ELSE output END,
-		failure=CASE WHEN j.value->>4>2 THEN j.value->>10 ELSE failure END,
-		finished_at=CASE WHEN j.value->>4>2 THEN ?3 ELSE finished_at END, visible_at=CASE WHEN j.value->>4=2 THEN visible_at END,
-		wakes=CASE WHEN j.value->>4=2 THEN wakes ELSE 0 END, leased=j.value->>4=2, pausing=0
+	// keepMany: where a commit of the call ends its run (?3 is false), parents and
+	// children have to wait for their turn.
+	keepMany = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3
+	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq<j.value->>1 AND leased=1
+		AND status=2 AND events=j.value->>7 AND pausing=0 AND (?3 OR runs.parent IS NULL AND parts & 32=0)
+	RETURNING stamp`
+	finalUpdate = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
+		output=substr(?2, j.value->>8, j.value->>9), failure=j.value->>10, finished_at=?3, visible_at=NULL, leased=0, pausing=0, wakes=0
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq<j.value->>1 AND leased=1
 		AND status=2 AND events=j.value->>7`
-	plainMany = plainUpdate + ` AND (j.value->>4=2 AND pausing=0 OR j.value->>4>2 AND grp IS NULL AND parts & 32=0)
-		AND (?5 OR runs.parent IS NULL AND parts & 32=0)
+	finalMany = finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & 32=0
 	RETURNING stamp`
 
 	// endMany ends runs that have no children, all of them (?5 many) or none. Their groups
 	// and parents are left to countMany and wakeMany.
-	endMany = plainUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
+	endMany = finalUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
 			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq<k.value->>1 AND r.leased=1 AND r.status=2 AND r.events=k.value->>7 AND r.parts & 32=0)
 	RETURNING stamp`
 )
@@ -187,7 +189,7 @@ func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err e
 	if len(plain) == 0 || ends && frees { // who comes first decides
 		return false, nil
 	}
-	return c.updateMany(ctx, plain, plainMany, flag(!ends))
+	return c.updateMany(ctx, plain, flag(!ends), finalMany, nil)
 }
 
 // apartFor is how many calls end their runs one by one after one in which a run was not as
@@ -226,7 +228,7 @@ func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
 	for _, b := range list {
 		runs.row(b.Lease.Run, nil, b.stamp)
 	}
-	ended, err := c.updateMany(ctx, list, endMany, int64(len(list)),
+	ended, err := c.updateMany(ctx, list, 0, endMany, []any{int64(len(list))},
 		Stmt{SQL: countMany, Args: runs.args()[:1]},
 		Stmt{SQL: wakeMany, Args: []any{runs.args()[0], list[0].now}, Rows: wakeRows(list[0].hints)})
 	if !ended {
@@ -235,17 +237,19 @@ func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
 	return ended, err
 }
 
-// updateMany runs a form of plainUpdate for commits, with its last parameter, and what
-// follows, and tells whether any was applied.
-func (c *Core) updateMany(ctx context.Context, list []*commit, sql string, last int64, more ...Stmt) (some bool, err error) {
-	var runs, steps table
+// updateMany makes plain commits, the ends among them by a form of finalUpdate with its
+// last parameters, and runs what follows. It tells whether any was applied.
+func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, sql string, last []any, more ...Stmt) (some bool, err error) {
+	var keeps, ends, steps table
 	of := map[int64]*commit{}
 	for _, b := range list {
 		of[b.stamp] = b
+		runs := &keeps
 		b.usual = store.CommitResult{Status: store.Running, Events: b.Seen}
 		var output payload
 		var why any
 		if t := b.Transition; t != nil {
+			runs = &ends
 			b.usual.Status = store.Completed + store.Status(t.Kind-store.Complete)
 			output, why = t.Output, failure(t.Failure)
 		}
@@ -257,15 +261,22 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, sql string, last 
 			steps.row(slices.Concat([]any{b.Lease.Run, b.stamp}, a[1:10], []any{payload(s.Output)}, a[11:])...)
 		}
 	}
-	first := list[0]
-	stmts := []Stmt{{SQL: sql, Args: runs.args(first.now, first.namespace, last), Rows: func(scan func(...any) error) error {
+	done := func(scan func(...any) error) error {
 		var stamp int64
 		err := scan(&stamp)
 		if b := of[stamp]; b != nil {
 			b.plainly, some = 1, true
 		}
 		return err
-	}}}
+	}
+	first := list[0]
+	var stmts []Stmt
+	if keeps.list != nil {
+		stmts = append(stmts, Stmt{SQL: keepMany, Args: []any{keeps.args()[0], first.namespace, families}, Rows: done})
+	}
+	if ends.list != nil {
+		stmts = append(stmts, Stmt{SQL: sql, Args: append(ends.args(first.now, first.namespace), last...), Rows: done})
+	}
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
 	}

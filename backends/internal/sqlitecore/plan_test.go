@@ -34,7 +34,7 @@ func TestPlans(t *testing.T) {
 		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
 		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,
 		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "cancelTree": cancelTree, "closeTree": closeTree, "countTree": countTree,
-		"plainMany": plainMany, "endMany": endMany, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
+		"keepMany": keepMany, "finalMany": finalMany, "endMany": endMany, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
 		"createRun": createRun, "spawnRun": spawnRun, "findActive": findActive, "findPast": findPast, "listChildren": listChildren,
 		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
 		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
