@@ -104,14 +104,18 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		}
 	}
 	rest := slices.DeleteFunc(slices.Clone(list), func(b *commit) bool { return !b.missed() })
+	together := c.config.Batched && c.apart.Add(-1) < 0
 	for len(rest) > 0 {
-		part, ends := c.nextPart(rest)
+		part, ends := rest, false
+		if together {
+			part, ends = nextPart(rest)
+		}
 		rest = rest[len(part):]
 		if ends {
 			if ends, err = c.endMany(ctx, part); err != nil {
 				return nil, inPart(some, err)
 			}
-			some = some || ends
+			some, together = some || ends, ends
 		}
 		if !ends {
 			stmts := make([]Stmt, 0, 4*len(part))
@@ -197,11 +201,8 @@ func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err e
 const apartFor = 20
 
 // nextPart are the commits of a list that come next, in its order, and whether they are
-// ends of runs that can be tried at once.
-func (c *Core) nextPart(list []*commit) (part []*commit, ends bool) {
-	if !c.config.Batched {
-		return list, false
-	}
+// ends of runs that can be tried at once. Each part is a round trip.
+func nextPart(list []*commit) (part []*commit, ends bool) {
 	isEnd := func(b *commit) bool { return b.isPlain() && b.Transition != nil }
 	for n := range list {
 		if !isEnd(list[n]) || n+1 < len(list) && !isEnd(list[n+1]) {
@@ -216,7 +217,7 @@ func (c *Core) nextPart(list []*commit) (part []*commit, ends bool) {
 		case n > 0:
 			return list[:n], false
 		default:
-			return list[:to], c.apart.Add(-1) < 0
+			return list[:to], true
 		}
 	}
 	return list, false
