@@ -49,6 +49,8 @@ type Signal struct {
 	Name    string
 	Payload []byte
 	SentAt  time.Time
+	// Position grows in the order in which the signals of a run were stored.
+	Position int64
 }
 
 // StateWrite changes one key of a run's flow state.
@@ -90,25 +92,44 @@ type SetStateParams struct {
 // GetStateParams is the input of GetState, which returns the entries of the
 // given keys that exist, or all (Keys empty), in the order of the keys' bytes.
 // It works on final runs too. ErrNotFound. Cases: state/byte-order,
-// state/unknown-run.
+// state/unknown-run, state/pages.
 type GetStateParams struct {
 	Namespace string
 	Run       ID
 	Keys      []string
+	After     string // only keys above it; empty begins
+	Limit     int    // the most entries; 0: no bound
+	// MaxBytes ends the answer before the entry whose value would exceed it; 0: no
+	// bound. The first entry always comes: an empty answer is the end.
+	MaxBytes int
 }
 
 // InboxParams is the input of Inbox, which reads what has reached a run.
-// ErrNotFound. Cases: inbox/reads-all, inbox/of-one-moment, inbox/bounded.
+// ErrNotFound. Cases: inbox/reads-all, inbox/of-one-moment, inbox/bounded,
+// inbox/bounded-in-bytes, inbox/of-one-name, inbox/pages-of-signals,
+// inbox/without-state, inbox/pages-of-groups, inbox/of-one-group.
 type InboxParams struct {
-	Namespace string
-	Run       ID
+	Namespace  string
+	Run        ID
+	Name       string // signals of this name alone; empty: of every name
+	After      int64  // only signals of a Position above it; 0 begins
+	NoState    bool   // leave the state unread
+	Group      string // this group alone; empty: every group
+	AfterGroup string // only groups above it; empty begins
+	// MaxBytes bounds the payloads of the signals and the values of the state, each
+	// on its own; 0: no bound. The first signal and the first entry always come.
+	MaxBytes int
 }
 
-// Inbox is what has reached a run: everything of it at one moment.
+// Inbox is what has reached a run: everything of it at one moment, or the beginning of
+// it, where MoreSignals, MoreState or MoreGroups says that a bound cut it off.
 type Inbox struct {
-	Status  Status
-	Events  int64
-	Signals []Signal // unread, in the order of sending, at most MaxPage
-	State   []StateEntry
-	Groups  []Group // by name
+	Status      Status
+	Events      int64
+	Signals     []Signal     // unread, in the order of sending, at most MaxPage
+	MoreSignals bool         // further signals follow the last
+	State       []StateEntry // in the order of the keys, at most MaxPage
+	MoreState   bool         // further entries follow the last; GetState has them
+	Groups      []Group      // by name, at most MaxPage
+	MoreGroups  bool         // further groups follow the last
 }

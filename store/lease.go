@@ -49,9 +49,26 @@ type ClaimParams struct {
 	Demands   []Demand
 	Max       int // bound over all demands; 0: the sum of the demands' Max
 	LeaseFor  time.Duration
-	// MaxBytes bounds the step outputs that come along, over all runs; 0: 8 MB.
+	// MaxBytes bounds what comes along, in bytes; 0: [DefaultClaimBytes]. It is a
+	// bound over all runs of the claim for each of these on its own:
+	//
+	//   - inputs and metas: the claim takes fewer runs, in the order of P7, and one
+	//     at least. What is left is due, as NextDue says. Case:
+	//     claim/inputs-bounded-in-bytes.
+	//   - step outputs: MoreSteps says that a run's steps were cut off. Case:
+	//     claim/bounded-in-bytes.
+	//   - payloads of unread signals: Inbox.MoreSignals says so. Case:
+	//     claim/signals-bounded-in-bytes.
+	//   - state values: Inbox.MoreState says so. Case: claim/state-bounded-in-bytes.
+	//
+	// Of each run no more than MaxPage steps, signals, entries and groups come.
 	MaxBytes int
-	Now      time.Time
+	// Bare leaves everything of a size unread: runs come with [Run.Omitted] set,
+	// without Steps (MoreSteps says whether there are any) and without an Inbox
+	// (its three More are set). It is how a worker gets past a run that
+	// cannot be read. Case: claim/bare.
+	Bare bool
+	Now  time.Time
 }
 
 // Demand asks for runs of some workflows in one queue.
@@ -61,8 +78,16 @@ type Demand struct {
 	Max       int
 }
 
-// DefaultClaimBytes bounds the step outputs of a claim that names no bound.
-const DefaultClaimBytes = 8 << 20
+// DefaultClaimBytes is the bound of a claim that names none.
+const DefaultClaimBytes = 2 << 20
+
+// CallBytes is how much a call that carries many items holds at least: a backend
+// takes commits, new runs or signals whose payloads have so many bytes together,
+// whatever its own bounds are. Callers fill their calls up to it. A single item may be
+// larger, as the payload limit allows; a call of several that is larger may be refused,
+// with [ErrTooLarge] for the whole call, and then nothing of it was applied. Cases:
+// payload/call-of-commits, payload/call-of-runs, payload/call-of-signals.
+const CallBytes = 4 << 20
 
 // Claimed is the result of a claim.
 type Claimed struct {
@@ -82,8 +107,8 @@ type ClaimedRun struct {
 	Run       Run
 	Lease     Lease
 	Recovered bool // the lease before ran out
-	// Steps are the run's checkpoints by Position. MoreSteps says that the
-	// claim's bound cut them off; Steps has the rest. Cases:
+	// Steps are the run's checkpoints by Position, at most MaxPage. MoreSteps says
+	// that the claim's bound, or MaxPage, cut them off; Steps has the rest. Cases:
 	// claim/brings-replay, claim/brings-each-its-own, claim/brings-one-moment,
 	// claim/bounded-in-bytes.
 	Steps     []Step

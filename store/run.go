@@ -122,6 +122,10 @@ type Run struct {
 	FinishedAt time.Time // zero unless final
 	Deadline   time.Time // zero: none
 	ForkedFrom ID
+
+	// Omitted says that Input, Output, Meta and Failure were left out, because the
+	// bound of the call in bytes was reached: ask for the run alone.
+	Omitted bool
 }
 
 // NewRun describes a run to be made.
@@ -208,7 +212,7 @@ type CreateResult struct {
 // GetParams is the input of Get, which returns the runs of the given IDs, in the
 // order of the IDs; those that do not exist in the namespace are left out.
 // Cases: get/in-order-without-missing, get/final-only, get/no-input,
-// get/seen-by-every-handle.
+// get/bounded-in-bytes, get/seen-by-every-handle.
 type GetParams struct {
 	Namespace string
 	IDs       []ID
@@ -216,6 +220,9 @@ type GetParams struct {
 	FinalOnly bool
 	// NoInput leaves Input and Meta unread.
 	NoInput bool
+	// MaxBytes bounds the inputs, outputs, metas and failures together; 0: no bound.
+	// Runs beyond it come with [Run.Omitted] set; the first one is always whole.
+	MaxBytes int
 }
 
 // FindParams is the input of Find, which returns the active run of that
@@ -285,13 +292,17 @@ type RunCount struct {
 
 // ChildrenParams is the input of Children, which returns the children in a
 // group of a parent by ordinal, those above After, with their outputs and
-// failures, without Input and Meta. Case: children/list-by-ordinal.
+// failures, without Input and Meta. Cases: children/list-by-ordinal,
+// children/bounded-in-bytes.
 type ChildrenParams struct {
 	Namespace string
 	Parent    ID
 	Group     string
 	After     int64 // ordinals start at 1; 0 begins
 	Limit     int   // 0: 100; at most MaxPage
+	// MaxBytes bounds the outputs and failures together; 0: no bound. Children beyond it
+	// come with [Run.Omitted] set; the first one is always whole.
+	MaxBytes int
 }
 
 // CancelParams is the input of Cancel.

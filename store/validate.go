@@ -86,6 +86,13 @@ func batch(field string, n int) error {
 	return nil
 }
 
+func maxBytes(n int) error {
+	if n < 0 {
+		return Invalid("max bytes", fmt.Sprintf("%d is negative", n))
+	}
+	return nil
+}
+
 func duration(field string, d time.Duration) error {
 	if d < 0 {
 		return Invalid(field, fmt.Sprintf("%v is negative", d))
@@ -205,7 +212,7 @@ func (r *NewRun) validateChild(l Limits) error {
 
 // Validate checks the call.
 func (p *GetParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)))
+	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)), maxBytes(p.MaxBytes))
 }
 
 // Validate checks the call.
@@ -240,13 +247,13 @@ func (p *CountParams) Validate() error {
 // Validate checks the call.
 func (p *ChildrenParams) Validate() error {
 	_, err := Page(p.Limit)
-	return first(ValidateName("namespace", p.Namespace), ValidateName("group", p.Group), err)
+	return first(ValidateName("namespace", p.Namespace), ValidateName("group", p.Group), err, maxBytes(p.MaxBytes))
 }
 
 // Validate checks the call.
 func (p *StepsParams) Validate() error {
 	_, err := Page(p.Limit)
-	return first(ValidateName("namespace", p.Namespace), err)
+	return first(ValidateName("namespace", p.Namespace), err, maxBytes(p.MaxBytes))
 }
 
 // Validate checks the call.
@@ -293,7 +300,7 @@ func (p *ClaimParams) Validate() error {
 	if p.Max < 0 {
 		return Invalid("max", fmt.Sprintf("%d runs asked for", p.Max))
 	}
-	return first(ValidateName("namespace", p.Namespace), lease(p.Worker, p.LeaseFor))
+	return first(ValidateName("namespace", p.Namespace), lease(p.Worker, p.LeaseFor), maxBytes(p.MaxBytes))
 }
 
 // Wanted is how many runs the claim asks for in all.
@@ -455,10 +462,17 @@ func (p *SetStateParams) Validate(l Limits) error {
 }
 
 // Validate checks the call.
-func (p *GetStateParams) Validate() error { return ValidateName("namespace", p.Namespace) }
+func (p *GetStateParams) Validate() error {
+	if p.Limit < 0 {
+		return Invalid("limit", fmt.Sprintf("%d is negative", p.Limit))
+	}
+	return first(ValidateName("namespace", p.Namespace), maxBytes(p.MaxBytes))
+}
 
 // Validate checks the call.
-func (p *InboxParams) Validate() error { return ValidateName("namespace", p.Namespace) }
+func (p *InboxParams) Validate() error {
+	return first(ValidateName("namespace", p.Namespace), optionalName("signal name", p.Name), optionalName("group", p.Group), maxBytes(p.MaxBytes))
+}
 
 // Validate checks the call.
 func (p *PutWorkerParams) Validate() error {
