@@ -73,10 +73,7 @@ func size(field string, n, limit int) error {
 }
 
 func failureSize(field string, f *Failure) error {
-	if f == nil {
-		return nil
-	}
-	return size(field, len(f.Code)+len(f.Message)+len(f.Type)+len(f.Stack)+len(f.Details), MaxFailure)
+	return size(field, f.size(), MaxFailure)
 }
 
 func batch(field string, n int) error {

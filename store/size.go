@@ -1,0 +1,34 @@
+package store
+
+// Size is how many bytes of payload a run to be made carries. Callers that fill a call
+// up to [CallBytes] count with it.
+func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) }
+
+// Size is how many bytes of payload a record carries.
+func (s *StepRecord) Size() int { return len(s.Output) + s.Failure.size() }
+
+// Size is how many bytes of payload a commit carries. Callers that fill a call up to
+// [CallBytes] count with it.
+func (c *Commit) Size() int {
+	n := 0
+	for i := range c.Steps {
+		n += c.Steps[i].Size()
+	}
+	for i := range c.State {
+		n += len(c.State[i].Value)
+	}
+	for i := range c.Spawn {
+		n += c.Spawn[i].Size()
+	}
+	if t := c.Transition; t != nil {
+		n += len(t.Output) + len(t.Input) + t.Failure.size()
+	}
+	return n
+}
+
+func (f *Failure) size() int {
+	if f == nil {
+		return 0
+	}
+	return len(f.Code) + len(f.Message) + len(f.Type) + len(f.Stack) + len(f.Details)
+}
