@@ -100,9 +100,6 @@ func RetryFor(d time.Duration) Option { return func(e *Engine) { e.retryFor = d 
 // tells of their end. Default: 5 s where the store gives hints, 1 s otherwise.
 func Poll(d time.Duration) Option { return func(e *Engine) { e.poll = d } }
 
-// startBatch bounds how many concurrent starts share a write.
-const startBatch = 500
-
 // New makes an engine on a store. The caller keeps the store and closes it after
 // the engine.
 func New(st store.Store, opts ...Option) *Engine {
@@ -112,8 +109,8 @@ func New(st store.Store, opts ...Option) *Engine {
 		opt(e)
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.starts = batch.New(startBatch, 1, e.create)
-	e.lookups = batch.New(store.MaxPage, 1, e.lookUp)
+	e.starts = e.newStarts()
+	e.lookups = batch.New(batch.Config[string, lookup]{Items: store.MaxPage, Call: e.lookUp})
 	e.waiters.engine, e.watches.engine = e, e
 	e.instrument()
 	return e
@@ -152,7 +149,7 @@ func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error
 	}
 	patience, cancel := context.WithTimeout(ctx, e.retryFor)
 	defer cancel()
-	unknown := false
+	var before error
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := call(patience)
 		if patience.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !store.Retryable(err) {
@@ -161,10 +158,8 @@ func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error
 		if !store.Retryable(err) {
 			return err
 		}
-		unknown = unknown || errors.Is(err, store.ErrOutcomeUnknown)
-		if unknown && !errors.Is(err, store.ErrOutcomeUnknown) {
-			err = fmt.Errorf("%v, after an answer was lost: %w", err, store.ErrOutcomeUnknown)
-		}
+		err = afterLost(before, err)
+		before = err
 		timer := time.NewTimer(wait)
 		select {
 		case <-patience.Done():

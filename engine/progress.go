@@ -46,17 +46,9 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 		return nil, err
 	}
 	// The counts are read last: they have every item that a record tells of.
-	var box store.Inbox
-	err = e.retry(ctx, func(ctx context.Context) (err error) {
-		box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: run})
-		return err
-	})
+	groups, err := e.groups(ctx, run)
 	if err != nil {
 		return nil, fmt.Errorf("progress of run %s: %w", run, err)
-	}
-	groups := make(map[string]store.Group, len(box.Groups))
-	for _, g := range box.Groups {
-		groups[g.Name] = g
 	}
 	var list []Progress
 	for i := range steps {
@@ -75,6 +67,27 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 		list = append(list, row)
 	}
 	return list, nil
+}
+
+// groups reads the counts of a run's children, by the names of their groups.
+func (e *Engine) groups(ctx context.Context, run store.ID) (map[string]store.Group, error) {
+	groups := make(map[string]store.Group)
+	for last := ""; ; {
+		var box store.Inbox
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: run, NoState: true, AfterGroup: last, MaxBytes: 1})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range box.Groups {
+			groups[g.Name], last = g, g.Name
+		}
+		if !box.MoreGroups {
+			return groups, nil
+		}
+	}
 }
 
 // Children goes through the children of a step, in the order of their places, with
@@ -104,29 +117,18 @@ func (e *Engine) Children(ctx context.Context, run store.ID, step store.StepKey)
 		if p.Parent.IsZero() {
 			p.Parent = run
 		}
-		limit, after := 100, int64(0)
-		for {
-			var page []store.Run
-			err := e.retry(ctx, func(ctx context.Context) (err error) {
-				page, err = e.store.Children(ctx, store.ChildrenParams{Namespace: e.namespace, Parent: p.Parent, Group: p.Group, After: after, Limit: limit})
+		read := func(p store.ChildrenParams) (page []store.Run, err error) {
+			err = e.retry(ctx, func(ctx context.Context) (err error) {
+				page, err = e.store.Children(ctx, p)
 				return err
 			})
-			if err != nil {
-				yield(store.Run{}, fmt.Errorf("children of step %s of run %s: %w", step, run, err))
-				return
-			}
-			bytes := 0
-			for i := range page {
-				bytes += len(page[i].Output)
-				after = page[i].Ordinal
-				if !yield(page[i], nil) {
-					return
-				}
-			}
-			if len(page) < limit {
-				return
-			}
-			limit = exec.PageOf(bytes / len(page))
+			return page, err
+		}
+		err = exec.ChildPages(store.ChildrenParams{Namespace: e.namespace, Parent: p.Parent, Group: p.Group}, read, func(child *store.Run) bool {
+			return yield(*child, nil)
+		})
+		if err != nil {
+			yield(store.Run{}, fmt.Errorf("children of step %s of run %s: %w", step, run, err))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -85,13 +84,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 		worker = e.local.reserve(&run)
 	}
 	asked := time.Now()
-	res, sent, err := e.starts.Do(ctx, run)
-	switch {
-	case err != nil && sent:
-		err = errors.Join(err, store.ErrOutcomeUnknown)
-	case err == nil:
-		err = res.Err
-	}
+	res, err := e.startOne(ctx, run)
 	if worker != nil {
 		e.adopt(worker, run, asked, res, err)
 	}
@@ -107,11 +100,11 @@ type Item struct {
 	Options []StartOption
 }
 
-// StartMany makes many runs of a workflow, in few writes: up to 1,000 in each.
+// StartMany makes many runs of a workflow, in few writes: up to 1,000 runs, and some
+// megabytes, in each.
 // The outcomes come in the order of the items. When it fails, the
 // outcomes tell which items were started: those with an ID.
 func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (started []Started, err error) {
-	const chunk = 1000
 	ctx, end := e.Telemetry().StartMany(ctx, workflow, len(items))
 	defer func() { end(err) }()
 	meta := telemetry.Inject(ctx)
@@ -130,23 +123,18 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 			return started, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
-	for from := 0; from < len(runs); from += chunk {
-		part := runs[from:min(from+chunk, len(runs))]
-		var results []store.CreateResult
-		began := time.Now()
-		err := e.retry(ctx, func(ctx context.Context) (err error) {
-			results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: part})
-			return err
-		})
-		e.Telemetry().Made(part, results, time.Since(began))
+	at := 0
+	for part := range parts(runs) {
+		results, err := e.createMany(ctx, part)
+		for _, res := range results {
+			if res.Err != nil {
+				return started, fmt.Errorf("item %d: %w", at, startError(workflow, res.Err))
+			}
+			started[at] = Started{ID: res.ID, Existing: !res.Created}
+			at++
+		}
 		if err != nil {
 			return started, startError(workflow, err)
-		}
-		for i, res := range results {
-			if res.Err != nil {
-				return started, fmt.Errorf("item %d: %w", from+i, startError(workflow, res.Err))
-			}
-			started[from+i] = Started{ID: res.ID, Existing: !res.Created}
 		}
 	}
 	return started, nil
@@ -248,7 +236,7 @@ type lookup struct {
 }
 
 // lookUp asks for the workflows of concurrent starts.
-func (e *Engine) lookUp(names []string) []lookup {
+func (e *Engine) lookUp(names []string) ([]lookup, error) {
 	out := make([]lookup, len(names))
 	all := slices.Compact(slices.Sorted(slices.Values(names)))
 	found, err := e.listWorkflow(context.Background(), all...)
@@ -262,20 +250,5 @@ func (e *Engine) lookUp(names []string) []lookup {
 			}
 		}
 	}
-	return out
-}
-
-// create makes the runs of concurrent starts.
-func (e *Engine) create(runs []store.NewRun) []store.CreateResult {
-	var results []store.CreateResult
-	began := time.Now()
-	err := e.retry(context.Background(), func(ctx context.Context) (err error) {
-		results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
-		return err
-	})
-	e.tel.Made(runs, results, time.Since(began))
-	if err != nil {
-		return slices.Repeat([]store.CreateResult{{Err: err}}, len(runs))
-	}
-	return results
+	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -63,7 +64,7 @@ func (e *Engine) WaitState(ctx context.Context, run store.ID, holds func([]store
 func (e *Engine) lookAtState(ctx context.Context, run store.ID, holds func([]store.StateEntry) (bool, error)) (looked, held bool, err error) {
 	callCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	box, err := e.store.Inbox(callCtx, store.InboxParams{Namespace: e.namespace, Run: run})
+	box, err := exec.ReadInbox(callCtx, e.store, e.namespace, run, exec.Look{State: true})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

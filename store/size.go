@@ -20,11 +20,14 @@ func (c *Commit) Size() int {
 	for i := range c.Spawn {
 		n += c.Spawn[i].Size()
 	}
-	if t := c.Transition; t != nil {
-		n += len(t.Output) + len(t.Input) + t.Failure.size()
+	if c.Transition != nil {
+		n += c.Transition.Size()
 	}
 	return n
 }
+
+// Size is how many bytes of payload a transition carries.
+func (t *Transition) Size() int { return len(t.Output) + len(t.Input) + t.Failure.size() }
 
 func (f *Failure) size() int {
 	if f == nil {

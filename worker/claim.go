@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -24,8 +25,9 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 	var (
 		demands = w.demands()
 		timer   = time.NewTimer(atOnce)
-		more    = true // work is due that was not claimed for want of slots
+		more    = true // work is due that was not claimed for want of slots, or of memory
 		backoff time.Duration
+		portion portion
 	)
 	defer timer.Stop()
 	for {
@@ -54,28 +56,33 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			timer.Reset(w.leaseFor / 10)
 			continue
 		}
-		n := w.slots.take(w.concurrency)
+		n := 0
+		if w.memory.left() > 0 || len(w.holding()) == 0 {
+			n = w.slots.take(portion.runs(w.concurrency))
+		}
 		if n == 0 {
-			more = true // the next slot that comes free looks again
+			more = true // what comes free looks again
 			w.slots.setBacklog(true)
 			timer.Reset(w.poll)
 			continue
 		}
 		resting := w.emptied != nil && len(w.holding()) == 0
 		asked := time.Now()
-		claimed, err := w.claim(ctx, demands, n)
+		claimed, err := w.claim(ctx, demands, n, portion)
 		w.slots.give(n - len(claimed.Runs))
 		if err != nil {
 			if ctx.Err() != nil {
 				return found
 			}
 			more = false // the timer looks again; the slots given back must not
+			portion.failed()
 			backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
-			w.log.Error("claim failed, will try again", "in", backoff, "error", err)
+			w.log.Error("claim failed, will try again for less", "runs", n, "in", backoff, "error", err)
 			timer.Reset(backoff)
 			continue
 		}
 		backoff = 0
+		portion.succeeded()
 		answered := time.Now()
 		if ctx.Err() != nil {
 			w.drain() // they are given back
@@ -130,7 +137,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 
 // claim asks the store once, for no more runs of a workflow than its limit has room
 // for.
-func (w *Worker) claim(ctx context.Context, all []demand, n int) (store.Claimed, error) {
+func (w *Worker) claim(ctx context.Context, all []demand, n int, size portion) (store.Claimed, error) {
 	demands := make([]store.Demand, 0, len(all))
 	got := make(map[string]int) // room by workflow
 	for _, d := range all {
@@ -145,7 +152,7 @@ func (w *Worker) claim(ctx context.Context, all []demand, n int) (store.Claimed,
 	}
 	claimed, err := store.Claimed{}, error(nil)
 	if len(demands) > 0 {
-		claimed, err = w.ask(ctx, demands, n)
+		claimed, err = w.ask(ctx, demands, n, size)
 	}
 	for name, room := range got {
 		used := 0
@@ -159,7 +166,7 @@ func (w *Worker) claim(ctx context.Context, all []demand, n int) (store.Claimed,
 	return claimed, err
 }
 
-func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int) (store.Claimed, error) {
+func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size portion) (store.Claimed, error) {
 	// A claim that hangs must not come through after this worker's leases have run
 	// out: it could take the worker's own runs over. And one that is under way when the
 	// worker is to leave gets time to answer: what it takes unseen waits for its lease.
@@ -170,7 +177,7 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int) (store.
 		giveUp()
 	})()
 	began := time.Now()
-	claimed, err := w.store.Claim(patient, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor})
+	claimed, err := w.store.Claim(patient, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor, MaxBytes: size.bytes(w.memory.left()), Bare: size.bare()})
 	if err == nil {
 		w.ledger.hears(began)
 		w.tel.Claimed(len(claimed.Runs), time.Since(began))
@@ -232,6 +239,7 @@ func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
 	}
 	w.held[cr.Run.ID], w.worked = inv, time.Now()
 	w.leases.Add(1)
+	w.memory.takeClaimed(inv.Weight())
 	draining := w.draining
 	w.mu.Unlock()
 	w.ledger.taken(asked.Add(w.leaseFor))
@@ -245,39 +253,31 @@ func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
 		inv.Drain()
 	}
 	go func() {
-		if cr.MoreSteps && !w.loadSteps(inv, cr.Steps) {
-			inv.Lose()
+		if cr.Run.Omitted && !w.load(inv) {
+			return
 		}
 		inv.Execute()
 	}()
 }
 
-// loadSteps reads the steps that were too many to come with the claim; false: it
-// was given up.
-func (w *Worker) loadSteps(inv *exec.Invocation, have []store.Step) bool {
-	after := int64(0)
-	if len(have) > 0 {
-		after = have[len(have)-1].Position
+// load reads what a run was claimed without, because claims that bring it failed. A run
+// that cannot be read stops no other: it is set aside, by name; false.
+func (w *Worker) load(inv *exec.Invocation) bool {
+	id := inv.Lease().Run
+	var runs []store.Run
+	err := host{w}.try(inv, func(ctx context.Context) (err error) {
+		runs, err = w.store.Get(ctx, store.GetParams{Namespace: w.namespace, IDs: []store.ID{id}})
+		return err
+	})
+	if err == nil && len(runs) == 0 {
+		err = store.ErrNotFound
 	}
-	for wait := 10 * time.Millisecond; ; {
-		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
-		page, err := w.store.Steps(ctx, store.StepsParams{Namespace: w.namespace, Run: inv.Lease().Run, After: after, Limit: store.MaxPage, MaxBytes: store.DefaultClaimBytes})
-		cancel()
-		switch {
-		case err == nil:
-			inv.AddSteps(page.Steps)
-			if !page.More {
-				return true
-			}
-			after = page.Steps[len(page.Steps)-1].Position
-		case w.stop.Err() != nil || !store.Retryable(err) && ctx.Err() == nil:
-			inv.Logger().Error("the run's steps cannot be read", "error", err)
-			return false
-		default:
-			sleep(w.stop, wait)
-			wait = min(2*wait, time.Second)
-		}
+	if err != nil {
+		inv.SetAside(fmt.Errorf("the run cannot be read: %w", err))
+		return false
 	}
+	inv.Load(&runs[0])
+	return true
 }
 
 // hintLoop turns the store's hints into looks at it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
@@ -15,69 +14,9 @@ import (
 // host is the worker as its invocations see it.
 type host struct{ w *Worker }
 
-// Commit implements [exec.Host]: concurrent commits share a write.
-func (h host) Commit(c store.Commit) store.CommitResult {
-	res, _, err := h.w.commits.Do(h.w.stop, c)
-	if err != nil {
-		res.Err = err
-	}
-	return res
-}
-
-// commit sends commits until the store has answered. An answer that was lost
-// costs nothing: a commit that is sent again is recognised by its Seq.
-func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
-	if newest, old := superseded(commits); old != nil {
-		results := w.commit(newest)
-		for _, i := range old {
-			results = slices.Insert(results, i, store.CommitResult{Err: store.ErrLeaseLost})
-		}
-		return results
-	}
-	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
-		began := time.Now()
-		results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: commits})
-		timedOut := ctx.Err() != nil
-		cancel()
-		if err == nil {
-			w.tel.Committed(len(commits), time.Since(began))
-			return results
-		}
-		if w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
-			w.log.Error("commits failed", "commits", len(commits), "error", err)
-			return slices.Repeat([]store.CommitResult{{Err: err}}, len(commits))
-		}
-		w.log.Error("commits could not be written, will try again", "commits", len(commits), "in", wait, "error", err)
-		sleep(w.stop, wait)
-	}
-}
-
-// superseded takes out the commits of old leases, where a run has come back to this
-// very worker and both its leases commit at once; old are their places.
-func superseded(commits []store.Commit) (newest []store.Commit, old []int) {
-	if len(commits) < 2 {
-		return commits, nil
-	}
-	epochs := make(map[store.ID]int64, len(commits))
-	for _, c := range commits {
-		epochs[c.Lease.Run] = max(epochs[c.Lease.Run], c.Lease.Epoch)
-	}
-	if len(epochs) == len(commits) {
-		return commits, nil
-	}
-	for i, c := range commits {
-		if c.Lease.Epoch < epochs[c.Lease.Run] {
-			old = append(old, i)
-		} else {
-			newest = append(newest, c)
-		}
-	}
-	return newest, old
-}
-
 // Ready implements [exec.Host].
 func (h host) Ready(inv *exec.Invocation) bool {
+	h.w.memory.settle(h.w.stop, inv.Closing())
 	for !h.w.ledger.sound(time.Now()) {
 		renewed := h.w.ledger.wait()
 		if h.w.ledger.sound(time.Now()) {
@@ -133,36 +72,55 @@ func (h host) pause(ctx context.Context, inv *exec.Invocation, d time.Duration) 
 }
 
 // Inbox implements [exec.Host].
-func (h host) Inbox(inv *exec.Invocation) (box store.Inbox, ok bool) {
-	ok = h.Ask(inv, "the run's inbox", func(ctx context.Context, st store.Store, namespace string) (err error) {
-		box, err = st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: inv.Lease().Run})
+func (h host) Inbox(inv *exec.Invocation, look exec.Look) (box store.Inbox, ok bool) {
+	err := h.Ask(inv, "the run's inbox", func(ctx context.Context, st store.Store, namespace string) (err error) {
+		box, err = exec.ReadInbox(ctx, st, namespace, inv.Lease().Run, look)
 		return err
 	})
-	return box, ok
+	if err != nil && err != exec.ErrShutdown {
+		inv.SetAside(err)
+	}
+	return box, err == nil
 }
 
 // Ask implements [exec.Host].
-func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool {
+func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
 		err := call(ctx, h.w.store, h.w.namespace)
 		timedOut := ctx.Err() != nil
 		cancel()
 		if err == nil {
-			return true
+			return nil
 		}
-		if h.w.stop.Err() != nil || !store.Retryable(err) && !timedOut {
-			inv.Logger().Error("the store refuses "+what, "error", err)
-			return false
+		if h.w.stop.Err() != nil {
+			return exec.ErrShutdown
 		}
+		if !store.Retryable(err) && !timedOut {
+			return fmt.Errorf("the store refuses %s: %w", what, err)
+		}
+		inv.Logger().Warn(what+" cannot be read or written, will try again", "in", wait, "error", err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-inv.Closing():
 			timer.Stop()
-			return false
+			return exec.ErrShutdown
 		}
 	}
+}
+
+// try makes a call a few times.
+func (h host) try(inv *exec.Invocation, call func(ctx context.Context) error) (err error) {
+	for wait := 10 * time.Millisecond; wait <= time.Second; wait *= 4 {
+		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+		err = call(ctx)
+		cancel()
+		if err == nil || !h.pause(h.w.stop, inv, wait) {
+			return err
+		}
+	}
+	return err
 }
 
 // Begin implements [exec.Host].
@@ -245,6 +203,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	}
 	empty := len(w.held) == 0
 	w.mu.Unlock()
+	w.memory.giveClaimed(inv.Weight())
 	if empty && w.emptied != nil {
 		signal(w.emptied)
 	}
@@ -268,7 +227,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 // Reserve implements [engine.LocalWorker].
 func (w *Worker) Reserve(queue, workflow string) bool {
 	def := w.defs[workflow]
-	if def == nil || def.Queue != queue || !w.ledger.sound(time.Now()) {
+	if def == nil || def.Queue != queue || !w.ledger.sound(time.Now()) || w.memory.left() <= 0 {
 		return false
 	}
 	return w.slots.takeIdle(workflow)

@@ -30,6 +30,16 @@ func Limit(workflow string, n int) Option {
 	}
 }
 
+// Memory bounds the bytes of payloads that the worker holds: the inputs, histories and
+// signals that came with the runs at work, and what waits to be committed. When it is
+// reached, the worker claims nothing until runs end; when commits alone reach half of
+// it, steps wait before they begin. One run is always allowed. What code makes of payloads,
+// and the outputs of steps that run already, come on top: at most the payload limit for
+// each of [Concurrency] runs. Default: 64 MB.
+func Memory(bytes int) Option { return func(w *Worker) { w.memory.limit = bytes } }
+
+const defaultMemory = 64 << 20
+
 // Lease sets how long the worker's right to a run lasts without renewal: a run
 // whose worker has died goes on elsewhere after that time. It is renewed every
 // third of it. Default: 30 s.

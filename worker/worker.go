@@ -58,6 +58,7 @@ type Worker struct {
 	freed   chan struct{} // a slot came free
 	wake    chan struct{} // look for work
 	renew   chan struct{} // renew leases now
+	memory  memory
 	commits *batch.Group[store.Commit, store.CommitResult]
 	ledger  ledger
 	house   housekeeping
@@ -74,9 +75,6 @@ type Worker struct {
 	giveUp context.CancelFunc
 }
 
-// commitBatch bounds how many concurrent commits share a write.
-const commitBatch = 500
-
 // New makes a worker on an engine, in the engine's namespace.
 func New(eng *engine.Engine, opts ...Option) *Worker {
 	w := &Worker{
@@ -88,6 +86,7 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 		held: make(map[store.ID]*exec.Invocation),
 		wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 	}
+	w.memory.limit, w.memory.freed = defaultMemory, w.wake
 	if w.store.Features().Hints { // polling is there for one that got lost
 		w.poll, w.restPoll = 5*time.Second, 10*time.Second
 	}
@@ -108,7 +107,7 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 		w.slots.limit(name, n)
 	}
 	w.stop, w.giveUp = context.WithCancel(context.Background())
-	w.commits = batch.New(commitBatch, 1, w.commit)
+	w.commits = w.newCommits()
 	w.sign.turn = make(chan struct{}, 1)
 	w.house = w.newHousekeeping()
 	w.tel = eng.Telemetry()
@@ -230,6 +229,8 @@ func (w *Worker) start() error {
 		return store.Invalid("concurrency", fmt.Sprintf("%d is not positive", w.concurrency))
 	case w.leaseFor < 10*time.Millisecond:
 		return store.Invalid("lease", fmt.Sprintf("%v is too short to be renewed in time", w.leaseFor))
+	case w.memory.limit < 1:
+		return store.Invalid("memory", fmt.Sprintf("%d bytes is not positive", w.memory.limit))
 	case w.poll <= 0:
 		return store.Invalid("poll", fmt.Sprintf("%v is not positive", w.poll))
 	}

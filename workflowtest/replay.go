@@ -147,16 +147,16 @@ func (r *replayer) SetState(context.Context, *exec.Invocation, store.StateWrite)
 	return store.StateEntry{}, store.ErrUnsupported
 }
 
-func (r *replayer) Inbox(*exec.Invocation) (store.Inbox, bool) { return store.Inbox{}, true }
+func (r *replayer) Inbox(*exec.Invocation, exec.Look) (store.Inbox, bool) { return store.Inbox{}, true }
 
 // Ask refuses: what is kept with children is no part of a history.
-func (r *replayer) Ask(*exec.Invocation, string, func(context.Context, store.Store, string) error) bool {
+func (r *replayer) Ask(*exec.Invocation, string, func(context.Context, store.Store, string) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.beyond == "" {
 		r.beyond = "the large results of a child, which the history does not have"
 	}
-	return false
+	return exec.ErrShutdown
 }
 
 func (r *replayer) Parked(*exec.Invocation)      {}

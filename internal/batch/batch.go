@@ -80,8 +80,8 @@ func New[T, R any](cfg Config[T, R]) *Group[T, R] {
 }
 
 // Do hands in an item and waits for its result. When ctx ends first, sent says
-// whether the item had gone out: its outcome is unknown then; otherwise it was
-// taken back.
+// whether the item had gone out: its outcome is unknown then, and result is what Failed
+// has kept; otherwise it was taken back.
 func (g *Group[T, R]) Do(ctx context.Context, item T) (result R, sent bool, err error) {
 	c := &call[T, R]{item: item, since: time.Now(), done: make(chan struct{})}
 	g.mu.Lock()
@@ -97,7 +97,7 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (result R, sent bool, err 
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
-	sent, c.gone = c.taken, true
+	result, sent, c.gone = c.result, c.taken, true
 	for i, p := range g.pending { // also one that waits to be sent again
 		if p == c {
 			g.pending = slices.Delete(g.pending, i, i+1)
@@ -167,10 +167,12 @@ func (g *Group[T, R]) answer(calls []*call[T, R], results []R) {
 	g.mu.Lock()
 	g.size, g.pause = min(2*g.size, g.cfg.Items), 0
 	g.good++
-	g.mu.Unlock()
 	for i, r := range results {
 		calls[i].result = r
-		close(calls[i].done)
+	}
+	g.mu.Unlock()
+	for _, c := range calls {
+		close(c.done)
 	}
 }
 
@@ -214,7 +216,11 @@ func (g *Group[T, R]) failed(calls []*call[T, R], err error) time.Duration {
 
 // decide asks what becomes of an item whose call failed; done: it has its result.
 func (g *Group[T, R]) decide(c *call[T, R], f Failure) (done bool) {
-	if c.result, done = g.cfg.Failed(c.item, c.result, f); done {
+	r, done := g.cfg.Failed(c.item, c.result, f)
+	g.mu.Lock()
+	c.result = r
+	g.mu.Unlock()
+	if done {
 		close(c.done)
 	}
 	return done
@@ -232,7 +238,9 @@ func (g *Group[T, R]) apart(c *call[T, R]) {
 		}
 		results, err := g.cfg.Call([]T{c.item})
 		if err == nil {
+			g.mu.Lock()
 			c.result = results[0]
+			g.mu.Unlock()
 			close(c.done)
 			return
 		}

@@ -43,17 +43,6 @@ func (b *Branch) describe() string {
 	return fmt.Sprintf("branch %q", b.path)
 }
 
-// unvisited returns the first recorded step that the branch has not come to.
-func (b *Branch) unvisited() (store.StepKey, bool) {
-	line := b.inv.recorded[b.path]
-	for i := b.next; i < len(line); i++ {
-		if line[i].Name != "" {
-			return line[i].StepKey, true
-		}
-	}
-	return store.StepKey{}, false
-}
-
 // op is an operation under way.
 type op struct {
 	b         *Branch
@@ -84,8 +73,10 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 		b.uses = make(map[string]int)
 	}
 	o := &op{b: b, kind: kind, index: b.next, key: store.StepKey{Branch: b.path, Name: name, Occurrence: b.uses[name] + 1}, attempt: 1}
-	if line := inv.recorded[b.path]; o.index < len(line) && line[o.index].Name != "" {
-		s := &line[o.index]
+	b.active = name
+	s := b.recordedLocked(o.index)
+	b.active = ""
+	if s != nil {
 		if s.Name != name || s.Kind != kind {
 			inv.failLocked(nondeterministic(inv, "operation %d of %s was recorded as %s %q, and the code now asks for %s %q",
 				o.index+1, b.describe(), s.Kind, s.Name, kind, name))
@@ -98,6 +89,9 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 	}
 	if b.interruptedLocked() && (o.recorded == nil || !o.recorded.Status.Final()) {
 		return nil, inv.interruptionLocked()
+	}
+	if o.recorded != nil {
+		b.visitedLocked(o.index)
 	}
 	b.next++
 	b.uses[name]++
@@ -339,14 +333,14 @@ func (b *Branch) Value(name string, fn func() ([]byte, error)) ([]byte, error) {
 	}
 	inv.mu.Lock()
 	inv.exitIfClosedLocked()
-	o.endLocked()
 	if err != nil {
-		b.next--
-		b.uses[name]--
+		b.forgetLocked(o)
 	} else {
+		inv.makeRoomLocked(len(out))
 		r := o.record(store.StepCompleted)
 		r.Output = out
 		inv.appendLocked(r, time.Time{})
+		o.endLocked()
 	}
 	inv.mu.Unlock()
 	return out, err
@@ -394,8 +388,10 @@ func (b *Branch) fork(name string, sh *shield, fn func(child *Branch) (any, erro
 		child.returned = true
 		inv.mu.Lock()
 		child.value, child.err = v, err
-		if key, ok := child.unvisited(); ok && !inv.closed && !inv.canceling && !inv.expired {
-			inv.failLocked(nondeterministic(inv, "%s returned, but its history goes on with %s", child.describe(), key))
+		if !inv.closed && !inv.canceling && !inv.expired {
+			if key, ok := child.unvisitedLocked(); ok && !inv.canceling && !inv.expired {
+				inv.failLocked(nondeterministic(inv, "%s returned, but its history goes on with %s", child.describe(), key))
+			}
 		}
 		inv.mu.Unlock()
 	}()

@@ -21,13 +21,6 @@ const (
 	CodeItems = "items-failed"
 )
 
-// Bounds of a commit that spawns: more would make a transaction long, or a request
-// larger than a server takes.
-const (
-	spawnItems = 500
-	spawnBytes = 1 << 20
-)
-
 // largeNote is when results are left with the children, who keep them for as long
 // as their parent is not final.
 const largeNote = 64 << 10
@@ -104,7 +97,7 @@ func (inv *Invocation) spawnLocked(r store.NewRun) {
 		r.Meta = inv.cfg.Meta(inv.ctx)
 	}
 	inv.spawn = append(inv.spawn, r)
-	inv.spawned += len(r.Input)
+	inv.unsent += r.Size()
 }
 
 // StartChild starts a child run, unless the history has it.
@@ -122,6 +115,7 @@ func (b *Branch) StartChild(name string, opts ChildOptions, input []byte) (*Chil
 	c := &Child{op: o, opts: opts, input: input}
 	s := o.recorded
 	if s == nil {
+		inv.makeRoomLocked(len(input))
 		c.spawnLocked()
 		o.endLocked()
 		inv.mu.Unlock()
@@ -163,11 +157,7 @@ func (c *Child) spawnLocked() {
 	inv.appendLocked(rec, time.Time{})
 	inv.spawnLocked(r)
 	c.spawned = inv.appended
-	if len(inv.spawn) >= spawnItems || inv.spawned >= spawnBytes {
-		inv.flushLocked()
-	} else {
-		inv.lingerLocked()
-	}
+	inv.lingerLocked()
 }
 
 // recall makes a final record the child's end.
@@ -207,6 +197,7 @@ func (b *Branch) AwaitChild(c *Child) (*ChildEnd, error) {
 	}
 	b.active = c.op.key.Name
 	var err error
+	inv.seekGroupLocked(c.note.Group)
 	for c.end == nil && err == nil {
 		if g, known := inv.countsLocked(c.note.Group, c.spawned); known && g.Total > 0 && g.Open == 0 {
 			inv.mu.Unlock()
@@ -243,6 +234,7 @@ func (c *Child) read() {
 	})
 	inv.mu.Lock()
 	inv.exitIfClosedLocked()
+	inv.makeRoomLocked(largeNote)
 	if c.end == nil && c.note.Run == id { // else another branch was quicker
 		c.endLocked(runs, group)
 	}
@@ -314,10 +306,14 @@ func purged(id store.ID) *store.Failure {
 // ask makes a call of the store on a goroutine of the run. When the run has been
 // closed meanwhile, or the store refuses, it ends the goroutine.
 func (inv *Invocation) ask(what string, call func(ctx context.Context, st store.Store, namespace string) error) {
-	if inv.host.Ask(inv, what, call) {
+	err := inv.host.Ask(inv, what, call)
+	if err == nil {
 		return
 	}
-	inv.Lose()
+	if err != ErrShutdown {
+		inv.SetAside(err)
+	}
+	inv.Lose() // unless it has ended
 	inv.mu.Lock()
 	inv.exitIfClosedLocked()
 	inv.mu.Unlock()
@@ -333,6 +329,7 @@ func (inv *Invocation) fail(f *store.Failure) {
 
 func (inv *Invocation) group(name string) store.Group {
 	inv.mu.Lock()
+	inv.seekGroupLocked(name)
 	defer inv.mu.Unlock()
 	return inv.groups[name]
 }
@@ -340,7 +337,8 @@ func (inv *Invocation) group(name string) store.Group {
 // countsLocked returns the counts of a group, and whether they tell of all children
 // whose records were among the first so many.
 func (inv *Invocation) countsLocked(group string, spawned int64) (g store.Group, known bool) {
-	return inv.groups[group], inv.groupsAt >= spawned
+	g, read := inv.groups[group]
+	return g, inv.groupsAt >= spawned && (read || !inv.groupsCut)
 }
 
 // metLocked reports whether a group that a goroutine waits for has come far enough.
@@ -392,34 +390,6 @@ func (inv *Invocation) watch() {
 		if awake {
 			inv.lookAtInbox()
 		}
-	}
-}
-
-// cancelForgotten cancels the children of steps that an attempt of the run before
-// this one has forgotten: others are started in their place.
-func (inv *Invocation) cancelForgotten() {
-	known := map[string]bool{}
-	var open []string
-	inv.mu.Lock()
-	for _, line := range inv.recorded {
-		for i := range line {
-			switch line[i].Kind {
-			case store.KindChild, store.KindMap, store.KindGenerator:
-				var note struct{ Group string }
-				if readNote(line[i].Output, &note) == nil {
-					known[note.Group] = true
-				}
-			}
-		}
-	}
-	for name, g := range inv.groups {
-		if g.Open > 0 && !known[name] {
-			open = append(open, name)
-		}
-	}
-	inv.mu.Unlock()
-	if len(open) > 0 {
-		inv.cancelOpen("the step that started it was forgotten when its parent was tried again", open...)
 	}
 }
 

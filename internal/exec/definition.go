@@ -68,5 +68,8 @@ const (
 	CodeCrashed          = "crashed"
 	CodeDeadline         = "deadline"
 	CodeNondeterministic = "nondeterministic"
-	CodeCanceled         = store.FailureCanceled
+	// CodeUnreadable is the failure of a run that waits because the store could not give
+	// what belongs to it.
+	CodeUnreadable = "unreadable"
+	CodeCanceled   = store.FailureCanceled
 )

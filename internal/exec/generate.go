@@ -269,7 +269,7 @@ func (g *Generator) Yield(input []byte, key string, cursor []byte) error {
 		g.place++
 		return nil
 	}
-	for len(g.buf) >= 2*g.opts.Batch || g.bytes >= 2*spawnBytes {
+	for len(g.buf) >= 2*g.opts.Batch || g.bytes >= commitBytes {
 		g.full++
 		g.news.Broadcast()
 		g.news.Wait()
@@ -341,14 +341,14 @@ func (g *Generator) refuse(why error) {
 func (g *Generator) next() (batch []yielded, last, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for len(g.buf) < g.opts.Batch && g.bytes < spawnBytes && !(g.due && len(g.buf) > 0) && !g.ended && !g.look {
+	for len(g.buf) < g.opts.Batch && g.bytes < commitBytes/2 && !(g.due && len(g.buf) > 0) && !g.ended && !g.look {
 		g.news.Wait()
 	}
 	if g.look && !g.ended {
 		return nil, false, true
 	}
 	n, size := 0, 0
-	for n < min(len(g.buf), g.opts.Batch) && size < spawnBytes {
+	for n < min(len(g.buf), g.opts.Batch) && size < commitBytes/2 {
 		size += len(g.buf[n].run.Input)
 		n++
 	}
@@ -399,6 +399,7 @@ func (g *Generator) send() {
 		}
 		inv.mu.Lock()
 		inv.exitIfClosedLocked()
+		inv.flushLocked()
 		ids := make(map[store.ID]bool, len(batch))
 		for _, y := range batch {
 			s.note.Spawned++
@@ -461,7 +462,7 @@ func (g *Generator) room(n int64) bool {
 			g.mu.Unlock()
 			g.tick.Reset(failureLook)
 		}
-		box, ok := inv.host.Inbox(inv)
+		box, ok := inv.host.Inbox(inv, Look{Group: s.note.Group})
 		if !ok || inv.ctx.Err() != nil {
 			unpin()
 			return false
@@ -471,15 +472,13 @@ func (g *Generator) room(n int64) bool {
 			unpin()
 			return false
 		}
-		for i := range box.Groups {
-			if c := &box.Groups[i]; c.Name == s.note.Group {
-				s.open = c.Open
-				if c.Failed+c.Canceled > s.opts.Failures {
-					unpin()
-					g.counts = *c
-					g.refuse(errItemsFailed)
-					return false
-				}
+		for _, c := range box.Groups { // it, if it has children
+			s.open = c.Open
+			if c.Failed+c.Canceled > s.opts.Failures {
+				unpin()
+				g.counts = c
+				g.refuse(errItemsFailed)
+				return false
 			}
 		}
 		if s.open+min(n, window) <= window {

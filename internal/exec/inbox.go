@@ -1,11 +1,19 @@
 package exec
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
+
+// Look says what a look at the inbox is for.
+type Look struct {
+	Signal string // signals of this name alone; empty: of every name
+	Group  string // this group of children alone; empty: all
+	State  bool   // the flow state, the whole of it
+}
 
 func (inv *Invocation) waitsForEventLocked() bool {
 	for w := range inv.waits {
@@ -27,21 +35,45 @@ func (inv *Invocation) News(events int64) {
 }
 
 // lookAtInbox reads the run's inbox and lets those go on who wait for what it
-// brings.
+// brings. The state is read if somebody needs it.
 func (inv *Invocation) lookAtInbox() {
+	for range lookTries {
+		if inv.lookOnce() {
+			return
+		}
+	}
+	inv.Logger().Error("the store does not have all of the run's events any more; the run's lease is given up")
+	inv.Lose()
+}
+
+// lookTries is how many looks in a row may be overtaken by what the run itself writes.
+const lookTries = 10
+
+// lookOnce makes one look; done: none must follow.
+func (inv *Invocation) lookOnce() (done bool) {
 	inv.mu.Lock()
 	inv.looked = time.Now()
 	at := inv.flushed
+	look := Look{State: inv.readers > 0}
 	inv.mu.Unlock()
-	box, ok := inv.host.Inbox(inv)
+	box, ok := inv.host.Inbox(inv, look)
+	if !ok || box.MoreGroups && !inv.addAwaited(&box) {
+		return true
+	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if !ok || inv.closed || box.Events < inv.seen { // too late, or overtaken by a later look
-		return
+	if inv.closed {
+		return true
+	}
+	if inv.readers > 0 && !look.State {
+		return false // somebody has come to need it
+	}
+	if box.Events < inv.seen { // overtaken by a later look
+		return inv.readers == 0 || inv.state != nil
 	}
 	changed := box.Events > inv.seen || inv.unsure
 	inv.seen = box.Events
-	inv.takeInLocked(box, at)
+	inv.takeInLocked(box, look, at)
 	if box.Status == store.Canceling && !inv.canceling {
 		inv.cancelLocked()
 	}
@@ -53,21 +85,42 @@ func (inv *Invocation) lookAtInbox() {
 			w.wake()
 		}
 	}
+	return true
+}
+
+// addAwaited adds to an inbox, whose groups were too many to come at once, those of them
+// that somebody waits for; false: the run was given up.
+func (inv *Invocation) addAwaited(box *store.Inbox) bool {
+	missing := map[string]bool{}
+	inv.mu.Lock()
+	for w := range inv.waits {
+		for _, a := range w.await {
+			missing[a.Group] = true
+		}
+	}
+	inv.mu.Unlock()
+	for _, g := range box.Groups {
+		delete(missing, g.Name)
+	}
+	for name := range missing {
+		one, ok := inv.host.Inbox(inv, Look{Group: name})
+		if !ok {
+			return false
+		}
+		box.Groups = append(box.Groups, one.Groups...)
+	}
+	return true
 }
 
 // takeInLocked makes a box's content what the invocation knows. at: how many records
 // were durable when it was asked for.
-func (inv *Invocation) takeInLocked(box store.Inbox, at int64) {
-	inv.cut = len(box.Signals) >= store.MaxPage
+func (inv *Invocation) takeInLocked(box store.Inbox, look Look, at int64) {
+	inv.cut = box.MoreSignals
 	inv.signals = inv.signals[:0:0]
-	for _, s := range box.Signals {
-		if !inv.taken[s.ID] {
-			inv.signals = append(inv.signals, s)
-		}
-	}
+	inv.addSignalsLocked(box.Signals)
 	inv.state = nil
-	if len(box.State) > 0 {
-		inv.state = make(map[string]store.StateEntry, len(box.State))
+	if look.State {
+		inv.state = make(View, len(box.State))
 		for _, e := range box.State {
 			inv.state[e.Key] = e
 		}
@@ -80,11 +133,87 @@ func (inv *Invocation) takeInLocked(box store.Inbox, at int64) {
 	if at < inv.groupsAt {
 		return // a look that was overtaken
 	}
-	inv.groups, inv.groupsAt = nil, at
-	if len(box.Groups) > 0 {
-		inv.groups = make(map[string]store.Group, len(box.Groups))
-		for _, g := range box.Groups {
-			inv.groups[g.Name] = g
+	inv.groups, inv.groupsAt, inv.groupsCut = nil, at, box.MoreGroups
+	inv.addGroupsLocked(box.Groups)
+}
+
+// addSignalsLocked adds those of some unread signals that were not taken.
+func (inv *Invocation) addSignalsLocked(signals []store.Signal) {
+	for _, s := range signals {
+		known := func(o store.Signal) bool { return o.ID == s.ID }
+		if !inv.taken[s.ID] && !slices.ContainsFunc(inv.signals, known) {
+			inv.signals = append(inv.signals, s)
 		}
 	}
 }
+
+func (inv *Invocation) addGroupsLocked(groups []store.Group) {
+	if inv.groups == nil && len(groups) > 0 {
+		inv.groups = make(map[string]store.Group, len(groups))
+	}
+	for _, g := range groups {
+		inv.groups[g.Name] = g
+	}
+}
+
+// seekSignalLocked reads the first signals of a name, where the inbox is too large to be
+// known as a whole. It gives up the lock meanwhile.
+func (inv *Invocation) seekSignalLocked(name string) {
+	inv.flushLocked() // what was taken is not read again
+	inv.mu.Unlock()
+	box, ok := inv.host.Inbox(inv, Look{Signal: name})
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	if ok {
+		inv.addSignalsLocked(box.Signals)
+	}
+}
+
+// seekGroupLocked reads a group that did not come with the others, for there are too
+// many of them. It gives up the lock meanwhile.
+func (inv *Invocation) seekGroupLocked(name string) {
+	if _, known := inv.groups[name]; known || !inv.groupsCut {
+		return
+	}
+	inv.mu.Unlock()
+	box, ok := inv.host.Inbox(inv, Look{Group: name})
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	if !ok {
+		return
+	}
+	if len(box.Groups) == 0 { // it has no children yet
+		box.Groups = []store.Group{{Name: name}}
+	}
+	inv.addGroupsLocked(box.Groups)
+}
+
+// ReadInbox reads what a look is for. A state that is too large for one answer is
+// read in pages, which are of one moment unless it changes again and again meanwhile.
+func ReadInbox(ctx context.Context, st store.Store, namespace string, run store.ID, look Look) (box store.Inbox, err error) {
+	p := store.InboxParams{Namespace: namespace, Run: run, Name: look.Signal, Group: look.Group, NoState: !look.State, MaxBytes: store.DefaultClaimBytes}
+	for range wholeTries {
+		if box, err = st.Inbox(ctx, p); err != nil || !box.MoreState {
+			return box, err
+		}
+		for more := true; more; {
+			page, err := st.GetState(ctx, store.GetStateParams{
+				Namespace: namespace, Run: run, After: box.State[len(box.State)-1].Key, Limit: store.MaxPage, MaxBytes: store.DefaultClaimBytes,
+			})
+			if err != nil {
+				return box, err
+			}
+			box.State = append(box.State, page...)
+			more = len(page) > 0
+		}
+		box.MoreState = false
+		again, err := st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: run, NoState: true, MaxBytes: 1})
+		if err != nil || again.Events == box.Events {
+			return box, err
+		}
+	}
+	return box, nil
+}
+
+// wholeTries is how often a state that changes while it is read is read again.
+const wholeTries = 5

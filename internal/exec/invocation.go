@@ -49,10 +49,11 @@ type Host interface {
 	State(ctx context.Context, inv *Invocation, keys ...string) ([]store.StateEntry, error)
 	SetState(ctx context.Context, inv *Invocation, w store.StateWrite) (store.StateEntry, error)
 	// Inbox reads what has reached the run; false: it was given up.
-	Inbox(inv *Invocation) (store.Inbox, bool)
+	Inbox(inv *Invocation, look Look) (store.Inbox, bool)
 	// Ask makes a call of the store, and makes it again while the store is out of
-	// reach; false: it was given up.
-	Ask(inv *Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) bool
+	// reach. It fails with [ErrShutdown] when it was given up, and otherwise with why the
+	// store refuses.
+	Ask(inv *Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) error
 	// Closed says that the lease has ended: the last commit is durable or lost.
 	Closed(inv *Invocation, end End)
 }
@@ -98,12 +99,16 @@ type Invocation struct {
 	ctx    context.Context // of steps
 	cancel context.CancelCauseFunc
 
+	weight    int       // bytes that came with the claim
 	claimed   time.Time // when the claim was answered, by this process's clock
 	storeTime time.Time // the store's clock in that answer
 
 	mu        sync.Mutex
 	durable   sync.Cond // on mu: a flush has ended
 	recorded  map[string][]store.Step
+	loadedTo  int64 // position of the last step that was read
+	moreSteps bool  // others follow it
+	loading   bool  // they are being read
 	nextPos   int64
 	live      int // goroutines of the run
 	blocked   int // of them: those that wait for time or for each other
@@ -116,11 +121,13 @@ type Invocation struct {
 	flushing  bool                        // a commit is under way
 	held      bool                        // a step in a transaction of its own is under way: others wait with their commits
 	seq       int64
-	seen      int64                       // the run's event count that what follows includes
-	state     map[string]store.StateEntry // the run's flow state
-	groups    map[string]store.Group      // of the run's children
-	signals   []store.Signal              // unread
-	cut       bool                        // there are more than were read
+	seen      int64                  // the run's event count that what follows includes
+	state     View                   // the run's flow state; nil: it was not read
+	readers   int                    // goroutines that need it
+	groups    map[string]store.Group // of the run's children
+	groupsCut bool                   // there are more than were read
+	signals   []store.Signal         // unread
+	cut       bool                   // there are more than were read
 	consumed  []store.SignalID
 	writes    []store.StateWrite      // of state, that the next commit carries
 	sent      []store.StateWrite      // of them: those in the commit that is under way
@@ -129,7 +136,7 @@ type Invocation struct {
 	looked    time.Time               // when the inbox was asked for last
 	watchers  map[*wait]struct{}      // steps that wait for state
 	spawn     []store.NewRun          // children that it spawns
-	spawned   int                     // bytes of their inputs
+	unsent    int                     // bytes that the next commit carries
 	groupsAt  int64                   // records that were durable when groups was read
 	watching  bool                    // a goroutine looks for the ends of children
 	watchWait time.Duration           // until its next look
@@ -176,7 +183,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 		nextPos: 1,
 		done:    make(chan struct{}),
 	}
-	inv.takeInLocked(cr.Inbox, 0) // of the claim's own moment
+	inv.takeInLocked(cr.Inbox, Look{}, 0) // of the claim's own moment
 	inv.seen = cr.Run.Events
 	inv.durable.L = &inv.mu
 	inv.log = sync.OnceValue(func() *slog.Logger {
@@ -184,29 +191,19 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 	})
 	inv.canceling = cr.Run.Status == store.Canceling
 	inv.ctx, inv.cancel = context.WithCancelCause(base)
-	inv.AddSteps(cr.Steps)
+	inv.addStepsLocked(cr.Steps, cr.MoreSteps)
+	inv.weight = len(cr.Run.Input) + len(cr.Run.Meta)
+	for i := range cr.Steps {
+		inv.weight += len(cr.Steps[i].Output)
+	}
+	for i := range cr.Inbox.Signals {
+		inv.weight += len(cr.Inbox.Signals[i].Payload)
+	}
 	return inv
 }
 
-// AddSteps hands in recorded steps, in the order of their positions: more of
-// them than came with the claim.
-func (inv *Invocation) AddSteps(steps []store.Step) {
-	if len(steps) == 0 {
-		return
-	}
-	if inv.recorded == nil {
-		inv.recorded = make(map[string][]store.Step)
-	}
-	for _, s := range steps {
-		line := inv.recorded[s.Branch]
-		for len(line) <= s.Index {
-			line = append(line, store.Step{})
-		}
-		line[s.Index] = s
-		inv.recorded[s.Branch] = line
-		inv.nextPos = max(inv.nextPos, s.Position+1)
-	}
-}
+// Weight is how many bytes of payload came with the claim.
+func (inv *Invocation) Weight() int { return inv.weight }
 
 // Run is the run as it was claimed.
 func (inv *Invocation) Run() *store.Run { return &inv.run }
@@ -251,11 +248,17 @@ func (inv *Invocation) Execute() {
 	defer inv.leave(main)
 	defer inv.catch("the workflow's function")
 	inv.cancelForgotten()
-	out, err := inv.def.Invoke(main, inv.run.Input)
+	input := inv.run.Input
+	inv.run.Input = nil // not kept beside what the code makes of it
+	out, err := inv.def.Invoke(main, input)
 	main.returned = true
 	inv.mu.Lock()
+	key, ok := store.StepKey{}, false
+	if !inv.closed && !inv.canceling && !inv.expired {
+		key, ok = main.unvisitedLocked()
+	}
 	if !inv.closed {
-		if key, ok := main.unvisited(); ok && !inv.canceling && !inv.expired {
+		if ok && !inv.canceling && !inv.expired {
 			inv.failLocked(nondeterministic(inv, "the code returned, but the history goes on with %s", key))
 		} else {
 			inv.result = &outcome{out, err}
@@ -407,6 +410,11 @@ func (inv *Invocation) finish(tr store.Transition) {
 	for inv.flushing {
 		inv.durable.Wait()
 	}
+	if inv.reason != byLoss && inv.unsent > 0 && inv.unsent+tr.Size() > commitBytes {
+		if res := inv.commitLocked(); rejected(res.Err) {
+			tr = store.Transition{Kind: store.Fail, Failure: Fail(res.Err)}
+		}
+	}
 	if inv.unsure {
 		inv.seen = 0 // a sleep is to end at once
 	}
@@ -555,6 +563,29 @@ func (inv *Invocation) Abandon() {
 	inv.mu.Unlock()
 	inv.cancel(ErrShutdown)
 	inv.finish(store.Transition{Kind: store.Release})
+}
+
+// SetAside gives the lease back for a while, because the store refuses what the run
+// needs. The reason stays on the run until it goes on.
+func (inv *Invocation) SetAside(why error) {
+	inv.mu.Lock()
+	if inv.closed {
+		inv.mu.Unlock()
+		return // its end is on the way
+	}
+	inv.closeLocked(byRelease)
+	inv.mu.Unlock()
+	inv.cancel(ErrShutdown)
+	inv.Logger().Error("the run is set aside", "for", asideFor, "error", why)
+	inv.finish(store.Transition{Kind: store.Retry, After: asideFor, Failure: &store.Failure{Code: CodeUnreadable, Message: why.Error()}})
+}
+
+// asideFor is how long a run waits that could not be read.
+const asideFor = time.Minute
+
+// Load completes a run that was claimed without what has a size.
+func (inv *Invocation) Load(run *store.Run) {
+	inv.run.Input, inv.run.Meta, inv.run.Failure, inv.run.Omitted = run.Input, run.Meta, run.Failure, false
 }
 
 func nondeterministic(inv *Invocation, format string, args ...any) *store.Failure {

@@ -126,6 +126,9 @@ func (b *Branch) beginItems(kind store.StepKind, name string, opts ItemOptions, 
 		inv.failLocked(nondeterministic(inv, "%s %s was recorded as %s, and the code now asks for %d items of workflow %q", kind, o.key, clipNote(r.Output), total, opts.Workflow))
 		inv.exitIfClosedLocked()
 	}
+	if !r.Status.Final() {
+		inv.seekGroupLocked(s.note.Group)
+	}
 	s.open = inv.groups[s.note.Group].Open
 	if r.Status.Final() {
 		o.attempt = r.Attempt
@@ -281,29 +284,19 @@ func (s *itemStep) drainLocked() (g store.Group, anew bool, err error) {
 // each pages through the items by their places and calls fn for each.
 func (s *itemStep) each(fn func(run *store.Run)) {
 	inv := s.op.b.inv
-	limit, after := 100, int64(0)
-	for {
-		var page []store.Run
+	read := func(p store.ChildrenParams) (page []store.Run, _ error) {
 		inv.ask("the outputs of items", func(ctx context.Context, st store.Store, ns string) (err error) {
-			page, err = st.Children(ctx, store.ChildrenParams{Namespace: ns, Parent: s.note.Parent, Group: s.note.Group, After: after, Limit: limit})
+			p.Namespace = ns
+			page, err = st.Children(ctx, p)
 			return err
 		})
-		bytes := 0
-		for i := range page {
-			bytes += len(page[i].Output)
-			fn(&page[i])
-		}
-		if len(page) < limit {
-			return
-		}
-		after = page[len(page)-1].Ordinal
-		limit = PageOf(bytes / len(page))
+		return page, nil // an ask that fails ends the goroutine
 	}
+	_ = ChildPages(store.ChildrenParams{Parent: s.note.Parent, Group: s.note.Group}, read, func(run *store.Run) bool {
+		fn(run)
+		return true
+	})
 }
-
-// PageOf is how many children to read at a time whose outputs have so many bytes: a
-// page is to have some megabytes, whatever their size.
-func PageOf(size int) int { return min(store.MaxPage, max(1, 4<<20/(size+1))) }
 
 // failures finds the items that did not complete, the first of them.
 func (s *itemStep) failures(g store.Group) (found []FailedItem) {
@@ -358,8 +351,6 @@ func (s *itemStep) close(g store.Group, failure *store.Failure, took time.Durati
 	if failure == nil && g.Failed+g.Canceled > 0 && (s.tooMany || s.opts.Failures == AnyFailures) {
 		failure = s.itemsFailure(g)
 	}
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
 	r := s.op.record(status)
 	if failure != nil {
 		r.Status, r.Failure = store.StepFailed, failure
@@ -368,6 +359,9 @@ func (s *itemStep) close(g store.Group, failure *store.Failure, took time.Durati
 	for len(r.Output) > inv.cfg.PayloadLimit && s.shrink() {
 		r.Output = writeNote(s.note)
 	}
+	inv.mu.Lock()
+	inv.makeRoomLocked(r.Size())
+	defer inv.mu.Unlock()
 	inv.appendLocked(r, time.Time{})
 	inv.lingerLocked()
 	s.op.endLocked()
@@ -474,7 +468,7 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 		if g, known := s.countsLocked(); known && g.Failed+g.Canceled > s.opts.Failures {
 			return nil // drain finds out the rest
 		}
-		room := int64(spawnItems)
+		room := int64(commitRecords)
 		if s.opts.AtOnce > 0 {
 			room = min(room, s.opts.AtOnce-s.open)
 		}
@@ -488,8 +482,9 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 		first := s.note.Spawned
 		var items []store.NewRun
 		var failed error
+		bytes := 0
 		inv.mu.Unlock()
-		for bytes := 0; int64(len(items)) < min(room, int64(n)-first) && bytes < spawnBytes; {
+		for int64(len(items)) < min(room, int64(n)-first) && bytes < commitBytes/2 {
 			place := first + int64(len(items))
 			data, err := input(int(place))
 			if err == nil {
@@ -507,6 +502,7 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 		if failed != nil {
 			return failed
 		}
+		inv.makeRoomLocked(bytes)
 		s.note.Spawned += int64(len(items))
 		s.open += int64(len(items))
 		s.noteLocked(store.StepRunning)
@@ -514,7 +510,7 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 			inv.spawnLocked(r)
 		}
 		s.spawned = inv.appended
-		if s.note.Spawned < int64(n) || len(inv.spawn) > spawnItems {
+		if s.note.Spawned < int64(n) {
 			inv.flushLocked()
 		}
 	}

@@ -7,10 +7,34 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
+// Bounds of what one commit of a run carries, but for a single record or child that is
+// larger: more would make a transaction long, or a request larger than a server takes.
+const (
+	commitRecords = 500
+	commitBytes   = store.CallBytes / 2
+)
+
+// makeRoomLocked sees to it that a record of so many bytes fits into the next commit,
+// by making durable what it carries already. It ends the calling goroutine when the
+// invocation was closed meanwhile.
+func (inv *Invocation) makeRoomLocked(bytes int) {
+	for !inv.hasRoomLocked(bytes) {
+		inv.flushLocked()
+	}
+}
+
+func (inv *Invocation) hasRoomLocked(bytes int) bool {
+	if inv.flushed == inv.appended { // nothing waits for a commit
+		return true
+	}
+	return inv.unsent+bytes <= commitBytes && len(inv.pending) < commitRecords && len(inv.spawn) < commitRecords && len(inv.writes) < commitRecords
+}
+
 // appendLocked adds a record to what the next commit carries. A record of the
 // same key that has not gone out yet is replaced: it was never seen.
 func (inv *Invocation) appendLocked(r store.StepRecord, due time.Time) {
 	inv.appended++
+	inv.unsent += r.Size()
 	if !due.IsZero() {
 		if inv.dues == nil {
 			inv.dues = make(map[store.StepKey]time.Time)
@@ -19,6 +43,7 @@ func (inv *Invocation) appendLocked(r store.StepRecord, due time.Time) {
 	}
 	for i := range inv.pending {
 		if inv.pending[i].StepKey == r.StepKey {
+			inv.unsent -= inv.pending[i].Size()
 			inv.pending[i] = r
 			return
 		}
@@ -39,7 +64,7 @@ func (inv *Invocation) takeLocked() store.Commit {
 		}
 	}
 	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
-	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn, inv.spawned = nil, nil, inv.writes, nil, nil, 0
+	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn, inv.unsent = nil, nil, inv.writes, nil, nil, 0
 	return c
 }
 
@@ -57,7 +82,7 @@ func (inv *Invocation) flushLocked() {
 }
 
 // commitLocked sends one commit of what is pending.
-func (inv *Invocation) commitLocked() {
+func (inv *Invocation) commitLocked() store.CommitResult {
 	inv.flushing = true
 	upTo := inv.appended
 	c := inv.takeLocked()
@@ -69,6 +94,7 @@ func (inv *Invocation) commitLocked() {
 		inv.flushed = upTo
 	}
 	inv.durable.Broadcast()
+	return res
 }
 
 // answeredLocked takes in what the store says of the run to a commit; applied: it

@@ -3,6 +3,7 @@ package exec
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,10 +57,9 @@ func (o *op) awaitSignalLocked(names []string, timeout time.Duration, result fun
 	shown := o.recorded != nil
 	for {
 		which, at := inv.findSignalLocked(names)
-		if at < 0 && inv.cut {
-			inv.flushLocked() // what was taken makes room for the rest
-			inv.lookLocked()
-			which, at = inv.findSignalLocked(names)
+		if at >= 0 && !inv.hasRoomLocked(len(inv.signals[at].Payload)) {
+			inv.flushLocked()
+			continue // it may stand elsewhere now
 		}
 		if at >= 0 {
 			s := inv.signals[at]
@@ -91,13 +91,17 @@ func (o *op) awaitSignalLocked(names []string, timeout time.Duration, result fun
 }
 
 // findSignalLocked finds the first unread signal of the first of the names that has
-// one.
+// one. It may give up the lock meanwhile.
 func (inv *Invocation) findSignalLocked(names []string) (which, at int) {
 	for which, name := range names {
-		for at := range inv.signals {
-			if inv.signals[at].Name == name {
-				return which, at
-			}
+		is := func(s store.Signal) bool { return s.Name == name }
+		at := slices.IndexFunc(inv.signals, is)
+		if at < 0 && inv.cut && name != "" {
+			inv.seekSignalLocked(name)
+			at = slices.IndexFunc(inv.signals, is)
+		}
+		if at >= 0 {
+			return which, at
 		}
 	}
 	return -1, -1

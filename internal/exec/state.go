@@ -12,7 +12,8 @@ import (
 )
 
 // What an invocation knows of the run's flow state is what it read last, with its
-// own writes on top of it: those that wait for a commit, and those that are in one.
+// own writes on top of it: those that wait for a commit, and those that are in one. It is
+// read while somebody waits for it.
 
 // CodeCoordination is the failure code of a wait that coord.error has ended.
 const CodeCoordination = "coordination"
@@ -43,13 +44,22 @@ func putWrite(list []store.StateWrite, w store.StateWrite) []store.StateWrite {
 
 // learnLocked takes in what the run itself has written.
 func (inv *Invocation) learnLocked(writes ...store.StateWrite) {
-	if inv.state == nil {
-		inv.state = make(View)
-	}
-	for i := range writes {
-		applyWrite(inv.state, &writes[i])
+	if inv.state != nil {
+		for i := range writes {
+			applyWrite(inv.state, &writes[i])
+		}
 	}
 	inv.stirLocked(store.WakeState)
+}
+
+// needStateLocked says that the calling goroutine needs the state, until it calls
+// doneStateLocked.
+func (inv *Invocation) needStateLocked() { inv.readers++ }
+
+func (inv *Invocation) doneStateLocked() {
+	if inv.readers--; inv.readers == 0 {
+		inv.state = nil
+	}
 }
 
 // stirLocked lets those look again who wait for such an event.
@@ -69,15 +79,22 @@ func (inv *Invocation) stirLocked(by store.WakeOn) {
 // writeLocked adds a write to what the next commit carries.
 func (inv *Invocation) writeLocked(w store.StateWrite) {
 	inv.writes = putWrite(inv.writes, w)
+	inv.unsent += len(w.Value)
 	inv.appended++
 	inv.learnLocked(w)
 }
 
-// unsentLocked says that a key has a write of the run's own that may not be in the
-// store yet.
-func (inv *Invocation) unsentLocked(key string) bool {
-	is := func(w store.StateWrite) bool { return w.Key == key }
-	return slices.ContainsFunc(inv.writes, is) || slices.ContainsFunc(inv.sent, is)
+// unsentLocked returns the latest write of a key by the run itself that may not be in
+// the store yet.
+func (inv *Invocation) unsentLocked(key string) (w store.StateWrite, ok bool) {
+	for _, list := range [][]store.StateWrite{inv.writes, inv.sent} {
+		for _, w := range list {
+			if w.Key == key {
+				return w, true
+			}
+		}
+	}
+	return w, false
 }
 
 // wroteLocked takes in that a commit's writes were applied. Its own events count
@@ -134,6 +151,7 @@ func (b *Branch) SetState(w store.StateWrite) error {
 		return err
 	}
 	if o.recorded == nil {
+		inv.makeRoomLocked(len(w.Value))
 		inv.writeLocked(w)
 		inv.appendLocked(o.record(store.StepCompleted), time.Time{})
 		inv.lingerLocked()
@@ -160,10 +178,8 @@ func (b *Branch) State(key string) (value []byte, ok bool, err error) {
 		inv.mu.Unlock()
 		return o.recorded.Output, o.recorded.Output != nil, nil
 	}
-	if inv.unsentLocked(key) {
-		var e store.StateEntry
-		e, ok = inv.state[key]
-		value = e.Value
+	if w, own := inv.unsentLocked(key); own {
+		value, ok = w.Value, !w.Delete
 	} else {
 		inv.mu.Unlock()
 		entries, err := inv.host.State(inv.ctx, inv, key)
@@ -186,6 +202,7 @@ func (b *Branch) State(key string) (value []byte, ok bool, err error) {
 	if ok && value == nil {
 		value = []byte{} // in the record, nil is a key that does not exist
 	}
+	inv.makeRoomLocked(len(value))
 	r := o.record(store.StepCompleted)
 	r.Output = value
 	inv.appendLocked(r, time.Time{})
@@ -236,6 +253,7 @@ func (b *Branch) WaitState(name string, sw StateWait) (timedOut bool, err error)
 		}
 	}()
 	shown, last := o.recorded != nil, false
+	inv.needStateLocked()
 	inv.lookLocked()
 	for err == nil {
 		changes, view := inv.stirred, maps.Clone(inv.state)
@@ -281,6 +299,7 @@ func (b *Branch) WaitState(name string, sw StateWait) (timedOut bool, err error)
 			last = true
 		}
 	}
+	inv.doneStateLocked()
 	o.endLocked()
 	inv.mu.Unlock()
 	return timedOut, err
@@ -368,6 +387,11 @@ func (i *StepInfo) SetState(ctx context.Context, w store.StateWrite) error {
 		i.writes = putWrite(i.writes, w)
 		return nil
 	}
+	for !inv.hasRoomLocked(len(w.Value)) {
+		if err := i.settleLocked(ctx); err != nil {
+			return err
+		}
+	}
 	inv.writeLocked(w)
 	return i.settleLocked(ctx)
 }
@@ -424,7 +448,7 @@ func (i *StepInfo) State(ctx context.Context, key string) (e store.StateEntry, o
 		inv.mu.Unlock()
 		return e, false, store.Invalid("state "+strconv.Quote(key), "a step in a transaction reads what it has itself written only; read the state before the step")
 	}
-	if inv.unsentLocked(key) {
+	if _, own := inv.unsentLocked(key); own {
 		if err := i.settleLocked(ctx); err != nil {
 			inv.mu.Unlock()
 			return e, false, err
@@ -508,11 +532,13 @@ func (i *StepInfo) WaitState(ctx context.Context, sw StateWait) (timedOut bool, 
 		inv.watchers = make(map[*wait]struct{})
 	}
 	inv.watchers[w] = struct{}{}
+	inv.needStateLocked()
 	inv.mu.Unlock()
 	defer func() {
 		inv.mu.Lock()
 		defer inv.mu.Unlock()
 		delete(inv.watchers, w)
+		inv.doneStateLocked()
 	}()
 	look, last := true, sw.Timeout == 0
 	for {

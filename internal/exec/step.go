@@ -117,6 +117,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 		inv.exitIfClosedLocked()
 		if failure == nil {
 			if tx == nil {
+				inv.makeRoomLocked(len(out))
 				r := o.record(store.StepCompleted)
 				r.Output, r.Took = out, took
 				inv.appendLocked(r, time.Time{})
@@ -138,6 +139,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 		if !again {
 			r := o.record(store.StepFailed)
 			r.Failure, r.Took = failure.Failure, took
+			inv.makeRoomLocked(r.Size())
 			inv.appendLocked(r, time.Time{})
 			inv.lingerLocked()
 			attempts := o.attempt

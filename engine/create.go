@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/batch"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Bounds of a write of new runs, besides [store.CallBytes].
+const (
+	startBatch = 500  // of concurrent starts
+	manyBatch  = 1000 // of StartMany
+)
+
+// newStarts makes the group in which concurrent starts share writes. A start whose
+// write fails is sent again as long as its caller has patience: by its ID it is made
+// once. A write that fails gets smaller; a start that fails on its own stops no other.
+func (e *Engine) newStarts() *batch.Group[store.NewRun, store.CreateResult] {
+	return batch.New(batch.Config[store.NewRun, store.CreateResult]{
+		Items: startBatch, Bytes: store.CallBytes, Size: func(r store.NewRun) int { return r.Size() },
+		Call: e.create, Failed: e.startFailed, Stop: e.ctx.Done(),
+	})
+}
+
+// startOne makes a run together with others that are started now. It fails within
+// RetryFor, whatever the others wait for.
+func (e *Engine) startOne(ctx context.Context, run store.NewRun) (store.CreateResult, error) {
+	patient, cancel := context.WithTimeout(ctx, e.retryFor)
+	defer cancel()
+	res, sent, err := e.starts.Do(patient, run)
+	switch {
+	case err == nil:
+		return res, res.Err
+	case ctx.Err() == nil: // the end of patience
+		err = fmt.Errorf("the %s store has not answered for %v", e.store.Features().Name, e.retryFor)
+		if res.Err != nil {
+			err = fmt.Errorf("%w: %w", err, res.Err)
+		} else if !sent {
+			err = fmt.Errorf("%w: %w", err, store.ErrUnavailable)
+		}
+	}
+	if sent && !errors.Is(err, store.ErrOutcomeUnknown) {
+		err = errors.Join(err, store.ErrOutcomeUnknown)
+	}
+	return store.CreateResult{}, err
+}
+
+// create makes one write of new runs.
+func (e *Engine) create(runs []store.NewRun) ([]store.CreateResult, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), e.retryFor)
+	defer cancel()
+	began := time.Now()
+	results, err := e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
+	if err != nil && ctx.Err() != nil && !store.Retryable(err) {
+		err = fmt.Errorf("no answer within %v: %w", e.retryFor, store.ErrUnavailable)
+	}
+	e.tel.Made(runs, results, time.Since(began))
+	return results, err
+}
+
+// startFailed decides about a start whose write failed: of several, any may be the
+// cause. Once an answer was lost, no later failure tells that nothing was applied.
+func (e *Engine) startFailed(_ store.NewRun, before store.CreateResult, f batch.Failure) (res store.CreateResult, done bool) {
+	err := afterLost(before.Err, f.Err)
+	waited := time.Since(f.Since)
+	switch {
+	case !store.Retryable(f.Err):
+		return store.CreateResult{Err: err}, f.Alone
+	case e.ctx.Err() != nil || waited+f.Next >= e.retryFor:
+		err = fmt.Errorf("the %s store was out of reach for %v: %w", e.store.Features().Name, waited.Round(time.Millisecond), err)
+		return store.CreateResult{Err: err}, true
+	}
+	return store.CreateResult{Err: err}, false
+}
+
+// afterLost is the error of a request whose last failure is err, after one with the
+// error before.
+func afterLost(before, err error) error {
+	if errors.Is(before, store.ErrOutcomeUnknown) && !errors.Is(err, store.ErrOutcomeUnknown) {
+		return fmt.Errorf("%v, after an answer was lost: %w", err, store.ErrOutcomeUnknown)
+	}
+	return err
+}
+
+// parts cuts a list of runs into what one write carries.
+func parts(runs []store.NewRun) iter.Seq[[]store.NewRun] {
+	return func(yield func([]store.NewRun) bool) {
+		for len(runs) > 0 {
+			n, bytes := 0, 0
+			for n < min(len(runs), manyBatch) {
+				bytes += runs[n].Size()
+				if n > 0 && bytes > store.CallBytes {
+					break
+				}
+				n++
+			}
+			if !yield(runs[:n]) {
+				return
+			}
+			runs = runs[n:]
+		}
+	}
+}
+
+// createMany makes runs in one write, or in more when the store finds it too large.
+func (e *Engine) createMany(ctx context.Context, runs []store.NewRun) (results []store.CreateResult, err error) {
+	began := time.Now()
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
+		return err
+	})
+	e.Telemetry().Made(runs, results, time.Since(began))
+	if n := len(runs); n < 2 || !errors.Is(err, store.ErrTooLarge) {
+		return results, err
+	}
+	half := len(runs) / 2
+	if results, err = e.createMany(ctx, runs[:half]); err != nil {
+		return results, err
+	}
+	rest, err := e.createMany(ctx, runs[half:])
+	return append(results, rest...), err
+}

@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/batch"
+	"github.com/pawlhq/pawl/store"
+)
+
+// commitBatch bounds how many concurrent commits share a write.
+const commitBatch = 500
+
+// newCommits makes the group in which concurrent commits share writes. A commit whose
+// write fails is sent again until the store has answered it: one that was applied
+// though its answer was lost is recognized by its Seq. A write that fails gets smaller; a
+// commit that fails on its own stops no other.
+func (w *Worker) newCommits() *batch.Group[store.Commit, store.CommitResult] {
+	return batch.New(batch.Config[store.Commit, store.CommitResult]{
+		Items: commitBatch, Bytes: store.CallBytes, Size: func(c store.Commit) int { return c.Size() },
+		Call: w.commit, Failed: w.commitFailed, Stop: w.stop.Done(),
+	})
+}
+
+// Commit implements [exec.Host]: concurrent commits share a write.
+func (h host) Commit(c store.Commit) store.CommitResult {
+	size := c.Size()
+	h.w.memory.takeCommit(size)
+	defer h.w.memory.giveCommit(size)
+	res, _, err := h.w.commits.Do(h.w.stop, c)
+	if err != nil {
+		res.Err = err
+	}
+	return res
+}
+
+// commit makes one write of commits.
+func (w *Worker) commit(commits []store.Commit) ([]store.CommitResult, error) {
+	newest, old := superseded(commits)
+	ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
+	defer cancel()
+	began := time.Now()
+	results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: newest})
+	if err != nil {
+		if ctx.Err() != nil && w.stop.Err() == nil && !store.Retryable(err) {
+			err = fmt.Errorf("no answer within %v: %w: %w", w.callTimeout(), store.ErrOutcomeUnknown, err)
+		}
+		if w.stop.Err() == nil && len(commits) > 1 {
+			w.log.Error("commits could not be written, will try again", "commits", len(commits), "bytes", sizeOf(commits), "error", err)
+		}
+		return nil, err
+	}
+	w.tel.Committed(len(newest), time.Since(began))
+	for _, i := range old {
+		results = slices.Insert(results, i, store.CommitResult{Err: store.ErrLeaseLost})
+	}
+	return results, nil
+}
+
+func sizeOf(commits []store.Commit) (bytes int) {
+	for i := range commits {
+		bytes += commits[i].Size()
+	}
+	return bytes
+}
+
+// commitFailed decides about a commit whose write failed: of several, any may be the
+// cause.
+func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Failure) (res store.CommitResult, done bool) {
+	switch {
+	case w.stop.Err() != nil:
+		return store.CommitResult{Err: f.Err}, true
+	case !f.Alone:
+		return res, false
+	case !store.Retryable(f.Err) || errors.Is(f.Err, store.ErrTooLarge):
+		w.log.Error("a commit is refused", "run", c.Lease.Run.String(), "bytes", c.Size(), "error", f.Err)
+		return store.CommitResult{Err: f.Err}, true
+	}
+	w.log.Error("a commit could not be written, will try again", "run", c.Lease.Run.String(), "bytes", c.Size(), "in", f.Next, "error", f.Err)
+	return res, false
+}
+
+// superseded takes out the commits of old leases, where a run has come back to this
+// very worker and both its leases commit at once; old are their places.
+func superseded(commits []store.Commit) (newest []store.Commit, old []int) {
+	if len(commits) < 2 {
+		return commits, nil
+	}
+	epochs := make(map[store.ID]int64, len(commits))
+	for _, c := range commits {
+		epochs[c.Lease.Run] = max(epochs[c.Lease.Run], c.Lease.Epoch)
+	}
+	if len(epochs) == len(commits) {
+		return commits, nil
+	}
+	for i, c := range commits {
+		if c.Lease.Epoch < epochs[c.Lease.Run] {
+			old = append(old, i)
+		} else {
+			newest = append(newest, c)
+		}
+	}
+	return newest, old
+}
