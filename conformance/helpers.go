@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -635,3 +636,12 @@ func (c *C) claimOn(s store.Store, p store.ClaimParams) ([]store.ClaimedRun, err
 
 // ptr is for IfVersion.
 func ptr[T any](v T) *T { return &v }
+
+// unplaced are signals without their positions, which are the store's own.
+func unplaced(signals []store.Signal) []store.Signal {
+	out := slices.Clone(signals)
+	for i := range out {
+		out[i].Position = 0
+	}
+	return out
+}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -53,7 +54,7 @@ func times(n int, op func(*sequence)) []func(*sequence) {
 // randomBranches are what the sequences together must have reached.
 var randomBranches = []string{
 	"claim takes several runs", "claim finds nothing", "claim leaves some that are due", "claim tells the next due time", "claim of a canceling run",
-	"claim by a bound in bytes", "claim with several demands",
+	"claim by a bound in bytes", "bare claim", "inbox goes on", "claim with several demands",
 	"takeover by another worker", "own lease taken again", "second crash in a row",
 	"eager lease", "eager lease repeated", "no eager lease on a paused queue", "create repeated", "external id taken", "id of another namespace",
 	"commit keeps the lease", "commit repeated", "commit repeated after its transition", "commit under a lost lease", "commit refused as invalid", "commit refused as too large",
@@ -285,12 +286,13 @@ func (q *sequence) claim() {
 		p.Max = 1 + q.pick(2)
 	}
 	if q.chance(30) {
-		p.MaxBytes = of(q, 1, 2, 700, 1000)
+		p.MaxBytes = of(q, 1, 2) // more is about where a failure counts
 	}
+	p.Bare = q.chance(5)
 	bounded := 0
 	res, err := do(q, "Claim", p, func(s store.Store, ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
-		res, err := s.Claim(ctx, p)
-		if err == nil && p.MaxBytes > 0 {
+		res, err := claimed(s, ctx, p)
+		if err == nil && p.MaxBytes > 0 && !p.Bare {
 			bounded, err = withoutSteps(ctx, s, &p, res.Runs)
 		}
 		return res, err
@@ -300,6 +302,9 @@ func (q *sequence) claim() {
 	}
 	if bounded > 0 {
 		q.hit("claim by a bound in bytes")
+	}
+	if p.Bare && len(res.Runs) > 0 {
+		q.hit("bare claim")
 	}
 	switch len(res.Runs) {
 	case 0:
@@ -339,13 +344,60 @@ func (q *sequence) claim() {
 	q.learn("Claim")
 }
 
-// withoutSteps checks the steps that a bounded claim brought along, and takes
-// them out: where the bound cuts is left to the store, so long as each run has
-// its first ones and says whether there are more. It returns how many were cut.
+// claimed is Claim, without the positions of signals, which are the store's own.
+func claimed(s store.Store, ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	res, err := s.Claim(ctx, p)
+	for i := range res.Runs {
+		err = errors.Join(err, placed(&res.Runs[i].Inbox))
+	}
+	return res, err
+}
+
+// inbox is Inbox, without the positions of signals.
+func inbox(s store.Store, ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+	in, err := s.Inbox(ctx, p)
+	return in, errors.Join(err, placed(&in))
+}
+
+// placed checks that the positions of signals grow, and takes them out.
+func placed(in *store.Inbox) error {
+	last := int64(0)
+	for i := range in.Signals {
+		at := &in.Signals[i].Position
+		if *at <= last {
+			return fmt.Errorf("signal %d of an inbox is at position %d, the one before at %d", i, *at, last)
+		}
+		last, *at = *at, 0
+	}
+	return nil
+}
+
+// withoutSteps checks what a bounded claim brought along, and takes out the steps
+// and puts in the whole inbox: where the bound cuts is left to the store, so long as each
+// run has its first ones and says whether there are more. It returns how many were cut.
 func withoutSteps(ctx context.Context, s store.Store, p *store.ClaimParams, runs []store.ClaimedRun) (cut int, err error) {
 	all, brought := 0, 0
+	signals, state := 0, 0
 	for i := range runs {
 		r := &runs[i]
+		in, err := inbox(s, ctx, store.InboxParams{Namespace: p.Namespace, Run: r.Run.ID})
+		if err != nil {
+			return 0, err
+		}
+		if n := len(r.Inbox.Signals); n > len(in.Signals) || r.Inbox.MoreSignals != (n < len(in.Signals)) || n > 0 && !reflect.DeepEqual(r.Inbox.Signals, in.Signals[:n]) {
+			return 0, fmt.Errorf("%d of %d signals came along, and MoreSignals is %v", n, len(in.Signals), r.Inbox.MoreSignals)
+		}
+		if n := len(r.Inbox.State); n > len(in.State) || r.Inbox.MoreState != (n < len(in.State)) || n > 0 && !reflect.DeepEqual(r.Inbox.State, in.State[:n]) {
+			return 0, fmt.Errorf("%d of %d entries came along, and MoreState is %v", n, len(in.State), r.Inbox.MoreState)
+		}
+		for _, sig := range r.Inbox.Signals {
+			signals += len(sig.Payload)
+		}
+		for _, e := range r.Inbox.State {
+			state += len(e.Value)
+		}
+		in.Status, in.Events = r.Inbox.Status, r.Inbox.Events
+		r.Inbox = in
 		page, err := s.Steps(ctx, store.StepsParams{Namespace: p.Namespace, Run: r.Run.ID, Limit: store.MaxPage})
 		if err != nil {
 			return 0, err
@@ -355,6 +407,9 @@ func withoutSteps(ctx context.Context, s store.Store, p *store.ClaimParams, runs
 		}
 		for j, st := range page.Steps {
 			all += len(st.Output)
+			if st.Failure != nil {
+				all += store.MaxFailure // it counts as it is stored
+			}
 			if j >= len(r.Steps) {
 				continue
 			}
@@ -367,6 +422,9 @@ func withoutSteps(ctx context.Context, s store.Store, p *store.ClaimParams, runs
 			cut++
 		}
 		r.Steps, r.MoreSteps = nil, false
+	}
+	if signals > p.MaxBytes || state > p.MaxBytes {
+		return 0, fmt.Errorf("%d bytes of signals and %d of state came along, with a bound of %d", signals, state, p.MaxBytes)
 	}
 	if brought > p.MaxBytes || cut > 0 && all <= p.MaxBytes {
 		return 0, fmt.Errorf("%d of %d bytes came along, with a bound of %d", brought, all, p.MaxBytes)
@@ -1101,7 +1159,7 @@ func (q *sequence) read() {
 	ns := q.nsOf(id)
 	switch q.pick(10) {
 	case 0:
-		p := store.GetParams{Namespace: ns, IDs: []store.ID{id, q.someRun()}, FinalOnly: q.chance(30), NoInput: q.chance(50)}
+		p := store.GetParams{Namespace: ns, IDs: []store.ID{id, q.someRun()}, FinalOnly: q.chance(30), NoInput: q.chance(50), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Get", p, store.Store.Get)
 	case 1:
 		_, _ = do(q, "Find", store.FindParams{Namespace: ns, ExternalID: of(q, "e1", "e2", "E1"), Suffix: of(q, "", "", "x")}, store.Store.Find)
@@ -1110,18 +1168,50 @@ func (q *sequence) read() {
 	case 4:
 		_, _ = do(q, "Count", store.CountParams{Namespace: ns, Filter: q.filter()}, store.Store.Count)
 	case 5:
-		p := store.ChildrenParams{Namespace: ns, Parent: q.runLike(func(r store.Run) bool { return r.Worker != "" }), Group: of(q, randomGroups...), After: int64(q.pick(3)), Limit: q.pick(3)}
+		p := store.ChildrenParams{Namespace: ns, Parent: q.runLike(func(r store.Run) bool { return r.Worker != "" }), Group: of(q, randomGroups...), After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Children", p, store.Store.Children)
 	case 6:
-		p := store.StepsParams{Namespace: ns, Run: id, After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1, 700)}
+		p := store.StepsParams{Namespace: ns, Run: id, After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Steps", p, store.Store.Steps)
 	case 7:
-		_, _ = do(q, "Inbox", store.InboxParams{Namespace: ns, Run: id}, store.Store.Inbox)
+		q.inbox(store.InboxParams{
+			Namespace: ns, Run: id, Name: of(q, "", "", "go"), NoState: q.chance(30), Group: of(q, "", "", "g"), AfterGroup: of(q, "", "g"), MaxBytes: of(q, 0, 1, 700),
+		})
 	case 8:
-		_, _ = do(q, "GetState", store.GetStateParams{Namespace: ns, Run: id, Keys: of(q, nil, []string{"k1"}, []string{"K1", "k2"})}, store.Store.GetState)
+		p := store.GetStateParams{
+			Namespace: ns, Run: id, Keys: of(q, nil, []string{"k1"}, []string{"K1", "k2"}),
+			After: of(q, "", "", "K1", "k1"), Limit: q.pick(3), MaxBytes: of(q, 0, 1, 700),
+		}
+		_, _ = do(q, "GetState", p, store.Store.GetState)
 	case 9:
 		p := store.ListSchedulesParams{Namespace: ns, Names: of(q, nil, []string{"s1"}), Due: q.chance(50), Limit: 1 + q.pick(2), Now: q.now}
 		_, _ = do(q, "ListSchedules", p, store.Store.ListSchedules)
+	}
+}
+
+// inbox pages through signals; each store goes on from its own positions.
+func (q *sequence) inbox(p store.InboxParams) {
+	pages, _ := do(q, "Inbox", p, func(s store.Store, ctx context.Context, p store.InboxParams) ([]store.Inbox, error) {
+		var pages []store.Inbox
+		for range 2 * randomSignals {
+			in, err := s.Inbox(ctx, p)
+			if err != nil {
+				return nil, err
+			}
+			if n := len(in.Signals); n > 0 {
+				p.After = in.Signals[n-1].Position
+			}
+			if err := placed(&in); err != nil {
+				return nil, err
+			}
+			if pages = append(pages, in); !in.MoreSignals {
+				break
+			}
+		}
+		return pages, nil
+	})
+	if len(pages) > 1 {
+		q.hit("inbox goes on")
 	}
 }
 
@@ -1166,7 +1256,7 @@ func (q *sequence) end() {
 		compare(q, "Pause", store.PauseParams{Namespace: ns, IDs: paused, Resume: true, Now: q.now}, store.Store.Pause)
 		compare(q, "Claim", store.ClaimParams{Namespace: ns, Worker: "w1", LeaseFor: time.Minute, Now: q.now.Add(2 * time.Hour), Demands: []store.Demand{
 			{Queue: "q1", Workflows: randomWorkflows, Max: randomIDs}, {Queue: "q2", Workflows: randomWorkflows, Max: randomIDs},
-		}}, store.Store.Claim)
+		}}, claimed)
 		compare(q, "Get", store.GetParams{Namespace: ns, IDs: q.ids}, store.Store.Get)
 	}
 }
@@ -1180,7 +1270,7 @@ func (q *sequence) dump(ns string) {
 	named := map[[2]string]bool{}
 	for _, r := range compare(q, "Get", store.GetParams{Namespace: ns, IDs: q.ids}, store.Store.Get) {
 		compare(q, "Steps", store.StepsParams{Namespace: ns, Run: r.ID}, store.Store.Steps)
-		compare(q, "Inbox", store.InboxParams{Namespace: ns, Run: r.ID}, store.Store.Inbox)
+		compare(q, "Inbox", store.InboxParams{Namespace: ns, Run: r.ID}, inbox)
 		if f := (family{r.Parent, r.Group}); f.group != "" && !families[f] {
 			families[f] = true
 			compare(q, "Children", store.ChildrenParams{Namespace: ns, Parent: f.parent, Group: f.group}, store.Store.Children)

@@ -52,16 +52,21 @@ type ClaimParams struct {
 	// MaxBytes bounds what comes along, in bytes; 0: [DefaultClaimBytes]. It is a
 	// bound over all runs of the claim for each of these on its own:
 	//
-	//   - inputs and metas: the claim takes fewer runs, in the order of P7, and one
-	//     at least. What is left is due, as NextDue says. Case:
+	//   - inputs, metas and failures of the runs: the claim takes fewer runs, in the
+	//     order of P7, and one at least. What is left is due, as NextDue says. Case:
 	//     claim/inputs-bounded-in-bytes.
-	//   - step outputs: MoreSteps says that a run's steps were cut off. Case:
-	//     claim/bounded-in-bytes.
+	//   - outputs and failures of steps: MoreSteps says that a run's steps were cut
+	//     off. Case: claim/bounded-in-bytes.
 	//   - payloads of unread signals: Inbox.MoreSignals says so. Case:
 	//     claim/signals-bounded-in-bytes.
 	//   - state values: Inbox.MoreState says so. Case: claim/state-bounded-in-bytes.
 	//
-	// Of each run no more than MaxPage steps, signals, entries and groups come.
+	// A bound is filled in the order of the runs: the first ones come whole, and where
+	// it has cut off something of one run, nothing of that kind may come with those
+	// behind it. Of each run no more than MaxPage steps, signals, entries and groups
+	// come. A backend whose database takes less than MaxBytes in an answer may cut
+	// earlier. A failure counts as it is stored, which may be somewhat more than its
+	// fields.
 	MaxBytes int
 	// Bare leaves everything of a size unread: runs come with [Run.Omitted] set,
 	// without Steps (MoreSteps says whether there are any) and without an Inbox

@@ -248,7 +248,9 @@ type RunFilter struct {
 
 // ListParams is the input of List, which pages through runs in the order of
 // their IDs (those of [NewID] are in the order of creation), newest first
-// unless OldestFirst. Input, Output and Meta are left out of the rows.
+// unless OldestFirst. Input, Output and Meta are left out of the rows. A page ends
+// before the run whose failure would bring its failures above [PageBytes]: it may
+// hold fewer runs than Limit and have a Next. Case: list/bounded-in-bytes.
 //
 // P14: rows that exist during the whole listing come exactly once, whatever is
 // made, changed or purged meanwhile. A cursor of another query is refused with
@@ -266,6 +268,11 @@ type ListParams struct {
 
 // MaxPage bounds the rows of a page.
 const MaxPage = 1000
+
+// PageBytes bounds what the rows of a page hold together, in bytes, where a call names
+// no bound of its own: the failures of List, the inputs and metas of ListSchedules. The
+// first row always comes.
+const PageBytes = 2 << 20
 
 // RunPage is a page of runs; Next is empty on the last one.
 type RunPage struct {

@@ -37,8 +37,9 @@ type DeleteScheduleParams struct {
 
 // ListSchedulesParams is the input of ListSchedules, which lists by name, or,
 // with Due, those not paused whose NextAt is not after the store's clock, by
-// NextAt (no cursor there: firing them removes them). Cases: schedules/due,
-// schedules/pages.
+// NextAt (no cursor there: firing them removes them). A page ends before the schedule
+// whose input and meta would bring those of the page above [PageBytes]. Cases:
+// schedules/due, schedules/pages, schedules/bounded-in-bytes.
 type ListSchedulesParams struct {
 	Namespace string
 	Names     []string // empty: all

@@ -114,8 +114,8 @@ type StepRecord struct {
 }
 
 // StepsParams is the input of Steps, which pages through a run's steps by
-// Position. A page ends after Limit steps or when their outputs exceed MaxBytes
-// (it holds at least one). ErrNotFound when there is no such run. Cases:
+// Position. A page ends after Limit steps or before the step whose output and failure
+// would bring those of the page above MaxBytes (it holds at least one). ErrNotFound when there is no such run. Cases:
 // steps/pages-by-position, steps/page-bounded-in-bytes.
 type StepsParams struct {
 	Namespace string

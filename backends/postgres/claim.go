@@ -38,17 +38,27 @@ var (
 				SELECT x.id, x.visible_at FROM pawl.runs x WHERE ` + inLane + ` AND x.visible_at>=lane.since AND x.visible_at<=` + now + `
 				ORDER BY x.visible_at, x.id LIMIT $7::bigint) c),
 		wanted AS MATERIALIZED (SELECT id, visible_at, priority FROM head WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT $7::bigint),
-		due AS MATERIALIZED (SELECT c.id, c.visible_at, c.parts, wanted.priority FROM wanted CROSS JOIN LATERAL (
-			SELECT x.id, x.visible_at, x.parts FROM pawl.runs x WHERE x.id=wanted.id AND x.status<>4
-			AND coalesce(x.visible_at, 9223372036854775807)<=` + now + ` AND x.priority=wanted.priority FOR NO KEY UPDATE SKIP LOCKED) c)`
-	// The ids of the runs that have a past are left to the statements that follow: as
-	// a setting of the transaction, since nothing of Go runs in between.
-	takeRuns = claimDue + `, left_behind AS MATERIALIZED (SELECT set_config('pawl_tx.claimed', coalesce(
-			string_agg(id::text, ',' ORDER BY priority DESC, visible_at, id) FILTER (WHERE parts & 15 <> 0), ''), true) FROM due)
+		due AS MATERIALIZED (SELECT c.id, c.visible_at, c.parts, c.size, wanted.priority FROM wanted CROSS JOIN LATERAL (
+			SELECT r.id, r.visible_at, r.parts, ` + inputLength + failureLength + ` AS size FROM pawl.runs r WHERE r.id=wanted.id AND r.status<>4
+			AND coalesce(r.visible_at, 9223372036854775807)<=` + now + ` AND r.priority=wanted.priority FOR NO KEY UPDATE SKIP LOCKED) c)`
+	claimSet = `
 		UPDATE pawl.runs r SET status=CASE r.status WHEN 5 THEN 5 ELSE 2 END, epoch=r.epoch+1, seq=0, stamp=$10::bigint, crashes=r.crashes+r.leased::int,
 			worker=$8::text, leased=true, due_at=r.visible_at, visible_at=` + now + `+$9::bigint, started_at=coalesce(r.started_at, ` + now + `)
-		FROM due CROSS JOIN left_behind WHERE r.id=ANY(ARRAY[due.id]) AND r.visible_at<=` + now + `
-		RETURNING ` + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at`
+		FROM `
+	// takeRuns takes the first of them, and those with it that fit into $12. The ids of
+	// the runs that have a past are left to the statements that follow: as a setting of
+	// the transaction, since nothing of Go runs in between.
+	takeRuns = claimDue + `, fit AS MATERIALIZED (SELECT d.id, d.visible_at, d.parts, d.priority FROM (
+			SELECT due.*, row_number() OVER place AS nth, sum(due.size) OVER place AS total FROM due
+			WINDOW place AS (ORDER BY due.priority DESC, due.visible_at, due.id ROWS UNBOUNDED PRECEDING)) d WHERE d.nth=1 OR d.total<=$12::bigint),
+		left_behind AS MATERIALIZED (SELECT set_config('pawl_tx.claimed', coalesce(
+			string_agg(id::text, ',' ORDER BY priority DESC, visible_at, id) FILTER (WHERE parts & 15 <> 0), ''), true) FROM fit)` +
+		claimSet + `fit CROSS JOIN left_behind WHERE r.id=ANY(ARRAY[fit.id]) AND r.visible_at<=` + now + `
+		RETURNING ` + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at, false`
+
+	// takeBare takes them all. Its last column says whether a run has steps.
+	takeBare = claimDue + claimSet + `due WHERE r.id=ANY(ARRAY[due.id]) AND r.visible_at<=` + now + `
+		RETURNING ` + bareColumns + `, r.due_at, r.parts & 1 <> 0 AND EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)`
 
 	// claimNext gives the earliest time in each lane, but for what bears stamp $7,
 	// from $8 to so far beyond the present ($9), beside the number of index entries
@@ -70,8 +80,7 @@ const patience = 32 * time.Millisecond
 // taken is a run as a claim gathers it.
 type taken struct {
 	store.ClaimedRun
-	due   time.Time
-	count int64 // of its steps
+	due time.Time
 }
 
 // Claim implements store.Leases. What the runs' replay needs is read in the
@@ -152,20 +161,27 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		}
 	}
 	var due time.Time
-	row := newRunRow(scanTime(&due))
+	var steps bool
+	row := newRunRow(scanTime(&due), &steps)
+	first := stmt{
+		sql: takeBare, args: append(base[:6:6], int64(wanted), p.Worker, span(p.LeaseFor), stamp, view.floors),
+		rows: func(scan func(...any) error) error {
+			t := &taken{}
+			var err error
+			t.Run, err = row.read(scan)
+			t.due, t.MoreSteps = due, steps
+			runs, byID[t.Run.ID] = append(runs, t), t
+			return err
+		},
+	}
+	var then []stmt
+	if !p.Bare {
+		bytes := atMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
+		first.sql, first.args, then = takeRuns, append(first.args, bytes), replay(bytes, byID)
+	}
 	take := func() error {
 		from := time.Now()
-		err := s.write(ctx, slices.Concat([]stmt{begin, {
-			sql: takeRuns, args: append(base[:6:6], int64(wanted), p.Worker, span(p.LeaseFor), stamp, view.floors),
-			rows: func(scan func(...any) error) error {
-				t := &taken{}
-				var err error
-				t.Run, err = row.read(scan)
-				t.due = due
-				runs, byID[t.Run.ID] = append(runs, t), t
-				return err
-			},
-		}, next}, replay(int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes)), byID))...)
+		err := s.write(ctx, slices.Concat([]stmt{begin, first, next}, then)...)
 		looked(err, time.Since(from))
 		return err
 	}
@@ -187,8 +203,10 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	for i, t := range runs {
 		t.Lease = store.Lease{Run: t.Run.ID, Worker: p.Worker, Epoch: t.Run.Epoch}
 		t.Recovered = t.Run.Crashes > 0
-		t.MoreSteps = t.count > int64(len(t.Steps))
 		t.Inbox.Status, t.Inbox.Events = t.Run.Status, t.Run.Events
+		if p.Bare {
+			t.Run.Omitted, t.Inbox.MoreSignals, t.Inbox.MoreState, t.Inbox.MoreGroups = true, true, true, true
+		}
 		out.Runs[i] = t.ClaimedRun
 	}
 	return out, nil
@@ -198,23 +216,24 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 // the order of the claim.
 const claimed = `unnest(string_to_array(nullif(current_setting('pawl_tx.claimed', true), ''), ',')::uuid[]) WITH ORDINALITY m(id, place)`
 
+// thatFit decides on the items of all runs, in their order; $1 is the bound.
+func thatFit(items string) string {
+	return ` FROM ` + fitting(items, `s.place, s.at`, 0, `1000`, `$1::bigint`) + ` ORDER BY s.place, s.at`
+}
+
 var (
-	// Which steps fit is decided on their lengths, so that what does not is never
-	// read; $1 is the bound.
-	claimedSteps = `WITH sized AS MATERIALIZED (
-			SELECT s.run_id, s.branch, s.name, s.occurrence,
-				sum(coalesce(octet_length(s.output), 0)) OVER (ORDER BY m.place, s.position ROWS UNBOUNDED PRECEDING) AS total
-			FROM ` + claimed + ` JOIN pawl.steps s ON s.run_id=ANY(ARRAY[m.id]))
-		SELECT s.run_id, ` + stepColumns + ` FROM sized z CROSS JOIN LATERAL (SELECT * FROM pawl.steps x
-			WHERE x.run_id=z.run_id AND x.branch=z.branch AND x.name=z.name AND x.occurrence=z.occurrence OFFSET 0) s
-		WHERE z.total<=$1::bigint ORDER BY s.run_id, s.position`
-	ofClaimed     = `.run_id=ANY(ARRAY(SELECT m.id FROM ` + claimed + `))`
-	claimedCounts = `SELECT s.run_id, count(*) FROM pawl.steps s WHERE s` + ofClaimed + ` GROUP BY s.run_id`
-	claimedState  = `SELECT s.run_id, s.key, s.value, s.version, s.updated_at FROM pawl.state s WHERE s` + ofClaimed + ` ORDER BY s.run_id, s.key`
-	claimedGroups = `SELECT g.run_id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM pawl.groups g
-		WHERE g` + ofClaimed + ` ORDER BY g.run_id, g.name`
-	claimedSignals = `SELECT s.run_id, s.id, s.name, s.payload, s.sent_at FROM pawl.signals s
-		WHERE s` + ofClaimed + ` AND NOT s.consumed ORDER BY s.run_id, s.pos`
+	claimedSteps = `SELECT s.run_id, s.fits, ` + whenFits(stepColumns, `s.output`, `s.failure`) + thatFit(`
+		SELECT m.place, s.*, s.position AS at, coalesce(octet_length(s.output), 0)+coalesce(octet_length(s.failure), 0) AS size,
+			row_number() OVER (PARTITION BY m.place ORDER BY s.position) AS nth
+		FROM `+claimed+` JOIN pawl.steps s ON s.run_id=ANY(ARRAY[m.id])`)
+	claimedState = `SELECT s.run_id, s.fits, ` + whenFits(stateColumns, `s.value`) + thatFit(`
+		SELECT m.place, s.*, s.key AS at, coalesce(octet_length(s.value), 0) AS size, row_number() OVER (PARTITION BY m.place ORDER BY s.key) AS nth
+		FROM `+claimed+` CROSS JOIN LATERAL (SELECT * FROM pawl.state x WHERE x.run_id=m.id ORDER BY x.key LIMIT 1001) s`)
+	claimedSignals = `SELECT s.run_id, s.fits, ` + whenFits(signalColumns, `s.payload`) + thatFit(`
+		SELECT m.place, s.*, s.pos AS at, coalesce(octet_length(s.payload), 0) AS size, row_number() OVER (PARTITION BY m.place ORDER BY s.pos) AS nth
+		FROM `+claimed+` CROSS JOIN LATERAL (SELECT * FROM pawl.signals x WHERE x.run_id=m.id AND NOT x.consumed ORDER BY x.pos LIMIT 1001) s`)
+	claimedGroups = `SELECT s.run_id, ` + groupColumns + ` FROM ` + claimed + ` CROSS JOIN LATERAL (
+		SELECT * FROM pawl.groups x WHERE x.run_id=m.id ORDER BY x.name LIMIT 1001) s ORDER BY m.place, s.name`
 )
 
 // replay reads what claimed runs bring along.
@@ -225,39 +244,32 @@ func replay(bytes int64, byID map[store.ID]*taken) []stmt {
 		}
 		return &taken{} // locked, but not taken: nobody reads it
 	}
+	var id store.ID
+	var fits bool
 	return []stmt{
 		{sql: claimedSteps, args: []any{bytes}, rows: func(scan func(...any) error) error {
-			var id store.ID
 			var step store.Step
-			err := scanStep(scan, &step, scanID(&id))
-			of(id).Steps = append(of(id).Steps, step)
+			err := scanStep(scan, &step, scanID(&id), &fits)
+			t := of(id)
+			keep(&t.Steps, &t.MoreSteps, step, fits)
 			return err
 		}},
-		{sql: claimedCounts, rows: func(scan func(...any) error) error {
-			var id store.ID
-			var n int64
-			err := scan(scanID(&id), &n)
-			of(id).count = n
-			return err
-		}},
-		{sql: claimedState, rows: func(scan func(...any) error) error {
-			var id store.ID
-			e, err := scanEntry(scan, scanID(&id))
-			of(id).Inbox.State = append(of(id).Inbox.State, e)
+		{sql: claimedState, args: []any{bytes}, rows: func(scan func(...any) error) error {
+			e, err := scanEntry(scan, scanID(&id), &fits)
+			in := &of(id).Inbox
+			keep(&in.State, &in.MoreState, e, fits)
 			return err
 		}},
 		{sql: claimedGroups, rows: func(scan func(...any) error) error {
-			var id store.ID
 			g, err := scanGroup(scan, scanID(&id))
-			of(id).Inbox.Groups = append(of(id).Inbox.Groups, g)
+			in := &of(id).Inbox
+			keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
 			return err
 		}},
-		{sql: claimedSignals, rows: func(scan func(...any) error) error {
-			var id store.ID
-			sig, err := scanSignal(scan, scanID(&id))
-			if in := &of(id).Inbox; len(in.Signals) < store.MaxPage {
-				in.Signals = append(in.Signals, sig)
-			}
+		{sql: claimedSignals, args: []any{bytes}, rows: func(scan func(...any) error) error {
+			sig, err := scanSignal(scan, scanID(&id), &fits)
+			in := &of(id).Inbox
+			keep(&in.Signals, &in.MoreSignals, sig, fits)
 			return err
 		}},
 	}

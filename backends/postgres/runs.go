@@ -15,6 +15,18 @@ var (
 	getRunsNoInput = `SELECT ` + runColumns(noPayload, noPayload, "r.output") + getFrom
 )
 
+// getBounded, and getBoundedNoInput, leave out what has a size of the runs beyond $4
+// bytes.
+var (
+	getBounded        = wholeRuns(getItems(inputLength), "r.input", "r.meta", "r.output", `$4::bigint`)
+	getBoundedNoInput = wholeRuns(getItems(``), noPayload, noPayload, "r.output", `$4::bigint`)
+)
+
+func getItems(length string) string {
+	return `SELECT r.*, i.place, ` + length + outputLength + failureLength + ` AS size FROM unnest($2::uuid[]) WITH ORDINALITY i(id, place)
+		CROSS JOIN LATERAL (SELECT * FROM pawl.runs x WHERE x.id=i.id AND x.namespace=$1::text AND x.status>=$3::smallint OFFSET 0) r`
+}
+
 const getFrom = ` FROM pawl.runs r WHERE r.id = ANY($2::uuid[]) AND r.namespace = $1::text AND r.status >= $3::smallint`
 
 // Get implements store.Runs.
@@ -33,6 +45,14 @@ func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 		return nil, ctx.Err()
 	}
 	var found []store.Run
+	if p.MaxBytes > 0 {
+		query = getBounded
+		if p.NoInput {
+			query = getBoundedNoInput
+		}
+		err := s.read(ctx, stmt{sql: query, args: []any{p.Namespace, uuids(p.IDs), int16(from), int64(p.MaxBytes)}, rows: appendWhole(&found)})
+		return found, err
+	}
 	err := s.read(ctx, stmt{sql: query, args: []any{p.Namespace, uuids(p.IDs), int16(from)}, rows: appendRun(&found)})
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -150,21 +170,28 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		args = append(args, pgtype.UUID{Bytes: last, Valid: true})
 		cond += " AND r.id " + beyond + " $" + strconv.Itoa(len(args)) + "::uuid"
 	}
-	args = append(args, int64(limit)+1)
-	var runs []store.Run
+	args = append(args, int64(limit))
+	most := `$` + strconv.Itoa(len(args)) + `::bigint`
+	var fits, more bool
+	row := newRunRow(&fits)
 	err = s.read(ctx, stmt{
-		sql: `SELECT ` + runColumns(noPayload, noPayload, noPayload) + ` FROM pawl.runs r WHERE ` + cond +
-			` ORDER BY r.id ` + order + ` LIMIT $` + strconv.Itoa(len(args)) + `::bigint`,
-		args: args, rows: appendRun(&runs),
+		sql: `SELECT ` + runHead + `CASE WHEN r.fits THEN r.failure END, NULL::bytea, NULL::bytea, NULL::bytea, r.fits FROM (SELECT s.* FROM ` + fitting(`
+			SELECT r.*, `+failureLength+` AS size, row_number() OVER (ORDER BY r.id `+order+`) AS nth FROM (
+				SELECT r.* FROM pawl.runs r WHERE `+cond+` ORDER BY r.id `+order+` LIMIT `+most+`+1) r`, `s.nth`, 1, most, strconv.Itoa(store.PageBytes)) +
+			`) r ORDER BY r.nth`,
+		args: args,
+		rows: func(scan func(...any) error) error {
+			r, err := row.read(scan)
+			keep(&page.Runs, &more, r, fits)
+			return err
+		},
 	})
 	if err != nil {
-		return page, err
+		return store.RunPage{}, err
 	}
-	if len(runs) > limit {
-		runs = runs[:limit]
-		page.Next = p.NextCursor(runs[limit-1].ID)
+	if more {
+		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].ID)
 	}
-	page.Runs = runs
 	return page, nil
 }
 
@@ -193,9 +220,11 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 	return counts, err
 }
 
-var listChildren = `SELECT ` + runColumns(noPayload, noPayload, "r.output") + ` FROM pawl.runs r
+// listChildren leaves out what has a size of the children beyond $6 bytes.
+var listChildren = wholeRuns(`SELECT r.*, row_number() OVER (ORDER BY r.ordinal, r.id) AS place, `+outputLength+failureLength+` AS size FROM (
+	SELECT r.* FROM pawl.runs r
 	WHERE r.parent = $2::uuid AND r.parent IS NOT NULL AND r.grp = $3::text AND r.ordinal > $4::bigint AND r.namespace = $1::text
-	ORDER BY r.ordinal, r.id LIMIT $5::bigint`
+	ORDER BY r.ordinal, r.id LIMIT $5::bigint) r`, noPayload, noPayload, "r.output", `$6::bigint`)
 
 // Children implements store.Runs.
 func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
@@ -205,7 +234,7 @@ func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.R
 	limit, _ := store.Page(p.Limit)
 	var runs []store.Run
 	err := s.read(ctx, stmt{
-		sql: listChildren, args: []any{p.Namespace, uuid(p.Parent), p.Group, p.After, int64(limit)}, rows: appendRun(&runs),
+		sql: listChildren, args: []any{p.Namespace, uuid(p.Parent), p.Group, p.After, int64(limit), atMost(p.MaxBytes)}, rows: appendWhole(&runs),
 	})
 	return runs, err
 }
@@ -217,26 +246,14 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 		return page, err
 	}
 	limit, _ := store.Page(p.Limit)
-	found, bytes := false, 0
+	found, fits := false, false
 	err := s.read(ctx, exists1(p.Namespace, p.Run, &found), stmt{
-		sql: `SELECT ` + stepColumns + ` FROM pawl.steps s WHERE s.run_id = $1::uuid AND s.position > $2::bigint
-			ORDER BY s.position LIMIT $3::bigint`,
-		args: []any{uuid(p.Run), p.After, int64(limit) + 1},
+		sql: pageOfSteps, args: []any{uuid(p.Run), p.After, int64(limit), atMost(p.MaxBytes)},
 		rows: func(scan func(...any) error) error {
-			if page.More {
-				return nil
-			}
 			var step store.Step
-			if err := scanStep(scan, &step); err != nil {
-				return err
-			}
-			bytes += len(step.Output)
-			if n := len(page.Steps); n == limit || n > 0 && p.MaxBytes > 0 && bytes > p.MaxBytes {
-				page.More = true
-				return nil
-			}
-			page.Steps = append(page.Steps, step)
-			return nil
+			err := scanStep(scan, &step, &fits)
+			keep(&page.Steps, &page.More, step, fits)
+			return err
 		},
 	})
 	if err == nil && !found {
@@ -244,6 +261,12 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 	}
 	return page, err
 }
+
+// pageOfSteps: those of $1 behind $2, up to $3 of them and $4 bytes.
+var pageOfSteps = `SELECT s.fits, ` + whenFits(stepColumns, `s.output`, `s.failure`) + ` FROM ` + fitting(`
+	SELECT s.*, coalesce(octet_length(s.output), 0)+coalesce(octet_length(s.failure), 0) AS size, row_number() OVER (ORDER BY s.position) AS nth FROM (
+		SELECT * FROM pawl.steps x WHERE x.run_id = $1::uuid AND x.position > $2::bigint ORDER BY x.position LIMIT $3::bigint+1) s`,
+	`s.position`, 1, `$3::bigint`, `$4::bigint`) + ` ORDER BY s.position`
 
 // exists1 asks whether the namespace has the run.
 func exists1(namespace string, id store.ID, found *bool) stmt {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -10,9 +11,11 @@ import (
 
 const scheduleColumns = `s.name, s.workflow, s.queue, s.spec, s.input, s.meta, s.paused, s.next_at, s.last_at, s.created_at, s.updated_at`
 
-func scanSchedule(scan func(...any) error, s *store.Schedule) error {
-	return scan(&s.Name, &s.Workflow, &s.Queue, &s.Spec, &s.Input, &s.Meta, &s.Paused, scanTime(&s.NextAt),
-		scanTime(&s.LastAt), scanTime(&s.CreatedAt), scanTime(&s.UpdatedAt))
+func scanSchedule(scan func(...any) error, s *store.Schedule, more ...any) error {
+	return scan(append([]any{
+		&s.Name, &s.Workflow, &s.Queue, &s.Spec, &s.Input, &s.Meta, &s.Paused, scanTime(&s.NextAt),
+		scanTime(&s.LastAt), scanTime(&s.CreatedAt), scanTime(&s.UpdatedAt),
+	}, more...)...)
 }
 
 // PutSchedule implements store.Schedules.
@@ -61,6 +64,20 @@ func (s *Store) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams
 	return err
 }
 
+// Pages of schedules of a namespace ($2), those of the names $4 or ($3) all, up to $5 of
+// them: behind the name $1, or due at the time $1.
+var (
+	schedulesByName = schedulePage(`s.name>$1::text`, `s.name`)
+	schedulesDue    = schedulePage(`NOT s.paused AND s.next_at IS NOT NULL AND s.next_at<=`+now, `s.next_at, s.name`)
+)
+
+func schedulePage(which, order string) string {
+	return `SELECT ` + whenFits(scheduleColumns, `s.input`, `s.meta`) + `, s.fits FROM ` + fitting(`
+		SELECT s.*, coalesce(octet_length(s.input), 0)+coalesce(octet_length(s.meta), 0) AS size, row_number() OVER (ORDER BY `+order+`) AS nth FROM (
+			SELECT s.* FROM pawl.schedules s WHERE s.namespace=$2::text AND `+which+` AND ($3::bool OR s.name = ANY($4::text[]))
+			ORDER BY `+order+` LIMIT $5::bigint+1) s`, `s.nth`, 1, `$5::bigint`, strconv.Itoa(store.PageBytes)) + ` ORDER BY s.nth`
+}
+
 // ListSchedules implements store.Schedules.
 func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
 	var page store.SchedulePage
@@ -72,22 +89,15 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 	if err != nil && !p.Due { // there is no cursor then
 		return page, err
 	}
-	list := stmt{
-		sql: `SELECT ` + scheduleColumns + ` FROM pawl.schedules s WHERE s.namespace=$1::text AND s.name>$2::text
-			AND ($3::bool OR s.name = ANY($4::text[])) ORDER BY s.name LIMIT $5::bigint`,
-		args: []any{p.Namespace, after, len(p.Names) == 0, p.Names, int64(limit) + 1},
-	}
+	list := stmt{sql: schedulesByName, args: []any{after, p.Namespace, len(p.Names) == 0, p.Names, int64(limit)}}
 	if p.Due {
-		list = stmt{
-			sql: `SELECT ` + scheduleColumns + ` FROM pawl.schedules s WHERE s.namespace=$2::text AND NOT s.paused AND s.next_at IS NOT NULL
-				AND s.next_at<=` + now + ` AND ($3::bool OR s.name = ANY($4::text[])) ORDER BY s.next_at, s.name LIMIT $5::bigint`,
-			args: []any{setNow(p.Now), p.Namespace, len(p.Names) == 0, p.Names, int64(limit)},
-		}
+		list.sql, list.args[0] = schedulesDue, setNow(p.Now)
 	}
+	fits, more := false, false
 	list.rows = func(scan func(...any) error) error {
 		var v store.Schedule
-		err := scanSchedule(scan, &v)
-		page.Schedules = append(page.Schedules, v)
+		err := scanSchedule(scan, &v, &fits)
+		keep(&page.Schedules, &more, v, fits)
 		return err
 	}
 	err = s.read(ctx, list, stmt{
@@ -95,11 +105,13 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 				(SELECT min(next_at) FROM pawl.schedules WHERE namespace=$2::text AND NOT paused AND next_at IS NOT NULL AND next_at>` + now + `), ` + now,
 		args: []any{setNow(p.Now), p.Namespace}, rows: one(scanTime(&page.NextDue), scanTime(&page.Later), scanTime(&page.Now)),
 	})
-	if len(page.Schedules) > limit {
-		page.Schedules = page.Schedules[:limit]
-		page.Next = p.NextCursor(page.Schedules[limit-1].Name)
+	if err != nil {
+		return store.SchedulePage{}, err
 	}
-	return page, err
+	if more && !p.Due {
+		page.Next = p.NextCursor(page.Schedules[len(page.Schedules)-1].Name)
+	}
+	return page, nil
 }
 
 // A firing is inserted for the schedule's next time alone, under the lock of the

@@ -153,14 +153,39 @@ func wokenRow(scan func(...any) error, id *store.ID, h *hints, more ...any) erro
 	return err
 }
 
+const (
+	signalColumns = `s.id, s.name, s.payload, s.sent_at, s.pos`
+	stateColumns  = `s.key, s.value, s.version, s.updated_at`
+	groupColumns  = `s.name, s.total, s.open, s.completed, s.failed, s.canceled`
+)
+
 func scanSignal(scan func(...any) error, first ...any) (s store.Signal, err error) {
-	err = scan(append(first, scanID(&s.ID), &s.Name, &s.Payload, scanTime(&s.SentAt))...)
+	err = scan(append(first, scanID(&s.ID), &s.Name, &s.Payload, scanTime(&s.SentAt), &s.Position)...)
 	return s, err
 }
 
 func scanGroup(scan func(...any) error, first ...any) (g store.Group, err error) {
 	err = scan(append(first, &g.Name, &g.Total, &g.Open, &g.Completed, &g.Failed, &g.Canceled)...)
 	return g, err
+}
+
+// What Inbox reads of a run, $1, up to $2 bytes.
+var (
+	inboxSignals = `SELECT s.fits, ` + whenFits(signalColumns, `s.payload`) + ` FROM ` + fitting(`
+		SELECT s.*, coalesce(octet_length(s.payload), 0) AS size, row_number() OVER (ORDER BY s.pos) AS nth FROM (
+			SELECT * FROM pawl.signals x WHERE x.run_id=$1::uuid AND NOT x.consumed AND x.pos>$3::bigint AND ($4::text='' OR x.name=$4::text)
+			ORDER BY x.pos LIMIT 1001) s`, `s.pos`, 1, `1000`, `$2::bigint`) + ` ORDER BY s.pos`
+	inboxState = readState(`true`, `1000`)
+	// someState: the keys above $3, of a list $5 or ($4) all, up to $6 entries.
+	someState   = readState(`x.key>$3::text AND ($4::bool OR x.key=ANY($5::text[]))`, `$6::bigint`)
+	inboxGroups = `SELECT ` + groupColumns + ` FROM pawl.groups s WHERE s.run_id=$1::uuid AND s.name>$2::text AND ($3::text='' OR s.name=$3::text)
+		ORDER BY s.name LIMIT 1001`
+)
+
+func readState(which, most string) string {
+	return `SELECT s.fits, ` + whenFits(stateColumns, `s.value`) + ` FROM ` + fitting(`
+		SELECT s.*, coalesce(octet_length(s.value), 0) AS size, row_number() OVER (ORDER BY s.key) AS nth FROM (
+			SELECT * FROM pawl.state x WHERE x.run_id=$1::uuid AND `+which+` ORDER BY x.key LIMIT `+most+`+1) s`, `s.key`, 1, most, `$2::bigint`) + ` ORDER BY s.key`
 }
 
 // Inbox implements store.Coordination.
@@ -170,41 +195,41 @@ func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, er
 		return in, err
 	}
 	var status int16
-	run := uuid(p.Run)
-	err := s.read(ctx,
-		stmt{
+	var fits bool
+	run, bytes := uuid(p.Run), atMost(p.MaxBytes)
+	stmts := []stmt{
+		{
 			sql:  `SELECT status, events FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`,
 			args: []any{run, p.Namespace}, rows: one(&status, &in.Events),
 		},
-		stmt{
-			sql: `SELECT id, name, payload, sent_at FROM pawl.signals WHERE run_id=$1::uuid AND NOT consumed
-				ORDER BY pos LIMIT $2::bigint`,
-			args: []any{run, int64(store.MaxPage)},
+		{
+			sql: inboxSignals, args: []any{run, bytes, p.After, p.Name},
 			rows: func(scan func(...any) error) error {
-				g, err := scanSignal(scan)
-				in.Signals = append(in.Signals, g)
+				g, err := scanSignal(scan, &fits)
+				keep(&in.Signals, &in.MoreSignals, g, fits)
 				return err
 			},
 		},
-		stmt{
-			sql:  `SELECT key, value, version, updated_at FROM pawl.state WHERE run_id=$1::uuid ORDER BY key`,
-			args: []any{run},
-			rows: func(scan func(...any) error) error {
-				e, err := scanEntry(scan)
-				in.State = append(in.State, e)
-				return err
-			},
-		},
-		stmt{
-			sql:  `SELECT name, total, open, completed, failed, canceled FROM pawl.groups WHERE run_id=$1::uuid ORDER BY name`,
-			args: []any{run},
+		{
+			sql: inboxGroups, args: []any{run, p.AfterGroup, p.Group},
 			rows: func(scan func(...any) error) error {
 				g, err := scanGroup(scan)
-				in.Groups = append(in.Groups, g)
+				keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
 				return err
 			},
 		},
-	)
+	}
+	if !p.NoState {
+		stmts = append(stmts, stmt{
+			sql: inboxState, args: []any{run, bytes},
+			rows: func(scan func(...any) error) error {
+				e, err := scanEntry(scan, &fits)
+				keep(&in.State, &in.MoreState, e, fits)
+				return err
+			},
+		})
+	}
+	err := s.read(ctx, stmts...)
 	if err == nil && status == 0 {
 		return store.Inbox{}, notFound("run %v", p.Run)
 	}

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -84,17 +86,16 @@ func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.S
 		return nil, err
 	}
 	var entries []store.StateEntry
-	found, keys := false, p.Keys
+	found, fits, more := false, false, false
+	keys := p.Keys
 	if keys == nil {
 		keys = []string{}
 	}
 	err := s.read(ctx, exists1(p.Namespace, p.Run, &found), stmt{
-		sql: `SELECT key, value, version, updated_at FROM pawl.state
-			WHERE run_id=$1::uuid AND ($2::bool OR key=ANY($3::text[])) ORDER BY key`,
-		args: []any{uuid(p.Run), len(keys) == 0, keys},
+		sql: someState, args: []any{uuid(p.Run), atMost(p.MaxBytes), p.After, len(keys) == 0, keys, cmp.Or(int64(p.Limit), math.MaxInt32)},
 		rows: func(scan func(...any) error) error {
-			e, err := scanEntry(scan)
-			entries = append(entries, e)
+			e, err := scanEntry(scan, &fits)
+			keep(&entries, &more, e, fits)
 			return err
 		},
 	})

@@ -189,10 +189,15 @@ func scanJSON(dst any) dest {
 // expressions: readers that do without them pass NULL::bytea. The table is
 // called r.
 func runColumns(input, meta, output string) string {
-	return `r.id, r.namespace, r.workflow, r.queue, r.status, r.priority, r.external_id, r.suffix, r.parent, r.grp, r.ordinal, r.on_close,
-	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
-	r.started_at, r.finished_at, r.deadline, r.forked_from, r.failure, ` + input + `, ` + meta + `, ` + output
+	return runHead + `r.failure, ` + input + `, ` + meta + `, ` + output
 }
+
+// bareColumns are runColumns without all that has a size.
+const bareColumns = runHead + `NULL::text, NULL::bytea, NULL::bytea, NULL::bytea`
+
+const runHead = `r.id, r.namespace, r.workflow, r.queue, r.status, r.priority, r.external_id, r.suffix, r.parent, r.grp, r.ordinal, r.on_close,
+	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
+	r.started_at, r.finished_at, r.deadline, r.forked_from, `
 
 const (
 	withAll   = `r.input,r.meta,r.output`

@@ -101,8 +101,9 @@ func closeChildren(run []byte, stamp, now int64, unneeded func() bool, h *hints)
 	}
 }
 
-var listChildren = `SELECT ` + runColumns("NULL", "NULL", "output") + ` FROM runs
-	WHERE parent=? AND parent IS NOT NULL AND grp=? AND ordinal>? AND namespace=? ORDER BY ordinal LIMIT ?+0`
+// listChildren leaves out what has a size of the children beyond ?4 bytes.
+var listChildren = bounded(`SELECT r.id, r.ordinal AS place, `+outputLength+`+`+failureLength+` AS size FROM runs r
+	WHERE r.parent=?1 AND r.parent IS NOT NULL AND r.grp=?2 AND r.ordinal>?3 AND r.namespace=?5 ORDER BY r.ordinal LIMIT ?6+0`, "NULL", "NULL")
 
 // Children implements store.Runs.
 func (c *Core) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
@@ -112,7 +113,7 @@ func (c *Core) Children(ctx context.Context, p store.ChildrenParams) ([]store.Ru
 	limit, _ := store.Page(p.Limit)
 	var runs []store.Run
 	err := c.read(ctx, Stmt{
-		SQL: listChildren, Args: []any{p.Parent[:], p.Group, p.After, p.Namespace, int64(limit)}, Rows: appendRun(&runs),
+		SQL: listChildren, Args: []any{p.Parent[:], p.Group, p.After, atMost(p.MaxBytes), p.Namespace, int64(limit)}, Rows: appendWhole(&runs),
 	})
 	return runs, err
 }

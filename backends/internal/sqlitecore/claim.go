@@ -52,19 +52,37 @@ const claimLevels = `WITH RECURSIVE
 			AND x.workflow=level.workflow AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>4)
 		FROM level WHERE priority IS NOT NULL)`
 
-// claimRuns: ?3 now, ?4 the bound over all, ?5 stamp, ?6 worker, ?7 end of lease.
-var claimRuns = claimLevels + `,
+// claimDue are the runs to be taken: ?3 now, ?4 the bound over all.
+const claimDue = claimLevels + `,
 	due AS (
 		SELECT r.id, r.priority, r.visible_at,
 			row_number() OVER (PARTITION BY level.d ORDER BY r.priority DESC, r.visible_at, r.id) AS place, level.n
 		FROM level CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x
 			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.priority=level.priority
 			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>4 ORDER BY x.visible_at, x.id LIMIT ?4+0)
-		WHERE level.priority IS NOT NULL)
+		WHERE level.priority IS NOT NULL),
+	wanted AS MATERIALIZED (SELECT id, priority, visible_at FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)`
+
+// claimSet: ?5 stamp, ?6 worker, ?7 end of lease.
+const claimSet = `
 	UPDATE runs SET status=CASE status WHEN 5 THEN 5 ELSE 2 END, epoch=epoch+1, seq=0, stamp=?5, crashes=crashes+leased,
 		worker=?6, leased=1, due_at=visible_at, visible_at=?7, started_at=coalesce(started_at, ?3)
-	WHERE id IN (SELECT id FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)
-	RETURNING ` + runColumns("input", "meta", "NULL") + `, parts, due_at`
+	WHERE id IN `
+
+var (
+	// claimRuns takes the first of them, and those with it that fit into ?8.
+	claimRuns = claimDue + `,
+	sized AS (SELECT w.id, row_number() OVER place AS nth, sum(` + inputLength + `+` + metaLength + `+` + failureLength + `) OVER place AS total
+		FROM wanted w CROSS JOIN runs r ON r.id=w.id WINDOW place AS (ORDER BY w.priority DESC, w.visible_at, w.id ROWS UNBOUNDED PRECEDING))` +
+		claimSet + `(SELECT id FROM sized WHERE nth=1 OR total<=?8)
+	RETURNING ` + claimColumns
+
+	// claimBare takes them all.
+	claimBare = claimDue + claimSet + `(SELECT id FROM wanted)
+	RETURNING ` + bareColumns + `, parts, due_at`
+
+	claimColumns = runColumns("input", "meta", "NULL") + `, parts, due_at`
+)
 
 // claimNext is the time, ?4, and the earliest one in the lanes, but for what bears
 // stamp ?3.
@@ -89,22 +107,35 @@ const claimed = claimLevels + `,
 	`
 
 // claimedAgain is what the claim itself has returned. Its answer was lost.
-var claimedAgain = claimed + `SELECT ` + runColumns("input", "meta", "NULL") + `, parts, due_at FROM runs WHERE id IN (SELECT id FROM mine)`
+var (
+	claimedAgain     = claimed + `SELECT ` + claimColumns + ` FROM runs WHERE id IN (SELECT id FROM mine)`
+	claimedBareAgain = claimed + `SELECT ` + bareColumns + `, parts, due_at FROM runs WHERE id IN (SELECT id FROM mine)`
+)
 
-const (
+// claimedFit decides on the items of all runs, in their order; ?5 is the bound.
+var claimedFit = fitting(`priority DESC, due_at, run_id, at`, 0, `1000`, `?5`)
+
+const claimedItems = claimed + `, item AS (SELECT mine.id AS run_id, mine.priority, mine.due_at, `
+
+var (
 	claimedParts  = claimed + `SELECT CASE WHEN EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE json('none') END`
 	claimedInputs = claimed + `SELECT mine.id, l.data FROM mine CROSS JOIN large_inputs l ON l.run_id=mine.id`
-	// Which steps fit is decided on their lengths, so that what does not is never read.
-	claimedSteps = claimed + `, sized AS MATERIALIZED (
-			SELECT s.run_id, s.branch, s.name, s.occurrence,
-				sum(coalesce(length(s.output), 0)) OVER (ORDER BY mine.priority DESC, mine.due_at, mine.id, s.position ROWS UNBOUNDED PRECEDING) AS total
-			FROM mine CROSS JOIN steps s ON s.run_id=mine.id)
-		SELECT s.run_id, ` + stepColumns + ` FROM sized z CROSS JOIN steps s USING (run_id, branch, name, occurrence)
-		WHERE z.total<=?5 ORDER BY s.run_id, s.position`
-	claimedStepCounts = claimed + `SELECT mine.id, count(*) FROM mine CROSS JOIN steps s ON s.run_id=mine.id GROUP BY mine.id`
-	claimedState      = claimed + `SELECT mine.id, s.key, s.value, s.version, s.updated_at FROM mine CROSS JOIN state s ON s.run_id=mine.id ORDER BY mine.id, s.key`
-	claimedGroups     = claimed + `SELECT mine.id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM mine CROSS JOIN groups g ON g.run_id=mine.id ORDER BY mine.id, g.name`
-	claimedSignals    = claimed + `SELECT mine.id, s.id, s.name, s.payload, s.sent_at FROM mine CROSS JOIN signals s ON s.run_id=mine.id AND s.consumed=0 ORDER BY mine.id, s.pos`
+	claimedSteps  = claimedItems + `s.branch, s.name, s.occurrence, s.position AS at, coalesce(length(s.output), 0)+coalesce(octet_length(s.failure), 0) AS size,
+			row_number() OVER (PARTITION BY mine.id ORDER BY s.position) AS nth
+			FROM mine CROSS JOIN steps s ON s.run_id=mine.id)` + claimedFit + `
+		SELECT s.run_id, z.fits, ` + stepColumnsIf + ` FROM fit z CROSS JOIN steps s USING (run_id, branch, name, occurrence) ORDER BY s.run_id, s.position`
+	claimedState = claimedItems + `s.key AS at, coalesce(length(s.value), 0) AS size, row_number() OVER (PARTITION BY mine.id ORDER BY s.key) AS nth
+			FROM mine CROSS JOIN state s ON s.run_id=mine.id AND s.key IN (SELECT x.key FROM state x WHERE x.run_id=mine.id ORDER BY x.key LIMIT 1001+0))` + claimedFit + `
+		SELECT s.run_id, z.fits, s.key, iif(z.fits, s.value, NULL), s.version, s.updated_at
+		FROM fit z CROSS JOIN state s ON s.run_id=z.run_id AND s.key=z.at ORDER BY s.run_id, s.key`
+	claimedSignals = claimedItems + `s.id, s.pos AS at, coalesce(length(s.payload), 0) AS size, row_number() OVER (PARTITION BY mine.id ORDER BY s.pos) AS nth
+			FROM mine CROSS JOIN signals s ON s.run_id=mine.id AND s.consumed=0
+				AND s.pos IN (SELECT x.pos FROM signals x WHERE x.run_id=mine.id AND x.consumed=0 ORDER BY x.pos LIMIT 1001+0))` + claimedFit + `
+		SELECT s.run_id, z.fits, s.id, s.name, iif(z.fits, s.payload, NULL), s.sent_at, s.pos
+		FROM fit z CROSS JOIN signals s ON s.run_id=z.run_id AND s.id=z.id ORDER BY s.run_id, s.pos`
+	claimedGroups = claimed + `SELECT mine.id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM mine CROSS JOIN groups g ON g.run_id=mine.id
+			AND g.name IN (SELECT x.name FROM groups x WHERE x.run_id=mine.id ORDER BY x.name LIMIT 1001+0) ORDER BY mine.id, g.name`
+	claimedAnySteps = claimed + `SELECT mine.id FROM mine WHERE EXISTS (SELECT 1 FROM steps s WHERE s.run_id=mine.id)`
 )
 
 // Claim implements store.Leases.
@@ -123,9 +154,9 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		return out, nil
 	}
 	levels := []any{jsonText(list), p.Namespace}
-	peek, take, next, clock := c.peek, c.take, c.next, []any(nil)
+	peek, take, bare, next, clock := c.peek, c.take, c.bare, c.next, []any(nil)
 	if m.set || c.config.ServerNow == "" {
-		peek, take, next, clock = claimPeek, claimRuns, claimNext, []any{m.now}
+		peek, take, bare, next, clock = claimPeek, claimRuns, claimBare, claimNext, []any{m.now}
 	}
 	// An idle poll reads and never takes the write lock.
 	if !c.busy.Load() || p.Wanted() == 0 {
@@ -138,103 +169,126 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		}
 	}
 
-	type taken struct {
-		store.ClaimedRun
-		parts int64
-		due   time.Time
+	t := &taking{byID: map[store.ID]*taken{}}
+	until, stamp := m.after(p.LeaseFor), newStamp()
+	mine := append(levels[:2:2], stamp, until)
+	first, again := append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until), claimedAgain
+	bytes := atMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
+	if p.Bare {
+		take, again = bare, claimedBareAgain
+	} else {
+		first = append(first, bytes)
 	}
-	var (
-		runs  []*taken
-		byID  = map[store.ID]*taken{}
-		parts int64
-		until = m.after(p.LeaseFor)
-		stamp = newStamp()
-		mine  = append(levels[:2:2], stamp, until)
-		bytes = int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
-		count = map[store.ID]int64{}
-	)
-	// with asks for one part of the claimed runs, if any has it.
-	with := func(part int64, sql string, args []any, rows func(scan func(...any) error) error) Stmt {
-		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return parts&part == 0 }}
-	}
-	stmts := []Stmt{
-		{SQL: take, Args: append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until), Rows: func(scan func(...any) error) error {
-			t := &taken{}
-			err := scanRun(scan, &t.Run, &t.parts, scanTime{&t.due})
-			runs, byID[t.Run.ID], parts = append(runs, t), t, parts|t.parts
-			return err
-		}},
+	stmts := append([]Stmt{
+		{SQL: take, Args: first, Rows: t.run},
 		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
 		{SQL: claimedParts, Args: mine, Gate: true},
-		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
-			var id store.ID
-			var data []byte
-			err := scan(scanID{&id}, scanBlob{&data})
-			byID[id].Run.Input = data
-			return err
-		}),
-		with(partSteps, claimedSteps, append(mine[:4:4], bytes), func(scan func(...any) error) error {
-			var id store.ID
-			var s store.Step
-			err := scan(append([]any{scanID{&id}}, stepDest(&s)...)...)
-			byID[id].Steps = append(byID[id].Steps, s)
-			return err
-		}),
-		with(partSteps, claimedStepCounts, mine, func(scan func(...any) error) error {
-			var id store.ID
-			var n int64
-			err := scan(scanID{&id}, &n)
-			count[id] = n
-			return err
-		}),
-		with(partState, claimedState, mine, func(scan func(...any) error) error {
-			var id store.ID
-			e, err := scanEntry(scan, scanID{&id})
-			byID[id].Inbox.State = append(byID[id].Inbox.State, e)
-			return err
-		}),
-		with(partGroups, claimedGroups, mine, func(scan func(...any) error) error {
-			var id store.ID
-			g, err := scanGroup(scan, scanID{&id})
-			byID[id].Inbox.Groups = append(byID[id].Inbox.Groups, g)
-			return err
-		}),
-		with(partSignals, claimedSignals, mine, func(scan func(...any) error) error {
-			var id store.ID
-			s, err := scanSignal(scan, scanID{&id})
-			if in := &byID[id].Inbox; len(in.Signals) < store.MaxPage {
-				in.Signals = append(in.Signals, s)
-			}
-			return err
-		}),
-	}
+	}, t.replay(mine, bytes, p.Bare)...)
 	if err = c.runner.Write(ctx, stmts); errors.Is(err, store.ErrOutcomeUnknown) && ctx.Err() == nil {
 		// The claim cannot be sent again: it would take more. What it has taken is
 		// asked for, so that it need not wait for the end of its lease.
-		stmts[0].SQL, stmts[0].Args = claimedAgain, mine
-		runs, parts = nil, 0
-		clear(byID)
-		clear(count)
-		if c.read(ctx, stmts...) == nil && len(runs) > 0 {
+		stmts[0].SQL, stmts[0].Args = again, mine
+		t.runs, t.parts = nil, 0
+		clear(t.byID)
+		if c.read(ctx, stmts...) == nil && len(t.runs) > 0 {
 			err = nil
 		}
 	}
 	if err != nil {
 		return store.Claimed{}, err
 	}
-	c.busy.Store(len(runs) > 0)
-	slices.SortFunc(runs, func(a, b *taken) int {
+	c.busy.Store(len(t.runs) > 0)
+	out.Runs = t.claimed(&p)
+	return out, nil
+}
+
+// taken is a run as a claim gathers it.
+type taken struct {
+	store.ClaimedRun
+	due time.Time
+}
+
+// taking is what a claim gathers.
+type taking struct {
+	runs  []*taken
+	byID  map[store.ID]*taken
+	parts int64 // of any of them
+}
+
+func (t *taking) run(scan func(...any) error) error {
+	r := &taken{}
+	var parts int64
+	err := scanRun(scan, &r.Run, &parts, scanTime{&r.due})
+	t.runs, t.byID[r.Run.ID], t.parts = append(t.runs, r), r, t.parts|parts
+	return err
+}
+
+// replay asks for the parts of the claimed runs that any of them has.
+func (t *taking) replay(mine []any, bytes int64, bare bool) []Stmt {
+	with := func(part int64, sql string, args []any, rows func(scan func(...any) error) error) Stmt {
+		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return t.parts&part == 0 }}
+	}
+	var id store.ID
+	if bare {
+		return []Stmt{with(partSteps, claimedAnySteps, mine, func(scan func(...any) error) error {
+			err := scan(scanID{&id})
+			t.byID[id].MoreSteps = true
+			return err
+		})}
+	}
+	var fits bool
+	bounded := append(mine[:4:4], bytes)
+	return []Stmt{
+		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
+			var data []byte
+			err := scan(scanID{&id}, scanBlob{&data})
+			t.byID[id].Run.Input = data
+			return err
+		}),
+		with(partSteps, claimedSteps, bounded, func(scan func(...any) error) error {
+			var s store.Step
+			err := scan(append([]any{scanID{&id}, &fits}, stepDest(&s)...)...)
+			r := t.byID[id]
+			keep(&r.Steps, &r.MoreSteps, s, fits)
+			return err
+		}),
+		with(partState, claimedState, bounded, func(scan func(...any) error) error {
+			e, err := scanEntry(scan, scanID{&id}, &fits)
+			in := &t.byID[id].Inbox
+			keep(&in.State, &in.MoreState, e, fits)
+			return err
+		}),
+		with(partGroups, claimedGroups, mine, func(scan func(...any) error) error {
+			g, err := scanGroup(scan, scanID{&id})
+			in := &t.byID[id].Inbox
+			keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
+			return err
+		}),
+		with(partSignals, claimedSignals, bounded, func(scan func(...any) error) error {
+			s, err := scanSignal(scan, scanID{&id}, &fits)
+			in := &t.byID[id].Inbox
+			keep(&in.Signals, &in.MoreSignals, s, fits)
+			return err
+		}),
+	}
+}
+
+// claimed are the runs in the order of P7.
+func (t *taking) claimed(p *store.ClaimParams) []store.ClaimedRun {
+	slices.SortFunc(t.runs, func(a, b *taken) int {
 		return cmp.Or(cmp.Compare(b.Run.Priority, a.Run.Priority), a.due.Compare(b.due), slices.Compare(a.Run.ID[:], b.Run.ID[:]))
 	})
-	out.Runs = make([]store.ClaimedRun, len(runs))
-	for i, t := range runs {
-		t.Lease = store.Lease{Run: t.Run.ID, Worker: p.Worker, Epoch: t.Run.Epoch}
-		t.Recovered = t.Run.Crashes > 0
-		t.MoreSteps = count[t.Run.ID] > int64(len(t.Steps))
-		t.Inbox.Status, t.Inbox.Events = t.Run.Status, t.Run.Events
-		out.Runs[i] = t.ClaimedRun
+	out := make([]store.ClaimedRun, len(t.runs))
+	for i, r := range t.runs {
+		r.Lease = store.Lease{Run: r.Run.ID, Worker: p.Worker, Epoch: r.Run.Epoch}
+		r.Recovered = r.Run.Crashes > 0
+		r.Inbox.Status, r.Inbox.Events = r.Run.Status, r.Run.Events
+		if p.Bare {
+			r.Run.Omitted, r.Inbox.MoreSignals, r.Inbox.MoreState, r.Inbox.MoreGroups = true, true, true, true
+		}
+		out[i] = r.ClaimedRun
 	}
-	return out, nil
+	return out
 }
 
 // idle is what a look has found: for as long as the database's version is the

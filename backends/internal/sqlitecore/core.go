@@ -83,15 +83,16 @@ type Core struct {
 	stale  atomic.Bool          // the database has changed since
 	apart  atomic.Int64         // how many calls end their runs one by one
 
-	peek, take, next string // claimPeek, claimRuns and claimNext by the server's time
+	peek, take, bare, next string // claimPeek, claimRuns, claimBare and claimNext by the server's time
 }
 
 // New makes a core.
 func New(r Runner, config Config) *Core {
-	c := &Core{runner: r, config: config, peek: claimPeek, take: claimRuns, next: claimNext}
+	c := &Core{runner: r, config: config, peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?3", now, 1)
 		c.take = strings.Replace(claimRuns, "<=?3", "<="+now, 1)
+		c.bare = strings.Replace(claimBare, "<=?3", "<="+now, 1)
 		c.next = strings.Replace(claimNext, "?4", now, 1)
 	}
 	return c

@@ -28,7 +28,9 @@ func TestPlans(t *testing.T) {
 
 	for name, sql := range map[string]string{
 		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
-		"claimedAgain": claimedAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedStepCounts": claimedStepCounts,
+		"claimedAgain": claimedAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedAnySteps": claimedAnySteps, "claimBare": claimBare,
+		"inboxSignals": inboxSignals, "inboxState": inboxState, "inboxGroups": inboxGroups, "inboxGroup": inboxGroup, "someState": someState,
+		"pageOfSteps": pageOfSteps, "getBounded": getBounded,
 		"claimedState": claimedState, "claimedGroups": claimedGroups, "claimedSignals": claimedSignals,
 		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
 		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,

@@ -3,6 +3,7 @@ package sqlitecore
 import (
 	"context"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,26 @@ var (
 	getRuns        = `SELECT ` + runColumns(anyInput, "meta", "output") + getFrom
 	getRunsNoInput = `SELECT ` + runColumns("NULL", "NULL", "output") + getFrom
 )
+
+// getBounded, and getBoundedNoInput, leave out what has a size of the runs beyond ?4
+// bytes.
+var (
+	getBounded        = bounded(getItems(inputLength+`+`+metaLength), anyInput, "meta")
+	getBoundedNoInput = bounded(getItems(`0`), "NULL", "NULL")
+)
+
+func getItems(length string) string {
+	return `SELECT r.id, j.key AS place, ` + length + `+` + outputLength + `+` + failureLength + ` AS size
+		FROM json_each(?1) j CROSS JOIN runs r ON r.id=unhex(j.value) AND r.namespace=?2 AND r.status>=?3`
+}
+
+// bounded reads runs whose ids, places and sizes are known up to ?4 bytes; those beyond
+// come without what has a size.
+func bounded(items, input, meta string) string {
+	return `WITH item AS (` + items + `),
+		sized AS MATERIALIZED (SELECT id AS of, place, row_number() OVER place=1 OR sum(size) OVER place<=?4 AS fits FROM item WINDOW place AS (ORDER BY place ROWS UNBOUNDED PRECEDING))
+		SELECT ` + runColumnsIf("fits", input, meta, "output") + `, fits FROM sized CROSS JOIN runs ON id=of ORDER BY place`
+}
 
 const getFrom = ` FROM (SELECT key AS place, unhex(value) AS wanted FROM json_each(?)) CROSS JOIN runs
 	ON id=wanted AND namespace=? AND status>=? ORDER BY place`
@@ -39,7 +60,14 @@ func (c *Core) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) 
 	}
 	ids[0] = '['
 	var runs []store.Run
-	err := c.read(ctx, Stmt{SQL: query, Args: []any{string(append(ids, ']')), p.Namespace, int64(from)}, Rows: appendRun(&runs)})
+	get := Stmt{SQL: query, Args: []any{string(append(ids, ']')), p.Namespace, int64(from)}, Rows: appendRun(&runs)}
+	if p.MaxBytes > 0 {
+		get.SQL, get.Args, get.Rows = getBounded, append(get.Args, int64(p.MaxBytes)), appendWhole(&runs)
+		if p.NoInput {
+			get.SQL = getBoundedNoInput
+		}
+	}
+	err := c.read(ctx, get)
 	return runs, err
 }
 
@@ -147,19 +175,27 @@ func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, err
 	if p.Cursor != "" {
 		cond, args = cond+beyond, append(args, last[:])
 	}
-	var runs []store.Run
+	more := false
 	err = c.read(ctx, Stmt{
-		SQL:  `SELECT ` + runColumns("NULL", "NULL", "NULL") + ` FROM runs WHERE ` + cond + ` ORDER BY id ` + order + ` LIMIT ?+0`,
-		Args: append(args, int64(limit)+1), Rows: appendRun(&runs),
+		SQL: `WITH item AS (SELECT *, row_number() OVER (ORDER BY of ` + order + `) AS nth FROM (
+				SELECT id AS of, coalesce(octet_length(failure), 0) AS size FROM runs WHERE ` + cond + ` ORDER BY id ` + order + ` LIMIT ?+1))` +
+			fitting(`of `+order, 1, strconv.Itoa(limit), strconv.Itoa(store.PageBytes)) +
+			`SELECT ` + runColumnsIf("fits", "NULL", "NULL", "NULL") + `, fits FROM fit CROSS JOIN runs ON id=of ORDER BY id ` + order,
+		Args: append(args, int64(limit)),
+		Rows: func(scan func(...any) error) error {
+			var r store.Run
+			var fits bool
+			err := scanRun(scan, &r, &fits)
+			keep(&page.Runs, &more, r, fits)
+			return err
+		},
 	})
 	if err != nil {
-		return page, err
+		return store.RunPage{}, err
 	}
-	if len(runs) > limit {
-		runs = runs[:limit]
-		page.Next = p.NextCursor(runs[limit-1].ID)
+	if more {
+		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].ID)
 	}
-	page.Runs = runs
 	return page, nil
 }
 
@@ -193,25 +229,14 @@ func (c *Core) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, 
 		return page, err
 	}
 	limit, _ := store.Page(p.Limit)
-	found, bytes := false, 0
+	found, fits := false, false
 	err := c.read(ctx, exists1(p.Namespace, p.Run, &found), Stmt{
-		SQL:  `SELECT ` + stepColumns + ` FROM steps s WHERE s.run_id=? AND s.position>? ORDER BY s.position LIMIT ?+0`,
-		Args: []any{p.Run[:], p.After, int64(limit) + 1},
+		SQL: pageOfSteps, Args: []any{p.Run[:], p.After, int64(limit), atMost(p.MaxBytes)},
 		Rows: func(scan func(...any) error) error {
-			if page.More {
-				return nil
-			}
 			var s store.Step
-			if err := scan(stepDest(&s)...); err != nil {
-				return err
-			}
-			bytes += len(s.Output)
-			if n := len(page.Steps); n == limit || n > 0 && p.MaxBytes > 0 && bytes > p.MaxBytes {
-				page.More = true
-				return nil
-			}
-			page.Steps = append(page.Steps, s)
-			return nil
+			err := scan(append([]any{&fits}, stepDest(&s)...)...)
+			keep(&page.Steps, &page.More, s, fits)
+			return err
 		},
 	})
 	if err == nil && !found {
@@ -219,6 +244,13 @@ func (c *Core) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, 
 	}
 	return page, err
 }
+
+// pageOfSteps: those of ?1 behind ?2, up to ?3 of them and ?4 bytes.
+var pageOfSteps = `WITH item AS (SELECT *, row_number() OVER (ORDER BY position) AS nth FROM (
+		SELECT branch, name, occurrence, position, coalesce(length(output), 0)+coalesce(octet_length(failure), 0) AS size
+		FROM steps WHERE run_id=?1 AND position>?2 ORDER BY position LIMIT ?3+1))` + fitting(`position`, 1, `?3`, `?4`) + `
+	SELECT z.fits, ` + stepColumnsIf + ` FROM fit z CROSS JOIN steps s ON s.run_id=?1 AND s.branch=z.branch AND s.name=z.name AND s.occurrence=z.occurrence
+	ORDER BY s.position`
 
 // exists1 asks whether the namespace has the run.
 func exists1(namespace string, id store.ID, found *bool) Stmt {

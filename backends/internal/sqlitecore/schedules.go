@@ -10,9 +10,15 @@ import (
 
 const scheduleColumns = `name, workflow, queue, spec, input, meta, paused, next_at, last_at, created_at, updated_at`
 
-func scanSchedule(scan func(...any) error, s *store.Schedule) error {
-	return scan(&s.Name, &s.Workflow, &s.Queue, &s.Spec, scanBlob{&s.Input}, scanBlob{&s.Meta}, &s.Paused, scanTime{&s.NextAt},
-		scanTime{&s.LastAt}, scanTime{&s.CreatedAt}, scanTime{&s.UpdatedAt})
+// scheduleColumnsIf are scheduleColumns, without all that has a size where z.fits is false.
+const scheduleColumnsIf = `s.name, s.workflow, s.queue, s.spec, iif(z.fits, s.input, NULL), iif(z.fits, s.meta, NULL), s.paused, s.next_at, s.last_at,
+	s.created_at, s.updated_at`
+
+func scanSchedule(scan func(...any) error, s *store.Schedule, more ...any) error {
+	return scan(append([]any{
+		&s.Name, &s.Workflow, &s.Queue, &s.Spec, scanBlob{&s.Input}, scanBlob{&s.Meta}, &s.Paused, scanTime{&s.NextAt},
+		scanTime{&s.LastAt}, scanTime{&s.CreatedAt}, scanTime{&s.UpdatedAt},
+	}, more...)...)
 }
 
 // PutSchedule implements store.Schedules.
@@ -57,6 +63,21 @@ func (c *Core) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams)
 	return err
 }
 
+// Pages of schedules ?1, those of the names ?3 or (?2) all, up to ?4 of them and ?5 bytes:
+// behind the name ?6, or due at ?6.
+var (
+	schedulesByName = schedulePage(`name>?6`, `name`)
+	schedulesDue    = schedulePage(`paused=0 AND next_at IS NOT NULL AND next_at<=?6`, `next_at, name`)
+)
+
+func schedulePage(which, order string) string {
+	return `WITH item AS (SELECT *, row_number() OVER (ORDER BY ` + order + `) AS nth FROM (
+			SELECT name, next_at, coalesce(length(input), 0)+coalesce(length(meta), 0) AS size FROM schedules
+			WHERE namespace=?1 AND ` + which + ` AND (?2 OR name IN (SELECT value FROM json_each(?3))) ORDER BY ` + order + ` LIMIT ?4+1))` +
+		fitting(`nth`, 1, `?4`, `?5`) + `
+		SELECT ` + scheduleColumnsIf + `, z.fits FROM fit z CROSS JOIN schedules s ON s.namespace=?1 AND s.name=z.name ORDER BY z.nth`
+}
+
 // ListSchedules implements store.Schedules.
 func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
 	var page store.SchedulePage
@@ -73,21 +94,18 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 		return page, err
 	}
 	list := Stmt{
-		SQL: `SELECT ` + scheduleColumns + ` FROM schedules WHERE namespace=? AND name>? AND (? OR name IN (SELECT value FROM json_each(?)))
-			ORDER BY name LIMIT ?+0`,
-		Args: []any{p.Namespace, after, flag(len(p.Names) == 0), jsonText(p.Names), int64(limit) + 1},
+		SQL:  schedulesByName,
+		Args: []any{p.Namespace, flag(len(p.Names) == 0), jsonText(p.Names), int64(limit), int64(store.PageBytes), after},
 	}
 	if p.Due {
-		list = Stmt{
-			SQL: `SELECT ` + scheduleColumns + ` FROM schedules WHERE namespace=? AND paused=0 AND next_at IS NOT NULL AND next_at<=?
-				AND (? OR name IN (SELECT value FROM json_each(?))) ORDER BY next_at, name LIMIT ?+0`,
-			Args: []any{p.Namespace, now, flag(len(p.Names) == 0), jsonText(p.Names), int64(limit)},
-		}
+		list.SQL, list.Args[5] = schedulesDue, now
 	}
+	more := false
 	list.Rows = func(scan func(...any) error) error {
 		var s store.Schedule
-		err := scanSchedule(scan, &s)
-		page.Schedules = append(page.Schedules, s)
+		var fits bool
+		err := scanSchedule(scan, &s, &fits)
+		keep(&page.Schedules, &more, s, fits)
 		return err
 	}
 	err = c.read(ctx, list, Stmt{
@@ -96,11 +114,13 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 		Args: []any{p.Namespace, now}, Rows: one(scanTime{&page.NextDue}, scanTime{&page.Later}),
 	})
 	page.Now = micro(now)
-	if len(page.Schedules) > limit {
-		page.Schedules = page.Schedules[:limit]
-		page.Next = p.NextCursor(page.Schedules[limit-1].Name)
+	if err != nil {
+		return store.SchedulePage{}, err
 	}
-	return page, err
+	if more && !p.Due {
+		page.Next = p.NextCursor(page.Schedules[len(page.Schedules)-1].Name)
+	}
+	return page, nil
 }
 
 // A firing is inserted for the schedule's next time alone; fireRun follows it if

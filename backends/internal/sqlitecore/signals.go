@@ -104,15 +104,33 @@ func wokenRow(scan func(...any) error, id *store.ID, h *hints, more ...any) erro
 	return err
 }
 
-func scanSignal(scan func(...any) error, first any) (s store.Signal, err error) {
-	err = scan(first, scanID{&s.ID}, &s.Name, scanBlob{&s.Payload}, scanTime{&s.SentAt})
+func scanSignal(scan func(...any) error, first ...any) (s store.Signal, err error) {
+	err = scan(append(first, scanID{&s.ID}, &s.Name, scanBlob{&s.Payload}, scanTime{&s.SentAt}, &s.Position)...)
 	return s, err
 }
 
-func scanGroup(scan func(...any) error, first any) (g store.Group, err error) {
-	err = scan(first, &g.Name, &g.Total, &g.Open, &g.Completed, &g.Failed, &g.Canceled)
+func scanGroup(scan func(...any) error, first ...any) (g store.Group, err error) {
+	err = scan(append(first, &g.Name, &g.Total, &g.Open, &g.Completed, &g.Failed, &g.Canceled)...)
 	return g, err
 }
+
+// What Inbox reads of a run, ?1, up to ?2 bytes.
+var (
+	inboxSignals = `WITH item AS (SELECT *, row_number() OVER (ORDER BY pos) AS nth FROM (
+			SELECT id, pos, coalesce(length(payload), 0) AS size FROM signals
+			WHERE run_id=?1 AND consumed=0 AND pos>?3 AND (?4='' OR name=?4) ORDER BY pos LIMIT 1001+0))` + fitting(`pos`, 1, `1000`, `?2`) + `
+		SELECT z.fits, s.id, s.name, iif(z.fits, s.payload, NULL), s.sent_at, s.pos FROM fit z CROSS JOIN signals s ON s.run_id=?1 AND s.id=z.id ORDER BY s.pos`
+	inboxState = `WITH item AS (SELECT *, row_number() OVER (ORDER BY key) AS nth FROM (
+			SELECT key, coalesce(length(value), 0) AS size FROM state WHERE run_id=?1 ORDER BY key LIMIT 1001+0))` + fitting(`key`, 1, `1000`, `?2`) + stateThatFits
+	// someState: the keys above ?3, of a list ?5 or (?4) all, up to ?6 entries.
+	someState = `WITH item AS (SELECT *, row_number() OVER (ORDER BY key) AS nth FROM (
+			SELECT key, coalesce(length(value), 0) AS size FROM state
+			WHERE run_id=?1 AND key>?3 AND (?4 OR key IN (SELECT value FROM json_each(?5))) ORDER BY key LIMIT ?6+0))` + fitting(`key`, 1, `?6`, `?2`) + stateThatFits
+	stateThatFits = `
+		SELECT z.fits, s.key, iif(z.fits, s.value, NULL), s.version, s.updated_at FROM fit z CROSS JOIN state s ON s.run_id=?1 AND s.key=z.key ORDER BY s.key`
+	inboxGroups = `SELECT name, total, open, completed, failed, canceled FROM groups WHERE run_id=?1 AND name>?2 ORDER BY name LIMIT 1001+0`
+	inboxGroup  = `SELECT name, total, open, completed, failed, canceled FROM groups WHERE run_id=?1 AND name>?2 AND name=?3`
+)
 
 // Inbox implements store.Coordination.
 func (c *Core) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
@@ -120,42 +138,46 @@ func (c *Core) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, err
 	if err := p.Validate(); err != nil {
 		return in, err
 	}
-	var skip any
 	var parts int64
+	var fits bool
 	without := func(part int64) func() bool { return func() bool { return parts&part == 0 } }
-	err := c.read(ctx,
-		Stmt{
-			SQL: `SELECT status, events, parts FROM runs WHERE id=? AND namespace=?`, Args: []any{p.Run[:], p.Namespace},
+	run, bytes := p.Run[:], atMost(p.MaxBytes)
+	stmts := []Stmt{
+		{
+			SQL: `SELECT status, events, parts FROM runs WHERE id=? AND namespace=?`, Args: []any{run, p.Namespace},
 			Rows: one(&in.Status, &in.Events, &parts),
 		},
-		Stmt{
-			SQL:  `SELECT NULL, id, name, payload, sent_at FROM signals WHERE run_id=? AND consumed=0 ORDER BY pos LIMIT ?+0`,
-			Args: []any{p.Run[:], int64(store.MaxPage)}, Unneeded: without(partSignals),
+		{
+			SQL: inboxSignals, Args: []any{run, bytes, p.After, p.Name}, Unneeded: without(partSignals),
 			Rows: func(scan func(...any) error) error {
-				s, err := scanSignal(scan, &skip)
-				in.Signals = append(in.Signals, s)
+				s, err := scanSignal(scan, &fits)
+				keep(&in.Signals, &in.MoreSignals, s, fits)
 				return err
 			},
 		},
-		Stmt{
-			SQL:  `SELECT NULL, key, value, version, updated_at FROM state WHERE run_id=? ORDER BY key`,
-			Args: []any{p.Run[:]}, Unneeded: without(partState),
+	}
+	if !p.NoState {
+		stmts = append(stmts, Stmt{
+			SQL: inboxState, Args: []any{run, bytes}, Unneeded: without(partState),
 			Rows: func(scan func(...any) error) error {
-				e, err := scanEntry(scan, &skip)
-				in.State = append(in.State, e)
+				e, err := scanEntry(scan, &fits)
+				keep(&in.State, &in.MoreState, e, fits)
 				return err
 			},
+		})
+	}
+	groups := Stmt{
+		SQL: inboxGroups, Args: []any{run, p.AfterGroup}, Unneeded: without(partGroups),
+		Rows: func(scan func(...any) error) error {
+			g, err := scanGroup(scan)
+			keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
+			return err
 		},
-		Stmt{
-			SQL:  `SELECT NULL, name, total, open, completed, failed, canceled FROM groups WHERE run_id=? ORDER BY name`,
-			Args: []any{p.Run[:]}, Unneeded: without(partGroups),
-			Rows: func(scan func(...any) error) error {
-				g, err := scanGroup(scan, &skip)
-				in.Groups = append(in.Groups, g)
-				return err
-			},
-		},
-	)
+	}
+	if p.Group != "" {
+		groups.SQL, groups.Args = inboxGroup, append(groups.Args, p.Group)
+	}
+	err := c.read(ctx, append(stmts, groups)...)
 	if err == nil && in.Status == 0 {
 		return store.Inbox{}, notFound("run %v", p.Run)
 	}

@@ -1,7 +1,9 @@
 package sqlitecore
 
 import (
+	"cmp"
 	"context"
+	"math"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -102,8 +104,8 @@ func (c *Core) SetState(ctx context.Context, p store.SetStateParams) ([]store.St
 	return entries, nil
 }
 
-func scanEntry(scan func(...any) error, first any) (e store.StateEntry, err error) {
-	err = scan(first, &e.Key, scanBlob{&e.Value}, &e.Version, scanTime{&e.UpdatedAt})
+func scanEntry(scan func(...any) error, first ...any) (e store.StateEntry, err error) {
+	err = scan(append(first, &e.Key, scanBlob{&e.Value}, &e.Version, scanTime{&e.UpdatedAt})...)
 	return e, err
 }
 
@@ -113,17 +115,16 @@ func (c *Core) GetState(ctx context.Context, p store.GetStateParams) ([]store.St
 		return nil, err
 	}
 	var entries []store.StateEntry
-	found, skip := false, any(nil)
+	found, fits, more := false, false, false
 	keys := p.Keys
 	if keys == nil {
 		keys = []string{}
 	}
 	err := c.read(ctx, exists1(p.Namespace, p.Run, &found), Stmt{
-		SQL:  `SELECT NULL, key, value, version, updated_at FROM state WHERE run_id=? AND (? OR key IN (SELECT value FROM json_each(?))) ORDER BY key`,
-		Args: []any{p.Run[:], flag(len(keys) == 0), jsonText(keys)},
+		SQL: someState, Args: []any{p.Run[:], atMost(p.MaxBytes), p.After, flag(len(keys) == 0), jsonText(keys), cmp.Or(int64(p.Limit), math.MaxInt32)},
 		Rows: func(scan func(...any) error) error {
-			e, err := scanEntry(scan, &skip)
-			entries = append(entries, e)
+			e, err := scanEntry(scan, &fits)
+			keep(&entries, &more, e, fits)
 			return err
 		},
 	})

@@ -3,6 +3,7 @@ package sqlitecore
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -163,10 +164,27 @@ func (s scanJSON) Scan(v any) error {
 // runColumns are the columns that scanRun reads. Input, meta and output are
 // expressions: readers that do without them pass NULL.
 func runColumns(input, meta, output string) string {
-	return `id, namespace, workflow, queue, status, priority, external_id, suffix, parent, grp, ordinal, on_close,
-	attempt, crashes, generation, epoch, iif(leased, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
-	deadline, forked_from, failure, ` + input + `, ` + meta + `, ` + output
+	return runHead + `failure, ` + input + `, ` + meta + `, ` + output
 }
+
+// runColumnsIf are runColumns where a condition holds, and otherwise without all that
+// has a size.
+func runColumnsIf(condition, input, meta, output string) string {
+	only := func(column string) string {
+		if column == "NULL" {
+			return column
+		}
+		return `iif(` + condition + `, ` + column + `, NULL)`
+	}
+	return runHead + only("failure") + `, ` + only(input) + `, ` + only(meta) + `, ` + only(output)
+}
+
+// bareColumns are runColumns without all that has a size.
+const bareColumns = runHead + `NULL, NULL, NULL, NULL`
+
+const runHead = `id, namespace, workflow, queue, status, priority, external_id, suffix, parent, grp, ordinal, on_close,
+	attempt, crashes, generation, epoch, iif(leased, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
+	deadline, forked_from, `
 
 // anyInput reads an input wherever it stands.
 const anyInput = `CASE WHEN parts & 16 THEN (SELECT data FROM large_inputs WHERE run_id = runs.id) ELSE input END`
@@ -183,6 +201,9 @@ func scanRun(scan func(...any) error, r *store.Run, more ...any) error {
 
 const stepColumns = `s.branch, s.name, s.occurrence, s.kind, s.status, s.position, s.idx, s.attempt, s.epoch, s.output, s.failure,
 	s.started_at, s.finished_at, s.due_at`
+
+// stepColumnsIf are stepColumns, without all that has a size where z.fits is false.
+var stepColumnsIf = strings.Replace(stepColumns, `s.output, s.failure`, `iif(z.fits, s.output, NULL), iif(z.fits, s.failure, NULL)`, 1)
 
 func stepDest(s *store.Step) []any {
 	return []any{

@@ -17,19 +17,23 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	now := clock(p.Now)
 	out := store.Claimed{Now: now}
 	want := p.Wanted()
-	budget := p.MaxBytes
-	if budget <= 0 {
-		budget = store.DefaultClaimBytes
-	}
+	most := cmp.Or(p.MaxBytes, store.DefaultClaimBytes)
+	runs, steps, signals, state := &bound{left: most, one: true}, &bound{left: most}, &bound{left: most}, &bound{left: most}
 	taken := make([]int, len(p.Demands))
 	for _, r := range s.candidates(p.Namespace, p.Demands) {
-		if d := room(p.Demands, r, taken); !r.VisibleAt.After(now) && len(out.Runs) < want && d >= 0 {
+		if d := room(p.Demands, r, taken); !r.VisibleAt.After(now) && len(out.Runs) < want && d >= 0 && (p.Bare || runs.take(r.claimBytes())) {
 			taken[d]++
 			c := store.ClaimedRun{Recovered: r.leased()}
 			c.Lease = r.lease(p.Worker, p.LeaseFor, now)
 			c.Run = r.row()
-			c.Steps, c.MoreSteps, budget = r.replay(budget)
-			c.Inbox = r.inbox()
+			if p.Bare {
+				omit(&c.Run)
+				c.MoreSteps = len(r.steps) > 0
+				c.Inbox = store.Inbox{Status: r.Status, Events: r.Events, MoreSignals: true, MoreState: true, MoreGroups: true}
+			} else {
+				c.Steps, c.MoreSteps = upTo(r.steps, store.MaxPage, steps, stepBytes, cloneStep)
+				c.Inbox = r.inbox(&store.InboxParams{}, signals, state)
+			}
 			out.Runs = append(out.Runs, c)
 			continue
 		}
@@ -37,6 +41,9 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	}
 	return out, nil
 }
+
+// claimBytes is what a claim counts of the run itself.
+func (r *run) claimBytes() int { return len(r.Input) + len(r.Meta) + failureBytes(r.Failure) }
 
 // candidates are the runs of the demands that are or will be claimable, in the
 // order of P7.
@@ -94,17 +101,4 @@ func (r *run) lease(worker string, d time.Duration, now time.Time) store.Lease {
 	}
 	r.wakes, r.awaits = 0, nil
 	return store.Lease{Run: r.ID, Worker: worker, Epoch: r.Epoch}
-}
-
-// replay returns the steps from the first up to the one that is over the
-// budget of output bytes, whether that cut any off, and what is left.
-func (r *run) replay(budget int) (steps []store.Step, more bool, left int) {
-	for _, st := range r.steps {
-		if len(st.Output) > budget {
-			return steps, true, budget
-		}
-		budget -= len(st.Output)
-		steps = append(steps, cloneStep(st))
-	}
-	return steps, false, budget
 }

@@ -49,8 +49,9 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		e.Value, e.UpdatedAt = bytes.Clone(e.Value), micro(e.UpdatedAt)
 		r.state[e.Key] = e
 	}
-	for _, sig := range p.Record.Signals {
-		sig.Payload, sig.SentAt = bytes.Clone(sig.Payload), micro(sig.SentAt)
+	for i, sig := range p.Record.Signals {
+		// Those to come have higher positions: theirs are above the count of events.
+		sig.Payload, sig.SentAt, sig.Position = bytes.Clone(sig.Payload), micro(sig.SentAt), int64(i+1)
 		r.signals, r.had[sig.ID] = append(r.signals, sig), true
 	}
 	for _, g := range p.Record.Groups {

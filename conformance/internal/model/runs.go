@@ -86,6 +86,7 @@ func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 	}
 	defer s.mu.Unlock()
 	var out []store.Run
+	whole := atMost(p.MaxBytes)
 	for _, id := range p.IDs {
 		r := s.find(p.Namespace, id)
 		if r == nil || p.FinalOnly && !r.Status.Final() {
@@ -96,6 +97,9 @@ func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 			row.Input, row.Meta = nil, nil
 		}
 		out = append(out, row)
+		if !whole.take(runBytes(&row)) {
+			omit(&out[len(out)-1])
+		}
 	}
 	return out, nil
 }
@@ -163,12 +167,13 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		slices.Reverse(rows)
 	}
 	var page store.RunPage
+	failures := atMost(store.PageBytes)
 	for _, r := range rows {
 		if c := compareIDs(r.ID, pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
 			continue // on an earlier page
 		}
-		if len(page.Runs) == limit {
-			page.Next = p.NextCursor(page.Runs[limit-1].ID)
+		if n := len(page.Runs); n == limit || !failures.take(failureBytes(r.Failure)) {
+			page.Next = p.NextCursor(page.Runs[n-1].ID)
 			break
 		}
 		row := r.row()
@@ -215,7 +220,14 @@ func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.R
 	slices.SortFunc(out, func(a, b store.Run) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), compareIDs(a.ID, b.ID))
 	})
-	return out[:min(limit, len(out))], nil
+	out = out[:min(limit, len(out))]
+	whole := atMost(p.MaxBytes)
+	for i := range out {
+		if !whole.take(runBytes(&out[i])) {
+			omit(&out[i])
+		}
+	}
+	return out, nil
 }
 
 func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
@@ -228,18 +240,8 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 		return store.StepPage{}, notFound(p.Run)
 	}
 	limit, _ := store.Page(p.Limit)
+	from, _ := slices.BinarySearchFunc(r.steps, p.After+1, func(st store.Step, at int64) int { return cmp.Compare(st.Position, at) })
 	var page store.StepPage
-	bytes := 0
-	for _, st := range r.steps {
-		if st.Position <= p.After {
-			continue
-		}
-		bytes += len(st.Output)
-		if n := len(page.Steps); n == limit || n > 0 && p.MaxBytes > 0 && bytes > p.MaxBytes {
-			page.More = true
-			break
-		}
-		page.Steps = append(page.Steps, cloneStep(st))
-	}
+	page.Steps, page.More = upTo(r.steps[from:], limit, atMost(p.MaxBytes), stepBytes, cloneStep)
 	return page, nil
 }

@@ -97,11 +97,10 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 		}
 		return cmp.Or(byTime, cmp.Compare(a.Name, b.Name))
 	})
-	for _, sc := range rows[:min(limit, len(rows))] {
-		page.Schedules = append(page.Schedules, sc.row())
-	}
-	if len(rows) > limit && !p.Due {
-		page.Next = p.NextCursor(rows[limit-1].Name)
+	var more bool
+	page.Schedules, more = upTo(rows, limit, atMost(store.PageBytes), scheduleBytes, (*schedule).row)
+	if more && !p.Due {
+		page.Next = p.NextCursor(page.Schedules[len(page.Schedules)-1].Name)
 	}
 	return page, nil
 }

@@ -46,7 +46,7 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 		return store.ID{}, finished(r)
 	}
 	r.had[n.ID] = true
-	r.signals = append(r.signals, store.Signal{ID: n.ID, Name: n.Name, Payload: bytes.Clone(n.Payload), SentAt: now})
+	r.signals = append(r.signals, store.Signal{ID: n.ID, Name: n.Name, Payload: bytes.Clone(n.Payload), SentAt: now, Position: r.Events + 1})
 	r.Events++
 	s.stirred(r, store.WakeSignal, now)
 	return r.ID, nil

@@ -66,15 +66,17 @@ func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.S
 	if r == nil {
 		return nil, notFound(p.Run)
 	}
-	return r.entries(p.Keys), nil
+	entries := r.entries(p.Keys, p.After)
+	out, _ := upTo(entries, cmp.Or(p.Limit, len(entries)), atMost(p.MaxBytes), entryBytes, cloneEntry)
+	return out, nil
 }
 
-// entries returns the entries of the keys (none: all) by key.
-func (r *run) entries(keys []string) []store.StateEntry {
+// entries returns the entries of the keys (none: all) above a key, by key.
+func (r *run) entries(keys []string, above string) []store.StateEntry {
 	var out []store.StateEntry
 	for _, e := range r.state {
-		if oneOf(keys, e.Key) {
-			out = append(out, cloneEntry(e))
+		if oneOf(keys, e.Key) && e.Key > above {
+			out = append(out, e)
 		}
 	}
 	slices.SortFunc(out, func(a, b store.StateEntry) int { return cmp.Compare(a.Key, b.Key) })
@@ -90,18 +92,30 @@ func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, er
 	if r == nil {
 		return store.Inbox{}, notFound(p.Run)
 	}
-	return r.inbox(), nil
+	return r.inbox(&p, atMost(p.MaxBytes), atMost(p.MaxBytes)), nil
 }
 
-func (r *run) inbox() store.Inbox {
-	in := store.Inbox{Status: r.Status, Events: r.Events, State: r.entries(nil)}
-	for _, sig := range r.signals[:min(len(r.signals), store.MaxPage)] {
-		sig.Payload = bytes.Clone(sig.Payload)
-		in.Signals = append(in.Signals, sig)
+// inbox is what the params select of what has reached the run, up to the bounds of
+// payloads and of values.
+func (r *run) inbox(p *store.InboxParams, payloads, values *bound) store.Inbox {
+	in := store.Inbox{Status: r.Status, Events: r.Events}
+	var signals []store.Signal
+	for _, sig := range r.signals {
+		if sig.Position > p.After && (p.Name == "" || sig.Name == p.Name) {
+			signals = append(signals, sig)
+		}
 	}
+	in.Signals, in.MoreSignals = upTo(signals, store.MaxPage, payloads, signalBytes, cloneSignal)
+	if !p.NoState {
+		in.State, in.MoreState = upTo(r.entries(nil, ""), store.MaxPage, values, entryBytes, cloneEntry)
+	}
+	var groups []store.Group
 	for _, g := range r.groups {
-		in.Groups = append(in.Groups, *g)
+		if g.Name > p.AfterGroup && (p.Group == "" || g.Name == p.Group) {
+			groups = append(groups, *g)
+		}
 	}
-	slices.SortFunc(in.Groups, func(a, b store.Group) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(groups, func(a, b store.Group) int { return cmp.Compare(a.Name, b.Name) })
+	in.Groups, in.MoreGroups = upTo(groups, store.MaxPage, atMost(0), func(store.Group) int { return 0 }, func(g store.Group) store.Group { return g })
 	return in
 }

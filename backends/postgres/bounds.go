@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// What a call brings along is bounded in bytes. Which items fit is decided on their
+// lengths, which a row knows without its payload, so that what does not fit is never
+// read.
+
+// Lengths of what bounds count.
+const (
+	inputLength   = `coalesce(octet_length(r.input), 0)+coalesce(octet_length(r.meta), 0)+`
+	outputLength  = `coalesce(octet_length(r.output), 0)::bigint+`
+	failureLength = `coalesce(octet_length(r.failure), 0)`
+)
+
+// fitting are the items of a query, as s, that come, marked by fits, and of each run the
+// first that does not. An item has a size and a place in the order of all; nth is its
+// place within its run. The first so many come whatever their size, 0 or 1; most and
+// bytes are the bounds.
+func fitting(items, order string, first int, most, bytes string) string {
+	free := strconv.Itoa(first)
+	return `(SELECT s.*, s.nth<=` + most + ` AND (s.nth<=` + free + ` OR s.before+s.size<=` + bytes + `) AS fits FROM (
+		SELECT s.*, coalesce(sum(CASE WHEN s.nth<=` + most + ` THEN s.size ELSE 0 END) OVER (ORDER BY ` + order + ` ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+		FROM (` + items + `) s) s
+		WHERE s.nth<=` + free + `+1 OR s.nth<=` + most + `+1 AND s.before<=` + bytes + `) s`
+}
+
+// whenFits are columns of which some come with what fits alone.
+func whenFits(columns string, some ...string) string {
+	for _, c := range some {
+		columns = strings.Replace(columns, c, `CASE WHEN s.fits THEN `+c+` END`, 1)
+	}
+	return columns
+}
+
+// wholeRuns reads runs, r, that a query gives with a place and a size, up to so many
+// bytes; those beyond come without what has a size, and say so by their last column.
+func wholeRuns(items, input, meta, output, bytes string) string {
+	const fits = `(r.nth=1 OR r.total<=`
+	only := func(column string) string { return `CASE WHEN r.whole THEN ` + column + ` END` }
+	return `SELECT ` + runHead + only("r.failure") + `, ` + only(input) + `, ` + only(meta) + `, ` + only(output) + `, r.whole
+		FROM (SELECT r.*, ` + fits + bytes + `) AS whole FROM (
+			SELECT r.*, row_number() OVER place AS nth, sum(r.size) OVER place AS total FROM (` + items + `) r
+			WINDOW place AS (ORDER BY r.place ROWS UNBOUNDED PRECEDING)) r) r ORDER BY r.place`
+}
+
+// atMost is a bound for a statement; 0: none.
+func atMost(n int) int64 { return cmp.Or(int64(n), math.MaxInt64) }
+
+// keep adds an item that fits to a list; for another, there is more.
+func keep[T any](list *[]T, more *bool, v T, fits bool) {
+	if fits {
+		*list = append(*list, v)
+	} else {
+		*more = true
+	}
+}
+
+// appendWhole appends what wholeRuns reads.
+func appendWhole(runs *[]store.Run) func(func(...any) error) error {
+	var whole bool
+	row := newRunRow(&whole)
+	return func(scan func(...any) error) error {
+		r, err := row.read(scan)
+		r.Omitted = !whole
+		*runs = append(*runs, r)
+		return err
+	}
+}

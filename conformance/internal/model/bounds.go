@@ -1,0 +1,73 @@
+package model
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// A bound is what may still come along, in bytes. Once something was too much,
+// nothing comes any more.
+type bound struct {
+	left int
+	one  bool // the first comes whatever its size
+	full bool
+}
+
+// atMost is the bound of a call of its own, whose first item always comes; 0: none.
+func atMost(n int) *bound {
+	if n == 0 {
+		n = math.MaxInt
+	}
+	return &bound{left: n, one: true}
+}
+
+func (b *bound) take(n int) bool {
+	b.full = b.full || n > b.left && !b.one
+	if !b.full {
+		b.left, b.one = max(b.left-n, -1), false
+	}
+	return !b.full
+}
+
+// upTo copies the items of a list from the first on, up to the limit and the bound, and
+// tells whether that cut any off.
+func upTo[T, C any](list []T, limit int, b *bound, size func(T) int, clone func(T) C) (out []C, more bool) {
+	for _, v := range list {
+		if len(out) == limit || !b.take(size(v)) {
+			return out, true
+		}
+		out = append(out, clone(v))
+	}
+	return out, false
+}
+
+func stepBytes(s store.Step) int { return len(s.Output) + failureBytes(s.Failure) }
+
+func signalBytes(s store.Signal) int { return len(s.Payload) }
+
+func entryBytes(e store.StateEntry) int { return len(e.Value) }
+
+func runBytes(r *store.Run) int {
+	return len(r.Input) + len(r.Output) + len(r.Meta) + failureBytes(r.Failure)
+}
+
+func failureBytes(f *store.Failure) int {
+	if f == nil {
+		return 0
+	}
+	return len(f.Code) + len(f.Message) + len(f.Type) + len(f.Stack) + len(f.Details)
+}
+
+func scheduleBytes(s *schedule) int { return len(s.Input) + len(s.Meta) }
+
+// omit leaves out what the bound of a call leaves out of a run.
+func omit(r *store.Run) {
+	r.Input, r.Output, r.Meta, r.Failure, r.Omitted = nil, nil, nil, nil, true
+}
+
+func cloneSignal(s store.Signal) store.Signal {
+	s.Payload = bytes.Clone(s.Payload)
+	return s
+}
