@@ -75,7 +75,7 @@ func (e *Engine) groups(ctx context.Context, run store.ID) (map[string]store.Gro
 	for last := ""; ; {
 		var box store.Inbox
 		err := e.retry(ctx, func(ctx context.Context) (err error) {
-			box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: run, NoState: true, AfterGroup: last, MaxBytes: 1})
+			box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: run, After: store.NoSignals, NoState: true, AfterGroup: last})
 			return err
 		})
 		if err != nil {

@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // SignalID names one signal; the sender makes it, so that sending again is safe.
 type SignalID = ID
@@ -112,7 +115,7 @@ type InboxParams struct {
 	Namespace  string
 	Run        ID
 	Name       string // signals of this name alone; empty: of every name
-	After      int64  // only signals of a Position above it; 0 begins
+	After      int64  // only signals of a Position above it; 0 begins, NoSignals leaves all unread
 	NoState    bool   // leave the state unread
 	Group      string // this group alone; empty: every group
 	AfterGroup string // only groups above it; empty begins
@@ -120,6 +123,9 @@ type InboxParams struct {
 	// on its own; 0: no bound. The first signal and the first entry always come.
 	MaxBytes int
 }
+
+// NoSignals is no signal's Position, and above all of them.
+const NoSignals = math.MaxInt64
 
 // Inbox is what has reached a run: everything of it at one moment, or the beginning of
 // it, where MoreSignals, MoreState or MoreGroups says that a bound cut it off.

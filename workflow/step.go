@@ -138,4 +138,5 @@ const (
 	CodeCrashed          = exec.CodeCrashed
 	CodeDeadline         = exec.CodeDeadline
 	CodeNondeterministic = exec.CodeNondeterministic
+	CodeUnreadable       = exec.CodeUnreadable
 )

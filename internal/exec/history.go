@@ -161,7 +161,7 @@ func (inv *Invocation) openGroups() (open []string) {
 	for cut {
 		var box store.Inbox
 		inv.ask("the groups of the run's children", func(ctx context.Context, st store.Store, ns string) (err error) {
-			box, err = st.Inbox(ctx, store.InboxParams{Namespace: ns, Run: inv.run.ID, NoState: true, AfterGroup: last, MaxBytes: 1})
+			box, err = st.Inbox(ctx, store.InboxParams{Namespace: ns, Run: inv.run.ID, After: store.NoSignals, NoState: true, AfterGroup: last})
 			return err
 		})
 		for _, g := range box.Groups {

@@ -11,7 +11,7 @@ import (
 // Look says what a look at the inbox is for.
 type Look struct {
 	Signal string // signals of this name alone; empty: of every name
-	Group  string // this group of children alone; empty: all
+	Group  string // this group of children, and no signals; empty: all groups
 	State  bool   // the flow state, the whole of it
 }
 
@@ -192,6 +192,9 @@ func (inv *Invocation) seekGroupLocked(name string) {
 // read in pages, which are of one moment unless it changes again and again meanwhile.
 func ReadInbox(ctx context.Context, st store.Store, namespace string, run store.ID, look Look) (box store.Inbox, err error) {
 	p := store.InboxParams{Namespace: namespace, Run: run, Name: look.Signal, Group: look.Group, NoState: !look.State, MaxBytes: store.DefaultClaimBytes}
+	if look.Group != "" {
+		p.After = store.NoSignals
+	}
 	for range wholeTries {
 		if box, err = st.Inbox(ctx, p); err != nil || !box.MoreState {
 			return box, err
@@ -207,7 +210,7 @@ func ReadInbox(ctx context.Context, st store.Store, namespace string, run store.
 			more = len(page) > 0
 		}
 		box.MoreState = false
-		again, err := st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: run, NoState: true, MaxBytes: 1})
+		again, err := st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: run, After: store.NoSignals, NoState: true})
 		if err != nil || again.Events == box.Events {
 			return box, err
 		}
