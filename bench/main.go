@@ -204,6 +204,11 @@ func (b *bench) embedded(ctx context.Context, at *site) error {
 				return err
 			}
 		}
+		if strings.Contains("memory", b.only) && at.where != nil {
+			if err := b.memory(ctx, at); err != nil {
+				return err
+			}
+		}
 		if strings.Contains("idle cost", b.only) {
 			if err := b.atRest(ctx, at); err != nil {
 				return fmt.Errorf("idle cost: %w", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -48,27 +47,27 @@ func beWorker(where string) error {
 	}
 	s := newSubject(st)
 	defer s.close()
-	if err := s.work(context.Background(), 200, far, threeStep); err != nil {
+	_, fully := os.LookupEnv(envFull)
+	if fully {
+		err = s.workFull(context.Background())
+	} else {
+		err = s.work(context.Background(), 200, far, threeStep)
+	}
+	if err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until the other process ends it, or ends
+	if err == nil && fully {
+		var kB int
+		if kB, err = mostMemory(); err == nil {
+			fmt.Println(kB)
+		}
+	}
 	return err
 }
 
 // startWorker starts this program as a worker where the site says.
-func startWorker(where string) (stop func(), err error) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envWorker+"="+where)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return func() { _ = in.Close(); _ = cmd.Wait() }, nil
-}
+func startWorker(where string) (stop func(), err error) { return startWorkerOf(where, nil) }
 
 // between samples how long a start takes to reach an idle worker in another
 // process, and its result to come back.

@@ -77,6 +77,7 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"handles", b.waiting},
 		{"layout", b.layouts},
 		{"churn", b.churn},
+		{"memory", func(ctx context.Context, _ *server) error { return b.memory(ctx, &at) }},
 		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
 		{"scale", func(ctx context.Context, _ *server) error {
 			for range b.reps {

@@ -35,10 +35,10 @@ func Limit(workflow string, n int) Option {
 // reached, the worker claims nothing until runs end; when commits alone reach half of
 // it, steps wait before they begin. One run is always allowed. What code makes of payloads,
 // and the outputs of steps that run already, come on top: at most the payload limit for
-// each of [Concurrency] runs. Default: 64 MB.
+// each of [Concurrency] runs. Default: 32 MB.
 func Memory(bytes int) Option { return func(w *Worker) { w.memory.limit = bytes } }
 
-const defaultMemory = 64 << 20
+const defaultMemory = 32 << 20
 
 // Lease sets how long the worker's right to a run lasts without renewal: a run
 // whose worker has died goes on elsewhere after that time. It is renewed every
