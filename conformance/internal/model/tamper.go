@@ -5,6 +5,7 @@ import "github.com/pawlhq/pawl/store"
 // Row is a run as it is stored, open to be written to.
 type Row struct {
 	*store.Run
+	Seq     *int64          // of the last commit applied under the present lease
 	Steps   *[]store.Step   // by Position
 	Signals *[]store.Signal // unread, in the order of sending
 	Groups  map[string]*store.Group
@@ -18,6 +19,6 @@ func (s *Store) Tamper(id store.ID, do func(Row)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.runs[id]; r != nil {
-		do(Row{Run: &r.Run, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits})
+		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits})
 	}
 }
