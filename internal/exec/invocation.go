@@ -115,7 +115,7 @@ type Invocation struct {
 	flushed   int64                       // of them: those that are durable
 	flushing  bool                        // a commit is under way
 	held      bool                        // a step in a transaction of its own is under way: others wait with their commits
-	seq       int64
+	applied   int64                       // number of the last commit that was applied
 	seen      int64                       // the run's event count that what follows includes
 	state     map[string]store.StateEntry // the run's flow state
 	groups    map[string]store.Group      // of the run's children
@@ -422,7 +422,7 @@ func (inv *Invocation) finish(tr store.Transition) {
 	res := inv.host.Commit(c)
 	if rejected(res.Err) {
 		tr = store.Transition{Kind: store.Fail, Failure: Fail(res.Err)}
-		res = inv.host.Commit(store.Commit{Lease: inv.lease, Seq: c.Seq + 1, Transition: &tr})
+		res = inv.host.Commit(store.Commit{Lease: inv.lease, Seq: c.Seq, Transition: &tr})
 	}
 	inv.host.Closed(inv, End{Status: res.Status, Transition: tr, Err: res.Err})
 }
