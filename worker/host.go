@@ -17,6 +17,7 @@ type host struct{ w *Worker }
 
 // Commit implements [exec.Host]: concurrent commits share a write.
 func (h host) Commit(c store.Commit) store.CommitResult {
+	defer h.w.lost.sending(c.Lease)()
 	res, _, err := h.w.commits.Do(h.w.stop, c)
 	if err != nil {
 		res.Err = err
@@ -48,29 +49,33 @@ func (w *Worker) commit(commits []store.Commit) []store.CommitResult {
 			w.log.Error("commits failed", "commits", len(commits), "error", err)
 			return slices.Repeat([]store.CommitResult{{Err: err}}, len(commits))
 		}
+		w.lost.fails()
 		w.log.Error("commits could not be written, will try again", "commits", len(commits), "in", wait, "error", err)
 		sleep(w.stop, wait)
 	}
 }
 
 // superseded takes out the commits of old leases, where a run has come back to this
-// very worker and both its leases commit at once; old are their places.
+// very worker and both its leases commit at once; old are their places. A lease that
+// came back as it was has two commits only when the database lost the first claim.
 func superseded(commits []store.Commit) (newest []store.Commit, old []int) {
 	if len(commits) < 2 {
 		return commits, nil
 	}
-	epochs := make(map[store.ID]int64, len(commits))
-	for _, c := range commits {
-		epochs[c.Lease.Run] = max(epochs[c.Lease.Run], c.Lease.Epoch)
+	best := make(map[store.ID]int, len(commits))
+	for i, c := range commits {
+		if j, twice := best[c.Lease.Run]; !twice || c.Lease.Epoch > commits[j].Lease.Epoch {
+			best[c.Lease.Run] = i
+		}
 	}
-	if len(epochs) == len(commits) {
+	if len(best) == len(commits) {
 		return commits, nil
 	}
 	for i, c := range commits {
-		if c.Lease.Epoch < epochs[c.Lease.Run] {
-			old = append(old, i)
-		} else {
+		if best[c.Lease.Run] == i {
 			newest = append(newest, c)
+		} else {
+			old = append(old, i)
 		}
 	}
 	return newest, old
@@ -188,6 +193,7 @@ func (h host) Begin(ctx context.Context, inv *exec.Invocation, target any) (stor
 
 // CommitTx implements [exec.Host].
 func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error) {
+	defer h.w.lost.sending(c.Lease)()
 	ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
 	res, err := tx.Commit(ctx, h.w.namespace, c)
 	cancel()
@@ -197,6 +203,7 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 	// Its effects are the user's own: to send it again would do them without it.
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+		h.w.lost.fails()
 		recorded, asked := h.w.store.(store.Transactor).Recorded(ctx, h.w.namespace, c.Lease, c.Seq)
 		timedOut := ctx.Err() != nil
 		cancel()
@@ -284,9 +291,10 @@ func (w *Worker) Holds(id store.ID) bool {
 // Identity implements [engine.LocalWorker].
 func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
 
-// Adopt implements [engine.LocalWorker].
+// Adopt implements [engine.LocalWorker]. A start that is repeated gives the same lease
+// again, and its answer may come after the run was claimed here.
 func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
-	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt)
+	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt, true)
 }
 
 // Release implements [engine.LocalWorker].

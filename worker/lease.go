@@ -152,6 +152,7 @@ func (w *Worker) restBeat() time.Duration { return max(5*time.Minute, w.leaseFor
 // renewAll extends every lease that is held, and tells runs what it hears.
 func (w *Worker) renewAll(ctx context.Context) error {
 	w.ledger.renewing()
+	told := w.lost.renewing()
 	invs := w.holding()
 	asked := time.Now()
 	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case
@@ -164,6 +165,7 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		states, err := w.store.Extend(callCtx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
 		cancel()
 		if err != nil {
+			w.lost.fails()
 			return err
 		}
 		w.ledger.hears(asked)
@@ -180,6 +182,9 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		}
 	}
 	w.ledger.renewed(asked.Add(w.leaseFor))
+	if told() {
+		signal(w.wake) // claims have waited for it
+	}
 	w.signAgain(ctx)
 	return nil
 }

@@ -51,7 +51,7 @@ type Worker struct {
 	started  bool
 	held     map[store.ID]*exec.Invocation // whose leases are renewed
 	worked   time.Time                     // when something was held last
-	leases   sync.WaitGroup                // one for each of held
+	leases   sync.WaitGroup                // one for each of held, and for a lease that is given back unused
 	draining bool
 
 	slots   slots
@@ -60,6 +60,7 @@ type Worker struct {
 	renew   chan struct{} // renew leases now
 	commits *batch.Group[store.Commit, store.CommitResult]
 	ledger  ledger
+	lost    lost
 	house   housekeeping
 	tel     *telemetry.Telemetry
 
