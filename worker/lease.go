@@ -153,7 +153,7 @@ func (w *Worker) restBeat() time.Duration { return max(5*time.Minute, w.leaseFor
 func (w *Worker) renewAll(ctx context.Context) error {
 	w.ledger.renewing()
 	told := w.lost.renewing()
-	invs := w.holding()
+	invs := slices.DeleteFunc(w.holding(), (*exec.Invocation).Lost)
 	asked := time.Now()
 	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case
 		part = slices.DeleteFunc(part, func(inv *exec.Invocation) bool { return inv == nil })

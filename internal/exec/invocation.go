@@ -491,6 +491,14 @@ func (inv *Invocation) Lose() {
 	inv.cancel(ErrLeaseLost)
 }
 
+// Lost reports whether the invocation was given up because its lease is lost. Code of
+// the run may go on for a while, but the lease is not to be kept for that.
+func (inv *Invocation) Lost() bool {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	return inv.closed && inv.reason == byLoss
+}
+
 // Stay lets the calling goroutine of the run wait until the execution has ended, and
 // ends it then. It is for a host that begins nothing new.
 func (inv *Invocation) Stay() {
