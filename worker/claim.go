@@ -54,7 +54,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			timer.Reset(w.leaseFor / 10)
 			continue
 		}
-		if !w.lost.certain(len(w.holding()) > 0, w.leaseFor) {
+		if !w.lost.certain(len(w.holding()) > 0, 2*w.callTimeout()) {
 			signal(w.renew) // which wakes this loop
 			timer.Reset(w.leaseFor / 10)
 			continue

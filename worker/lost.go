@@ -24,7 +24,7 @@ type lost struct {
 	mu       sync.Mutex
 	failures uint64              // calls of the store that have failed
 	renewed  uint64              // of them: those before the last renewal that succeeded
-	since    time.Time           // of the first of the others
+	since    time.Time           // when leases could be renewed again, while it is not certain
 	commits  map[store.Lease]int // under way
 	began    map[uint64]int      // the same, by the number of failures before each
 }
@@ -64,9 +64,7 @@ func (l *lost) sends(lease store.Lease) bool {
 func (l *lost) fails() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failures++; l.since.IsZero() {
-		l.since = time.Now()
-	}
+	l.failures++
 }
 
 // renewing is called before leases are renewed, and what it returns afterwards: that
@@ -79,14 +77,17 @@ func (l *lost) renewing() (done func() bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		first := before > l.renewed
-		l.renewed = max(l.renewed, before)
+		if l.renewed = max(l.renewed, before); first && l.since.IsZero() {
+			l.since = time.Now()
+		}
 		return first
 	}
 }
 
 // certain reports whether the worker knows which of its leases the store has, and has
-// no commit under way from before a failure. It waits for that no longer than patience:
-// a store that takes no commits and answers otherwise did not fail over.
+// no commit under way from before a failure. Once leases can be renewed it waits for the
+// commits no longer than patience: a store that takes none and answers otherwise did not
+// fail over.
 func (l *lost) certain(held bool, patience time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +98,7 @@ func (l *lost) certain(held bool, patience time.Duration) bool {
 	if sure {
 		l.since = time.Time{}
 	}
-	return sure || time.Since(l.since) > patience
+	return sure || !l.since.IsZero() && time.Since(l.since) > patience
 }
 
 // relive gives up a run whose lease the worker has had before.
