@@ -236,6 +236,9 @@ var lostEngineCases = []EngineCase{
 			}
 		}
 		p.wire.mu.Unlock()
+		for !p.wire.idle() {
+			pause(e) // as the connections of a server that is gone
+		}
 		back()
 		p.wire.set(wireUp)
 		e.consistent(wf.Handle(e.eng, id), 3)

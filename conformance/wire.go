@@ -18,6 +18,7 @@ type wire struct {
 	up      chan struct{} // closed when a wire that hangs is up again
 	lose    int           // every lose-th write is applied and its answer lost; 0: none
 	calls   int
+	under   int  // calls that the store is executing
 	cutNext bool // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
@@ -101,6 +102,19 @@ func (w *wire) hook(fn func(verb string)) {
 	w.before = fn
 }
 
+func (w *wire) executing(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.under += n
+}
+
+// idle reports that the store executes no call of this process.
+func (w *wire) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.under == 0
+}
+
 // pass lets a call through when the wire is up.
 func (w *wire) pass(ctx context.Context, verb string, write bool, call func() error) error {
 	w.mu.Lock()
@@ -134,7 +148,9 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 				return errors.Join(ctx.Err(), store.ErrOutcomeUnknown)
 			}
 		}
+		w.executing(1)
 		err := call()
+		w.executing(-1)
 		if after != nil {
 			after(verb)
 		}

@@ -157,9 +157,9 @@ func (w *Worker) renewAll(ctx context.Context) error {
 	asked := time.Now()
 	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case
 		part = slices.DeleteFunc(part, func(inv *exec.Invocation) bool { return inv == nil })
-		leases := make([]store.Lease, len(part))
+		leases, heard := make([]store.Lease, len(part)), make([]int64, len(part))
 		for i, inv := range part {
-			leases[i] = inv.Lease()
+			leases[i], heard[i] = inv.Lease(), inv.Heard()
 		}
 		callCtx, cancel := context.WithTimeout(ctx, w.renewTimeout())
 		states, err := w.store.Extend(callCtx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
@@ -174,6 +174,9 @@ func (w *Worker) renewAll(ctx context.Context) error {
 			switch {
 			case s.Lost:
 				part[i].Lose()
+			case s.Events < heard[i]:
+				part[i].Logger().Warn("the run is given up: the database has lost events of it that this worker knows", "events", s.Events, "known", heard[i])
+				part[i].Lose()
 			case s.Canceling:
 				part[i].Cancel()
 			case s.Pausing:
@@ -182,9 +185,10 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		}
 	}
 	w.ledger.renewed(asked.Add(w.leaseFor))
-	if told() {
+	failed := told()
+	if failed {
 		signal(w.wake) // claims have waited for it
 	}
-	w.signAgain(ctx)
+	w.signAgain(ctx, failed)
 	return nil
 }
