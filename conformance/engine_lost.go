@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -55,6 +56,32 @@ func (e *E) consistent(h workflow.Handle[[]string], steps int) {
 	}
 	e.eq(fmt.Sprintf("recorded steps of run %v", h.ID()), len(recorded), steps)
 	e.check(slices.Equal(out, recorded), "run %v returned\n\t%q\nand has recorded\n\t%q", h.ID(), out, recorded)
+}
+
+// outage lets calls of the process fail for a moment, at least one among them.
+func (p *proc) outage() {
+	failed := make(chan struct{})
+	fail := sync.OnceFunc(func() { close(failed) })
+	p.wire.set(wireDown)
+	p.wire.hook(func(string) { fail() })
+	receive(p.e, "a call during the outage", failed)
+	pause(p.e)
+	p.wire.set(wireUp)
+}
+
+// calledAfter waits for a call of the verb that is done after do was.
+func (w *wire) calledAfter(verb string, do func()) {
+	called := make(chan struct{})
+	call := sync.OnceFunc(func() { close(called) })
+	w.mu.Lock()
+	w.after = func(v string) {
+		if v == verb {
+			call()
+		}
+	}
+	w.mu.Unlock()
+	do()
+	<-called
 }
 
 // rewinding leaves a case out where the harness cannot put a database back.
@@ -242,6 +269,60 @@ var lostEngineCases = []EngineCase{
 		back()
 		p.wire.set(wireUp)
 		e.consistent(wf.Handle(e.eng, id), 3)
+	})},
+	{Name: "lost/event", Promise: "P5", Rule: "A run in memory that has heard of an event which the database then loses does not take the next one for that.", Run: rewinding(func(e *E) {
+		other, wanted := workflow.NewSignal[int]("other"), workflow.NewSignal[int]("wanted")
+		var ran tally
+		held, goOn := make(chan struct{}, 9), make(chan struct{})
+		release := sync.OnceFunc(func() { close(goOn) })
+		defer release()
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			g.Go("hold", func(ctx workflow.Context) error {
+				return workflow.Do(ctx, "hold", func(context.Context) error {
+					if ran.add("hold") == 1 {
+						held <- struct{}{}
+						<-goOn
+					}
+					return nil
+				})
+			})
+			n, err := wanted.Receive(ctx)
+			return n, errors.Join(err, g.Wait())
+		})
+		p := e.build(defs(wf))
+		h := start(e, wf, 0)
+		p.run()
+		receive(e, "the step", held)
+		back := e.h.Rewind(e.TB, e.s)
+		p.wire.calledAfter("inbox", func() { e.ok("send", other.Send(e.ctx, e.eng, h.ID(), 1)) })
+		back()
+		p.outage()
+		p.wire.calledAfter("extend", func() {})
+		e.ok("send", wanted.Send(e.ctx, e.eng, h.ID(), 7))
+		release()
+		e.eq("output", result(e, h), 7)
+	})},
+	{Name: "lost/registration", Promise: "P2", Rule: "A worker whose workflows the database has forgotten registers them again after the outage.", Run: rewinding(func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		back := e.h.Rewind(e.TB, e.s)
+		p := e.process(defs(wf))
+		// known asks an engine that has no memory.
+		known := func() bool {
+			eng := engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet))
+			defer eng.Close()
+			_, err := eng.Start(e.ctx, "wf", nil)
+			return err == nil
+		}
+		for !known() {
+			pause(e)
+		}
+		back()
+		e.check(!known(), "the workflow is known, expected it to be lost")
+		p.outage()
+		for !known() {
+			pause(e)
+		}
 	})},
 	{Name: "lost/rewind", Promise: "P2", Rule: "A database that goes back in time under its workers loses what it loses whole: every run that it has completes, with the outputs that are recorded.", Run: rewinding(func(e *E) {
 		const runs, steps = 30, 6

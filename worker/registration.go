@@ -90,12 +90,20 @@ func (w *Worker) signAgain(ctx context.Context, failed bool) {
 	ctx, cancel := context.WithTimeout(ctx, w.renewTimeout())
 	defer cancel()
 	w.put(ctx, status, rest)
-	if !failed {
-		return
-	}
-	if err := w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: w.flows()}); err != nil {
+	if err := w.registerAgain(ctx); err != nil {
 		w.log.Warn("worker could not register its workflows again", "error", err)
 	}
+}
+
+// registerAgain puts the worker's workflows again when the store has lost one.
+func (w *Worker) registerAgain(ctx context.Context) error {
+	flows := w.flows()
+	names, _ := w.served()
+	there, err := w.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: w.namespace, Names: names})
+	if err != nil || len(there) == len(flows) {
+		return err
+	}
+	return w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 }
 
 // signedAtRest: the worker is registered as one that gives few signs of life.
