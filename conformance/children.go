@@ -311,7 +311,7 @@ var childrenCases = []Case{
 		c.commit(store.Commit{Lease: runs[2].Lease, Seq: 1, Spawn: below})
 		c.signal(runs[3].Run.ID, "s", "x")
 		all = []store.Commit{
-			{Lease: runs[0].Lease, Seq: 2, Transition: complete("")},
+			{Lease: runs[0].Lease, Seq: 1, Transition: complete("")},
 			{Lease: runs[2].Lease, Seq: 2, Transition: complete("")},
 		}
 		for _, again := range []bool{false, true} {
@@ -323,8 +323,8 @@ var childrenCases = []Case{
 		}
 		for i, res := range c.commits(
 			store.Commit{Lease: runs[1].Lease, Seq: 2, Transition: complete("")},
-			store.Commit{Lease: runs[3].Lease, Seq: 2, Transition: complete("")},
-			store.Commit{Lease: runs[4].Lease, Seq: 2, Transition: failWith("x")},
+			store.Commit{Lease: runs[3].Lease, Seq: 1, Transition: complete("")},
+			store.Commit{Lease: runs[4].Lease, Seq: 1, Transition: failWith("x")},
 		) {
 			if i == 0 {
 				c.fails("Commit's item of the one that was given back", res.Err, store.ErrLeaseLost)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -343,7 +344,79 @@ var commitCases = []Case{
 		bad := store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{{}}}
 		c.fails("the bad commit", c.tryCommit(bad).Err, store.ErrInvalid)
 		c.commit(store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "")}})
-		c.eq("steps", c.stepNames(run.Run.ID), []string{"a"})
+		big := store.Commit{Lease: run.Lease, Seq: 2, State: []store.StateWrite{{Key: "k", Value: make([]byte, c.s.Limits().Payload+1)}}}
+		c.tooLarge("a value", c.tryCommit(big).Err, c.s.Limits().Payload+1, c.s.Limits().Payload)
+		c.lost("the one above the refused", store.Commit{Lease: run.Lease, Seq: 3, Transition: complete("")})
+		c.commit(store.Commit{Lease: run.Lease, Seq: 2, Steps: []store.StepRecord{step(2, "b", "")}})
+		c.eq("steps", c.stepNames(run.Run.ID), []string{"a", "b"})
+	}},
+	{"commit/gap", "P2", "a commit whose Seq leaves one out gets ErrLeaseLost: the store has lost what its holder did before", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		sig := c.signal(id, "n", "x")
+		gap := func(seq int64) {
+			c.Helper()
+			before, inbox, steps := c.get(id), c.inbox(id), c.stepNames(id)
+			c.lost(fmt.Sprintf("commit %d", seq), store.Commit{
+				Lease: run.Lease, Seq: seq, Steps: []store.StepRecord{step(9, "gap", "x")}, State: []store.StateWrite{{Key: "gap", Value: []byte("v")}},
+				Consumed: []store.SignalID{sig}, Spawn: kids(1),
+			})
+			c.eq("the run after it", c.get(id), before)
+			c.eq("the inbox", c.inbox(id), inbox)
+			c.eq("the steps", c.stepNames(id), steps)
+			c.eq("children", len(c.claimKids(1)), 0)
+		}
+		gap(2)
+		gap(7)
+		c.commit(store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "")}})
+		c.commit(store.Commit{Lease: run.Lease, Seq: 2, Steps: []store.StepRecord{step(2, "b", "")}})
+		gap(4)
+		gap(1 << 40)
+	}},
+	{"commit/gap-of-any-kind", "P2", "no transition passes over a missing commit, and one of the plainest kind does not either", func(c *C) {
+		for _, t := range append(transitions(), nil) {
+			run := c.start()
+			c.commit(store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "")}})
+			before := c.get(run.Run.ID)
+			name := "without transition"
+			if t != nil {
+				name = t.Kind.String()
+			}
+			for _, seen := range []int64{0, 9} {
+				c.lost(name, store.Commit{Lease: run.Lease, Seq: 3, Seen: seen, Steps: []store.StepRecord{step(2, "b", "")}, Transition: t})
+				c.eq("the run after "+name, c.get(run.Run.ID), before)
+			}
+			c.eq("steps", c.stepNames(run.Run.ID), []string{"a"})
+			c.commit(store.Commit{Lease: run.Lease, Seq: 2, Transition: t})
+			c.cancelIfLive(run.Run.ID)
+		}
+	}},
+	{"commit/gap-in-batch", "P2", "a gap concerns its own commit of a batch, in whatever company", func(c *C) {
+		for _, t := range []*store.Transition{nil, complete("")} {
+			c.createN(4, store.NewRun{})
+			runs := c.claimN(4)
+			cms := make([]store.Commit, len(runs))
+			for i, run := range runs {
+				cms[i] = store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "")}, Transition: t}
+			}
+			cms[1].Seq, cms[3].Seq = 2, 5
+			for i, res := range c.commits(cms...) {
+				c.eq(fmt.Sprintf("commit %d of the batch: lost", i), errors.Is(res.Err, store.ErrLeaseLost), i%2 == 1)
+				c.eq(fmt.Sprintf("steps of commit %d", i), len(c.steps(runs[i].Run.ID)), 1-i%2)
+			}
+			for _, run := range runs {
+				c.cancelIfLive(run.Run.ID)
+			}
+		}
+	}},
+	{"commit/gap-then-next", "P2", "a commit that was refused for a gap uses no Seq, and the lease stands: it can be extended, and the right one is applied", func(c *C) {
+		run := c.start()
+		c.commit(store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "")}})
+		c.lost("commit 3", store.Commit{Lease: run.Lease, Seq: 3, Transition: complete("")})
+		c.eq("Lost", c.extend(run.Lease).Lost, false)
+		c.commit(store.Commit{Lease: run.Lease, Seq: 2, Steps: []store.StepRecord{step(2, "b", "")}})
+		c.commit(store.Commit{Lease: run.Lease, Seq: 3, Transition: complete("")})
+		c.eq("steps", c.stepNames(run.Run.ID), []string{"a", "b"})
 	}},
 	{"commit/repeat-race", "P4", "one commit sent many times at once is applied once, and every answer succeeds", func(c *C) {
 		for range 10 {

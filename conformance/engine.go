@@ -30,7 +30,7 @@ type EngineCase struct {
 func EngineCases() []EngineCase {
 	return slices.Concat(
 		stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
-		childEngineCases, flowEngineCases, mapEngineCases, generateEngineCases,
+		childEngineCases, lostEngineCases, flowEngineCases, mapEngineCases, generateEngineCases,
 		stateEngineCases,
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,

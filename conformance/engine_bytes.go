@@ -517,4 +517,3 @@ func (s *sizes) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	}
 	return s.Store.Commit(ctx, p)
 }
-

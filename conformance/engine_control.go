@@ -350,7 +350,7 @@ var controlEngineCases = []EngineCase{
 		}
 		e.eq("children that began", slots+len(running), slots)
 		e.eq("status of the root", e.until(root.Run, store.Canceling).Status, store.Canceling)
-		res, err := e.s.Commit(e.ctx, store.CommitParams{Namespace: "engine", Commits: []store.Commit{{Lease: root, Seq: 100, Transition: &store.Transition{Kind: store.CancelRun}}}})
+		res, err := e.s.Commit(e.ctx, store.CommitParams{Namespace: "engine", Commits: []store.Commit{{Lease: root, Seq: 5, Transition: &store.Transition{Kind: store.CancelRun}}}})
 		e.ok("end of the root", err)
 		e.eq("status of the root", res[0].Status, store.Canceled)
 		box, err := e.s.Inbox(e.ctx, store.InboxParams{Namespace: "engine", Run: root.Run})

@@ -155,7 +155,7 @@ var explainEngineCases = []EngineCase{
 		e.explains("woken without a worker", signal.ID(), engine.ReasonNoWorker, "what it slept for has come", "1 signal is unread: answer")
 		root := e.family("child", 3)
 		e.ok("cancel", e.eng.Cancel(e.ctx, store.DeriveID(root.Run, "child-1"), ""))
-		res, err := e.s.Commit(e.ctx, store.CommitParams{Namespace: "engine", Commits: []store.Commit{{Lease: root, Seq: 50, Transition: &store.Transition{Kind: store.Sleep, Await: []store.Await{{Group: "family"}}}}}})
+		res, err := e.s.Commit(e.ctx, store.CommitParams{Namespace: "engine", Commits: []store.Commit{{Lease: root, Seq: 2, Transition: &store.Transition{Kind: store.Sleep, Await: []store.Await{{Group: "family"}}}}}})
 		e.ok("sleep", err)
 		e.eq("status", res[0].Status, store.Sleeping)
 		e.explains("children", root.Run, engine.ReasonChildren, `2 of 3 in group "family"`, "until an event comes")

@@ -16,7 +16,7 @@ func TestEngineOnModel(t *testing.T) {
 		s := model.New(model.Options{})
 		t.Cleanup(func() { _ = s.Close() })
 		return s
-	}})
+	}, Rewind: func(_ testing.TB, s store.Store) func() { return s.(*model.Store).Rewind() }})
 }
 
 // unhinted tells nobody of anything, as PostgreSQL behind a pooler.

@@ -276,7 +276,7 @@ func (c *C) startWith(r store.NewRun) store.ClaimedRun {
 }
 
 // tryCommit sends one commit and returns its result. A commit without Seq gets
-// the next one of its lease.
+// the next one of its lease, which one that is refused does not use.
 func (c *C) tryCommit(cm store.Commit) store.CommitResult {
 	c.Helper()
 	return c.commits(cm)[0]
@@ -292,13 +292,17 @@ func (c *C) commits(cms ...store.Commit) []store.CommitResult {
 	if len(res) != len(cms) {
 		c.Fatalf("Commit of %d: saw %d results, expected one for each", len(cms), len(res))
 	}
+	for i, cm := range cms {
+		if res[i].Err == nil {
+			c.seqs[cm.Lease] = max(c.seqs[cm.Lease], cm.Seq)
+		}
+	}
 	return res
 }
 
 func (c *C) number(cm *store.Commit) {
 	if cm.Seq == 0 {
-		c.seqs[cm.Lease]++
-		cm.Seq = c.seqs[cm.Lease]
+		cm.Seq = c.seqs[cm.Lease] + 1
 	}
 }
 

@@ -226,6 +226,8 @@ func (c *client) act(ctx context.Context) {
 		in.verb, in.worker, in.epoch, in.seq, in.seen = "commit", l.lease.Worker, l.lease.Epoch, l.seq+1, l.seen
 		if c.chance(15) && l.seq > 0 {
 			in.seq = l.seq
+		} else if c.chance(8) {
+			in.seq++ // a gap
 		}
 		if c.chance(10) && l.seen > 0 {
 			in.seen--

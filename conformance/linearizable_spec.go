@@ -139,6 +139,9 @@ func (s *spec) commit(in request) answer {
 		out.yes = true
 		return out
 	}
+	if in.seq > s.seq+1 {
+		return failed(store.ErrLeaseLost)
+	}
 	now := in.now + 1
 	s.seq, s.crashes = in.seq, 0
 	consumed := split(in.consumed)

@@ -68,6 +68,21 @@ func (s twice) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	return s.Store.Claim(ctx, p)
 }
 
+// gapless makes the commits that are missing before another one.
+type gapless struct{ store.Store }
+
+func (s gapless) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+	c := p.Commits[0]
+	for seq := range c.Seq - 1 {
+		q := p
+		q.Commits = []store.Commit{{Lease: c.Lease, Seq: seq + 1}}
+		if _, err := s.Store.Commit(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.Commit(ctx, p)
+}
+
 // The check can fail: each of these faults is found by it.
 func TestLinearizableFindsFaults(t *testing.T) {
 	for name, fault := range map[string]func(store.Store) store.Store{
@@ -77,6 +92,7 @@ func TestLinearizableFindsFaults(t *testing.T) {
 		"claim before its time":     func(s store.Store) store.Store { return impatient{s} },
 		"commit without transition": func(s store.Store) store.Store { return forgetful{s} },
 		"read of an old state":      func(s store.Store) store.Store { return late{s, map[store.ID]store.Run{}, make(chan struct{}, 1)} },
+		"commit over a gap":         func(s store.Store) store.Store { return gapless{s} },
 		"claim of a leased run":     func(s store.Store) store.Store { return twice{s} },
 	} {
 		t.Run(name, func(t *testing.T) {

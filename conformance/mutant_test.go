@@ -126,6 +126,8 @@ func TestMutantsInTheEngine(t *testing.T) {
 		{"crash-not-counted", "crash/poison"},
 		{"running-run-claimed-again", "workers/share"},
 		{"external-id-never-freed", "start/external-id"},
+		{"gap-applied", "lost/commit"},
+		{"gap-of-one-applied", "lost/commit-of-a-branch"},
 	} {
 		t.Run(tt.mutant, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,7 @@ var randomBranches = []string{
 	"claim by a bound in bytes", "bare claim", "inbox goes on", "claim with several demands",
 	"takeover by another worker", "own lease taken again", "second crash in a row",
 	"eager lease", "eager lease repeated", "no eager lease on a paused queue", "create repeated", "external id taken", "id of another namespace",
-	"commit keeps the lease", "commit repeated", "commit repeated after its transition", "commit under a lost lease", "commit refused as invalid", "commit refused as too large",
+	"commit keeps the lease", "commit repeated", "commit repeated after its transition", "commit under a lost lease", "commit over a gap", "commit refused as invalid", "commit refused as too large",
 	"one run twice in a batch", "batch of commits",
 	"complete", "fail", "cancel", "sleep", "retry", "release", "continue",
 	"sleep ends at once for an unseen event", "sleep on an await that is met", "sleep until an await", "sleep cut by the deadline", "sleep of a canceling run",
@@ -712,6 +712,9 @@ func (q *sequence) commit() {
 func (q *sequence) committed(ns string, c *store.Commit, res *store.CommitResult) {
 	was := q.before[c.Lease.Run]
 	switch {
+	case is(res.Err, store.ErrLeaseLost) && was.Worker == c.Lease.Worker && was.Epoch == c.Lease.Epoch:
+		q.hit("commit over a gap")
+		return
 	case is(res.Err, store.ErrLeaseLost):
 		q.hit("commit under a lost lease")
 		return

@@ -35,6 +35,10 @@ type Harness struct {
 	// stands for a backend whose data lives in one handle: then that handle plays
 	// both parts, and the few cases about a second handle are skipped.
 	Reopen func(t testing.TB, s store.Store) store.Store
+	// Rewind, when set, remembers all that the store's database holds; the function
+	// that it returns puts it back in one transaction, as a failover to a replica that
+	// lagged does. The engine cases about that are left out without it.
+	Rewind func(t testing.TB, s store.Store) (back func())
 	// Exceptions names the cases that this backend cannot pass, each with its
 	// reason. An excepted case is run all the same and must fail: an exception
 	// that passes fails the suite, and so does a name that is no case.

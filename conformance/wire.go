@@ -18,10 +18,14 @@ type wire struct {
 	up      chan struct{} // closed when a wire that hangs is up again
 	lose    int           // every lose-th write is applied and its answer lost; 0: none
 	calls   int
+	under   int  // calls that the store is executing
 	cutNext bool // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
 	after  func(verb string) // likewise, when the call has been done
+	// forgets, when set, says of each commit whether it is answered as applied and
+	// then not there: a store that has lost it.
+	forgets func(c *store.Commit) bool
 }
 
 type wireState uint8
@@ -98,6 +102,19 @@ func (w *wire) hook(fn func(verb string)) {
 	w.before = fn
 }
 
+func (w *wire) executing(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.under += n
+}
+
+// idle reports that the store executes no call of this process.
+func (w *wire) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.under == 0
+}
+
 // pass lets a call through when the wire is up.
 func (w *wire) pass(ctx context.Context, verb string, write bool, call func() error) error {
 	w.mu.Lock()
@@ -131,7 +148,9 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 				return errors.Join(ctx.Err(), store.ErrOutcomeUnknown)
 			}
 		}
+		w.executing(1)
 		err := call()
+		w.executing(-1)
 		if after != nil {
 			after(verb)
 		}
@@ -178,7 +197,42 @@ func (w *wire) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseS
 }
 
 func (w *wire) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
-	return carry(w, ctx, "commit", true, p, w.Store.Commit)
+	return carry(w, ctx, "commit", true, p, w.commit)
+}
+
+// forget lets the store lose commits.
+func (w *wire) forget(which func(c *store.Commit) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forgets = which
+}
+
+func (w *wire) commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+	w.mu.Lock()
+	forgets := w.forgets
+	w.mu.Unlock()
+	if forgets == nil {
+		return w.Store.Commit(ctx, p)
+	}
+	out := make([]store.CommitResult, len(p.Commits))
+	var places []int
+	kept := p
+	kept.Commits = nil
+	for i := range p.Commits {
+		if c := &p.Commits[i]; forgets(c) {
+			out[i] = store.CommitResult{Status: store.Running, Events: c.Seen}
+		} else {
+			kept.Commits, places = append(kept.Commits, *c), append(places, i)
+		}
+	}
+	if len(places) == 0 {
+		return out, nil
+	}
+	res, err := w.Store.Commit(ctx, kept)
+	for i := range res {
+		out[places[i]] = res[i]
+	}
+	return out, err
 }
 
 func (w *wire) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {

@@ -17,8 +17,10 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrAlreadyExists: another thing holds that name.
 	ErrAlreadyExists = errors.New("already exists")
-	// ErrLeaseLost: the lease is not the run's present one. Nothing was changed
-	// and nothing that this holder sends can change the run any more.
+	// ErrLeaseLost: the lease is not the run's present one, or the store no longer
+	// has commits that its holder made under it ([CommitsMissing]). Nothing was
+	// changed, and the holder must give the run up: what it knows of the run is not
+	// what the store has.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrConflict: the thing is not in a state that allows this, or a
 	// compare-and-set found another version. Read again, then decide.
@@ -60,6 +62,14 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // Invalid makes an [*InvalidError].
 func Invalid(field, reason string) error { return &InvalidError{Field: field, Reason: reason} }
+
+// CommitsMissing is the answer to a commit whose number is not the next one: last is that of
+// the last one applied. The holder sends them in order and each until it is
+// answered, so the store has lost those between. It matches [ErrLeaseLost].
+func CommitsMissing(l Lease, seq, last int64) error {
+	return fmt.Errorf("run %v, epoch %d: commit %d does not follow commit %d, the last one that the store has: the database has lost commits that were answered, as after the promotion of a replica that lagged or the restore of a backup: %w",
+		l.Run, l.Epoch, seq, last, ErrLeaseLost)
+}
 
 // TooLargeError names the field that is over its limit, in bytes. It matches
 // [ErrTooLarge].

@@ -169,11 +169,22 @@ type CommitParams struct {
 // P3: of one commit, all or nothing. Cases: commit/all-or-nothing,
 // commit/everything-at-once, commit/batch, commit/nothing, commit/seen-whole.
 //
+// Seq is 1 for the first commit under a lease and then one more for each that is
+// applied. A commit is applied only if its Seq is that of the last one applied
+// under the lease and one more.
+//
 // P4: a Seq that is not above the last one applied under this lease was applied
 // already: nothing changes and the result says Repeated. Cases: commit/repeat,
 // commit/repeat-of-transition, commit/repeat-keeps-state,
 // commit/repeat-does-not-sleep-again, commit/late-repeat,
 // commit/seq-begins-anew, commit/refused-takes-no-seq, commit/repeat-race.
+//
+// P2: a Seq that leaves a number out changes nothing and gets ErrLeaseLost: the
+// store has lost commits that the holder believes applied ([CommitsMissing]), as a
+// database does that fails over to a replica that lagged. What the holder would
+// record next rests on what is gone. The lease stands until it runs out; then the
+// run is claimed with the history that the store has. Cases: commit/gap,
+// commit/gap-in-batch, commit/gap-of-any-kind, commit/gap-then-next.
 //
 // A commit clears Crashes. An item's Err matches ErrLeaseLost, ErrInvalid or
 // ErrTooLarge; on ErrInvalid and ErrTooLarge nothing is stored and the lease
@@ -181,7 +192,7 @@ type CommitParams struct {
 // commit/one-run-twice.
 type Commit struct {
 	Lease    Lease
-	Seq      int64 // 1 for the first commit under a lease, then one more each
+	Seq      int64 // of the last one applied under this lease, and one more
 	Steps    []StepRecord
 	State    []StateWrite // IfVersion unset
 	Consumed []SignalID   // signals that a recorded step has read

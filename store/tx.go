@@ -27,7 +27,8 @@ type Transactor interface {
 	Begin(ctx context.Context, target any) (Transaction, error)
 	// Recorded reports whether a commit without a transition was applied. A
 	// transaction that may still apply it is waited for. It fails with
-	// ErrLeaseLost when the lease is not the run's present one.
+	// ErrLeaseLost when the lease is not the run's present one, and when the commit
+	// before it is missing ([CommitsMissing]).
 	Recorded(ctx context.Context, namespace string, lease Lease, seq int64) (bool, error)
 }
 

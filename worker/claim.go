@@ -56,6 +56,11 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			timer.Reset(w.leaseFor / 10)
 			continue
 		}
+		if !w.lost.certain(len(w.holding()) > 0, patience) {
+			signal(w.renew) // which wakes this loop
+			timer.Reset(w.leaseFor / 10)
+			continue
+		}
 		n := 0
 		if w.memory.left() > 0 || len(w.holding()) == 0 {
 			n = w.slots.take(portion.runs(w.concurrency))
@@ -74,6 +79,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			if ctx.Err() != nil {
 				return found
 			}
+			w.lost.fails()
 			more = false // the timer looks again; the slots given back must not
 			portion.failed()
 			backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
@@ -88,7 +94,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			w.drain() // they are given back
 		}
 		for i := range claimed.Runs {
-			w.begin(&claimed.Runs[i], asked, answered, claimed.Now)
+			w.begin(&claimed.Runs[i], asked, answered, claimed.Now, false)
 		}
 		if resting && len(claimed.Runs) == 0 && (claimed.NextDue.IsZero() || claimed.NextDue.After(claimed.Now)) {
 			fired, next, err := w.fireDue(ctx)
@@ -227,14 +233,20 @@ func (w *Worker) demands() (list []demand) {
 }
 
 // begin starts a claimed run, whose slot is taken. asked is when the claim went out
-// and answered when its answer came, in which the store's clock said now.
-func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time) {
+// and answered when its answer came, in which the store's clock said now. adopted: it
+// was leased when it was started, not claimed.
+func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time, adopted bool) {
 	inv := exec.New(w.tel.Execute(w.stop, &cr.Run, cr.Lease), w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
-	if before != nil && before.Lease().Epoch >= cr.Lease.Epoch { // a late answer
+	switch {
+	case before != nil && before.Lease().Epoch >= cr.Lease.Epoch && adopted: // a late answer, or one to a start that was repeated
 		w.mu.Unlock()
 		w.slots.release(cr.Run.Workflow)
+		return
+	case before != nil && before.Lease() == cr.Lease || !adopted && w.lost.sends(cr.Lease):
+		w.mu.Unlock()
+		w.relive(inv, before)
 		return
 	}
 	w.held[cr.Run.ID], w.worked = inv, time.Now()

@@ -27,6 +27,7 @@ func (w *Worker) newCommits() *batch.Group[store.Commit, store.CommitResult] {
 
 // Commit implements [exec.Host]: concurrent commits share a write.
 func (h host) Commit(c store.Commit) store.CommitResult {
+	defer h.w.lost.sending(c.Lease)()
 	size := c.Size()
 	h.w.memory.takeCommit(size)
 	defer h.w.memory.giveCommit(size)
@@ -70,6 +71,9 @@ func sizeOf(commits []store.Commit) (bytes int) {
 // commitFailed decides about a commit whose write failed: of several, any may be the
 // cause.
 func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Failure) (res store.CommitResult, done bool) {
+	if store.Retryable(f.Err) && !f.Apart {
+		w.lost.fails()
+	}
 	switch {
 	case w.stop.Err() != nil:
 		return store.CommitResult{Err: f.Err}, true
@@ -84,23 +88,26 @@ func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Fail
 }
 
 // superseded takes out the commits of old leases, where a run has come back to this
-// very worker and both its leases commit at once; old are their places.
+// very worker and both its leases commit at once; old are their places. A lease that
+// came back as it was has two commits only when the database lost the first claim.
 func superseded(commits []store.Commit) (newest []store.Commit, old []int) {
 	if len(commits) < 2 {
 		return commits, nil
 	}
-	epochs := make(map[store.ID]int64, len(commits))
-	for _, c := range commits {
-		epochs[c.Lease.Run] = max(epochs[c.Lease.Run], c.Lease.Epoch)
+	best := make(map[store.ID]int, len(commits))
+	for i, c := range commits {
+		if j, twice := best[c.Lease.Run]; !twice || c.Lease.Epoch > commits[j].Lease.Epoch {
+			best[c.Lease.Run] = i
+		}
 	}
-	if len(epochs) == len(commits) {
+	if len(best) == len(commits) {
 		return commits, nil
 	}
 	for i, c := range commits {
-		if c.Lease.Epoch < epochs[c.Lease.Run] {
-			old = append(old, i)
-		} else {
+		if best[c.Lease.Run] == i {
 			newest = append(newest, c)
+		} else {
+			old = append(old, i)
 		}
 	}
 	return newest, old

@@ -146,6 +146,7 @@ func (h host) Begin(ctx context.Context, inv *exec.Invocation, target any) (stor
 
 // CommitTx implements [exec.Host].
 func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error) {
+	defer h.w.lost.sending(c.Lease)()
 	ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
 	res, err := tx.Commit(ctx, h.w.namespace, c)
 	cancel()
@@ -155,6 +156,7 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 	// Its effects are the user's own: to send it again would do them without it.
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+		h.w.lost.fails()
 		recorded, asked := h.w.store.(store.Transactor).Recorded(ctx, h.w.namespace, c.Lease, c.Seq)
 		timedOut := ctx.Err() != nil
 		cancel()
@@ -243,9 +245,10 @@ func (w *Worker) Holds(id store.ID) bool {
 // Identity implements [engine.LocalWorker].
 func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
 
-// Adopt implements [engine.LocalWorker].
+// Adopt implements [engine.LocalWorker]. A start that is repeated gives the same lease
+// again, and its answer may come after the run was claimed here.
 func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
-	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt)
+	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt, true)
 }
 
 // Release implements [engine.LocalWorker].

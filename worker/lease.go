@@ -152,18 +152,20 @@ func (w *Worker) restBeat() time.Duration { return max(5*time.Minute, w.leaseFor
 // renewAll extends every lease that is held, and tells runs what it hears.
 func (w *Worker) renewAll(ctx context.Context) error {
 	w.ledger.renewing()
-	invs := w.holding()
+	told := w.lost.renewing()
+	invs := slices.DeleteFunc(w.holding(), (*exec.Invocation).Lost)
 	asked := time.Now()
 	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case
 		part = slices.DeleteFunc(part, func(inv *exec.Invocation) bool { return inv == nil })
-		leases := make([]store.Lease, len(part))
+		leases, heard := make([]store.Lease, len(part)), make([]int64, len(part))
 		for i, inv := range part {
-			leases[i] = inv.Lease()
+			leases[i], heard[i] = inv.Lease(), inv.Heard()
 		}
 		callCtx, cancel := context.WithTimeout(ctx, w.renewTimeout())
 		states, err := w.store.Extend(callCtx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
 		cancel()
 		if err != nil {
+			w.lost.fails()
 			return err
 		}
 		w.ledger.hears(asked)
@@ -171,6 +173,9 @@ func (w *Worker) renewAll(ctx context.Context) error {
 			part[i].News(s.Events)
 			switch {
 			case s.Lost:
+				part[i].Lose()
+			case s.Events < heard[i]:
+				part[i].Logger().Warn("the run is given up: the database has lost events of it that this worker knows", "events", s.Events, "known", heard[i])
 				part[i].Lose()
 			case s.Canceling:
 				part[i].Cancel()
@@ -180,6 +185,10 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		}
 	}
 	w.ledger.renewed(asked.Add(w.leaseFor))
-	w.signAgain(ctx)
+	failed := told()
+	if failed {
+		signal(w.wake) // claims have waited for it
+	}
+	w.signAgain(ctx, failed)
 	return nil
 }

@@ -65,13 +65,14 @@ func (w *Worker) row(status store.WorkerStatus) store.Worker {
 
 // signAgain puts the row again when the worker has come to rest or to work, and from time
 // to time: it may have been taken for that of a worker that is gone, by one of a machine
-// that calls itself the same, or by housekeeping while this machine was asleep.
-func (w *Worker) signAgain(ctx context.Context) {
+// that calls itself the same, or by housekeeping while this machine was asleep. failed: the
+// store was out of reach, and may have lost that row and those of the workflows.
+func (w *Worker) signAgain(ctx context.Context, failed bool) {
 	rest := w.atRest()
 	w.sign.mu.Lock()
 	due := time.Since(w.sign.last) >= 4*w.leaseFor || rest != w.sign.rest
 	w.sign.mu.Unlock()
-	if !due {
+	if !due && !failed {
 		return
 	}
 	select {
@@ -89,6 +90,20 @@ func (w *Worker) signAgain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, w.renewTimeout())
 	defer cancel()
 	w.put(ctx, status, rest)
+	if err := w.registerAgain(ctx); err != nil {
+		w.log.Warn("worker could not register its workflows again", "error", err)
+	}
+}
+
+// registerAgain puts the worker's workflows again when the store has lost one.
+func (w *Worker) registerAgain(ctx context.Context) error {
+	flows := w.flows()
+	names, _ := w.served()
+	there, err := w.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: w.namespace, Names: names})
+	if err != nil || len(there) == len(flows) {
+		return err
+	}
+	return w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 }
 
 // signedAtRest: the worker is registered as one that gives few signs of life.

@@ -51,7 +51,7 @@ type Worker struct {
 	started  bool
 	held     map[store.ID]*exec.Invocation // whose leases are renewed
 	worked   time.Time                     // when something was held last
-	leases   sync.WaitGroup                // one for each of held
+	leases   sync.WaitGroup                // one for each of held, and for a lease that is given back unused
 	draining bool
 
 	slots   slots
@@ -61,6 +61,7 @@ type Worker struct {
 	memory  memory
 	commits *batch.Group[store.Commit, store.CommitResult]
 	ledger  ledger
+	lost    lost
 	house   housekeeping
 	tel     *telemetry.Telemetry
 
@@ -256,12 +257,7 @@ func (w *Worker) start() error {
 
 // announce registers the worker and its workflows; false: ctx has ended.
 func (w *Worker) announce(ctx context.Context) bool {
-	names, _ := w.served()
-	flows := make([]store.Workflow, len(names))
-	for i, name := range names {
-		def := w.defs[name]
-		flows[i], _ = w.eng.Registration(name, def.Queue, def.Graph) // start has checked it
-	}
+	flows := w.flows()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
@@ -283,6 +279,17 @@ func (w *Worker) announce(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// flows are the worker's workflows as it registers them.
+func (w *Worker) flows() []store.Workflow {
+	names, _ := w.served()
+	flows := make([]store.Workflow, len(names))
+	for i, name := range names {
+		def := w.defs[name]
+		flows[i], _ = w.eng.Registration(name, def.Queue, def.Graph) // start has checked it
+	}
+	return flows
 }
 
 // served lists the registered workflows and their queues, sorted.

@@ -110,6 +110,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	var runs []*taken
 	byID := map[store.ID]*taken{}
 	view, win := everywhere(len(queues)), s.window(p.Namespace, queues, workflows)
+	win.doubt(s.failures.Load())
 	if p.Now.IsZero() {
 		view = win.look(time.Now())
 	}
@@ -147,6 +148,12 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		err := s.read(ctx, begin, next)
 		looked(err, time.Since(from))
 		return out, err
+	}
+	if failures := s.failures.Load(); p.Now.IsZero() && s.in == nil && win.heals(time.Now(), failures) {
+		if err := s.write(ctx, stmt{sql: healLanes, args: []any{p.Namespace, queues, workflows}}); err != nil {
+			return out, err
+		}
+		win.healed(time.Now(), failures)
 	}
 	stirred := s.stirred.Load()
 	isDue := func() bool { return len(runs) > 0 || !out.NextDue.IsZero() && !out.NextDue.After(out.Now) }

@@ -46,7 +46,7 @@ const (
 			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false
 		FROM unnest($17::uuid[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[], $25::text[])
 			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)
-		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=coalesce(c.worker, $28::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq<c.seq AND r.leased
+		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=coalesce(c.worker, $28::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased
 			AND r.status=2 AND r.events=coalesce(c.seen, 0)`
 	plainSteps = `
 		RETURNING r.id, c.n),
@@ -64,12 +64,12 @@ const (
 	// statements of the commit know that it was applied.
 	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=0, events=events+$3::bigint,
 			parts=(parts & $4::smallint) | $5::smallint
-		WHERE id=$6::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq<$1::bigint AND leased
+		WHERE id=$6::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq=$1::bigint-1 AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
 	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=0, events=events+$4::bigint,
 			parts=(parts & $5::smallint) | $6::smallint`
-	commitFence = ` WHERE id=$7::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq<$2::bigint AND leased
+	commitFence = ` WHERE id=$7::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq=$2::bigint-1 AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
 	commitFinal = commitMark + `, status=$11::smallint, output=$12::bytea,
@@ -420,7 +420,8 @@ func end(stmts []stmt, namespace string, list []*commit, h *hints) []stmt {
 		stmt{sql: wakeMany, args: []any{setnow, runs, stamp}, rows: wakeRows(h)})
 }
 
-// readBack tells commits that were applied before from those whose lease is lost.
+// readBack tells commits that were applied before from those whose lease is lost, or before
+// which others are missing.
 func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit) error {
 	if len(missed) == 0 {
 		return nil
@@ -445,8 +446,13 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 			if res.Status = store.Status(status); leased {
 				res.VisibleAt = time.Time{}
 			}
-			if b := byID[id]; b != nil && epoch == b.Lease.Epoch && seq >= b.Seq && worker == b.Lease.Worker {
+			b := byID[id]
+			switch {
+			case b == nil || epoch != b.Lease.Epoch || worker != b.Lease.Worker:
+			case seq >= b.Seq:
 				*b.res = res
+			case leased:
+				b.res.Err = store.CommitsMissing(b.Lease, b.Seq, seq)
 			}
 			return nil
 		},

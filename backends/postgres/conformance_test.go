@@ -39,6 +39,10 @@ func inSchemaAt(at func(url string) string) conformance.Harness {
 			p, _ := places.Load(s)
 			return open(t, p.(place).url, p.(place).schema)
 		},
+		Rewind: func(t testing.TB, s store.Store) func() {
+			p, _ := places.Load(s)
+			return rewind(t, p.(place).url, p.(place).schema)
+		},
 	}
 }
 

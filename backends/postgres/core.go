@@ -125,6 +125,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	}
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
+		s.failures.Add(1)
 		return &notSent{err}
 	}
 	defer conn.Release()
@@ -134,6 +135,9 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		// A session may be read-only for ever, such as one with a server that is the
 		// primary no more. The next one is perhaps with another.
 		_ = conn.Conn().Close(ctx)
+	}
+	if err != nil && (pg == nil || pg.SeverityUnlocalized != "ERROR" || pg.Code == codeReadOnly) {
+		s.failures.Add(1)
 	}
 	if err != nil && context.Cause(ctx) == errSlow && s.own {
 		s.pool.Reset() // what hangs for one hangs for the idle ones too

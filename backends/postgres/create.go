@@ -31,11 +31,13 @@ func laneOf(r *store.NewRun) lane { return lane{r.Queue, r.Workflow, int16(r.Pri
 // ensureLanes puts lanes into the table, where claims find them, before the first
 // run of each is made. It is a write of its own, so that no one waits for a lane
 // until a larger transaction ends; but for that of the program's own, when the lane
-// is used for the first time and no worker has registered its workflow.
+// is used for the first time and no worker has registered its workflow. What was put
+// before the server was lost is put again.
 func (s *Store) ensureLanes(ctx context.Context, namespace string, lanes []lane) error {
 	var fresh []lane
+	failures := s.failures.Load()
 	for _, l := range lanes {
-		if _, ok := s.lanes.Load(laneKey{namespace, l}); !ok && !slices.Contains(fresh, l) {
+		if then, ok := s.lanes.Load(laneKey{namespace, l}); (!ok || then != failures) && !slices.Contains(fresh, l) {
 			fresh = append(fresh, l)
 		}
 	}
@@ -59,10 +61,25 @@ func (s *Store) ensureLanes(ctx context.Context, namespace string, lanes []lane)
 		if s.in != nil {
 			break // it may be rolled back
 		}
-		s.lanes.Store(laneKey{namespace, l}, struct{}{})
+		s.lanes.Store(laneKey{namespace, l}, failures)
 	}
 	return nil
 }
+
+// healLanes puts the lanes of runs that are claimable: a database that has gone back in
+// time may have lost one between the moment when a process put it and the run that
+// was made in it. Each priority is one seek in the index of what is claimable.
+const healLanes = `WITH RECURSIVE pair AS (SELECT * FROM unnest($2::text[], $3::text[]) p(queue, workflow)),
+	level AS (
+		SELECT p.queue, p.workflow, (SELECT x.priority FROM pawl.runs x WHERE x.namespace=$1::text AND x.queue=p.queue AND x.workflow=p.workflow
+			AND x.visible_at IS NOT NULL AND x.status<>4 ORDER BY x.priority DESC LIMIT 1) AS priority FROM pair p
+		UNION ALL
+		SELECT l.queue, l.workflow, (SELECT x.priority FROM pawl.runs x WHERE x.namespace=$1::text AND x.queue=l.queue AND x.workflow=l.workflow
+			AND x.priority<l.priority AND x.visible_at IS NOT NULL AND x.status<>4 ORDER BY x.priority DESC LIMIT 1) FROM level l WHERE l.priority IS NOT NULL)
+	INSERT INTO pawl.lanes (queue, workflow, priority, namespace)
+	SELECT l.queue, l.workflow, l.priority, $1::text FROM level l WHERE l.priority IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM pawl.lanes x WHERE x.namespace=$1::text AND x.queue=l.queue AND x.workflow=l.workflow AND x.priority=l.priority)
+	ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING`
 
 // insertOne begins an insert of one run that waits for a worker; insertArgs fills
 // its parameters. What follows is a guard, if any, and ON CONFLICT DO NOTHING.

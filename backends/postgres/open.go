@@ -73,11 +73,14 @@ type base struct {
 	own     bool // the pool is this store's
 	config  config
 	texts   sync.Map      // SQL as written to SQL with the schema's name
-	lanes   sync.Map      // lanes that are in the table
+	lanes   sync.Map      // lanes that are in the table, with the failures before
 	windows sync.Map      // *window of the demands of a claim
 	stirred atomic.Uint64 // how often hints have told of work
-	careful atomic.Int64  // how many calls expect steps that have a record
-	apart   atomic.Int64  // the same of calls that end runs one by one
+	// failures counts the calls that have lost the server: what answers next may be a
+	// database that has lost what this one has seen committed.
+	failures atomic.Uint64
+	careful  atomic.Int64 // how many calls expect steps that have a record
+	apart    atomic.Int64 // the same of calls that end runs one by one
 	// steady says that connections keep the planner's settings, so that transactions
 	// need not make them.
 	steady bool

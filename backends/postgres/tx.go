@@ -268,5 +268,8 @@ func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Leas
 	case !leased || epoch != lease.Epoch || worker != lease.Worker:
 		return false, fmt.Errorf("run %v, epoch %d: %w", lease.Run, lease.Epoch, store.ErrLeaseLost)
 	}
+	if last < seq-1 {
+		return false, store.CommitsMissing(lease, seq, last)
+	}
 	return last >= seq, nil
 }

@@ -21,6 +21,9 @@ type window struct {
 	floors []map[int16]int64 // for each queue and workflow of the demands, by priority
 	again  [len(depths)]time.Time
 	long   [len(depths)]time.Duration // of the last look of that depth; 0: it was short
+	lanes  time.Time                  // when they were healed: see healLanes
+	before uint64                     // failures of the store before that
+	known  uint64                     // failures of the store before what is known of the lanes
 	quiet  uint64                     // 1 above what had stirred the store when nothing was due; 0: something was
 }
 
@@ -53,6 +56,32 @@ func (s *Store) window(namespace string, queues, workflows []string) *window {
 	}
 	w, _ := s.windows.LoadOrStore(key.String(), &window{floors: make([]map[int16]int64, len(queues))})
 	return w.(*window)
+}
+
+// healEvery is how often claims look for runs without a lane.
+const healEvery = time.Minute
+
+// heals reports that it is time to.
+func (w *window) heals(now time.Time, failures uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.before != failures || now.Sub(w.lanes) >= healEvery
+}
+
+func (w *window) healed(now time.Time, failures uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lanes, w.before = now, failures
+}
+
+// doubt forgets what was known before the server was lost: the next look begins at the
+// beginning.
+func (w *window) doubt(failures uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known != failures {
+		w.known, w.again, w.quiet = failures, [len(depths)]time.Time{}, 0
+	}
 }
 
 // rests reports that nothing was due at the last claim and no hint has told of

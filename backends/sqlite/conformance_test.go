@@ -22,6 +22,10 @@ func inFile() conformance.Harness {
 			path, _ := paths.Load(s)
 			return open(t, path.(string))
 		},
+		Rewind: func(t testing.TB, s store.Store) func() {
+			path, _ := paths.Load(s)
+			return rewind(t, path.(string))
+		},
 	}
 }
 

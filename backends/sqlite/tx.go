@@ -221,20 +221,23 @@ func (t *transaction) endLocked() {
 
 // Recorded implements store.Transactor. Only an I/O error of COMMIT leaves it open,
 // and whoever asks gets the connection when that transaction has ended.
-func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (recorded bool, err error) {
-	lost := true
-	err = s.runner.Write(ctx, []sqlitecore.Stmt{{
+func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error) {
+	lost, last := true, int64(0)
+	err := s.runner.Write(ctx, []sqlitecore.Stmt{{
 		SQL:  `SELECT seq FROM runs WHERE id=? AND namespace=? AND epoch=? AND worker=? AND leased=1`,
 		Args: []any{lease.Run[:], namespace, lease.Epoch, lease.Worker},
 		Rows: func(scan func(...any) error) error {
-			var last int64
-			err := scan(&last)
-			lost, recorded = false, last >= seq
-			return err
+			lost = false
+			return scan(&last)
 		},
 	}})
-	if err == nil && lost {
-		err = fmt.Errorf("run %v, epoch %d: %w", lease.Run, lease.Epoch, store.ErrLeaseLost)
+	switch {
+	case err != nil:
+		return false, err
+	case lost:
+		return false, fmt.Errorf("run %v, epoch %d: %w", lease.Run, lease.Epoch, store.ErrLeaseLost)
+	case last < seq-1:
+		return false, store.CommitsMissing(lease, seq, last)
 	}
-	return recorded, err
+	return last >= seq, nil
 }

@@ -37,6 +37,7 @@ type Config[T, R any] struct {
 type Failure struct {
 	Err   error
 	Alone bool          // the item was the only one of its call
+	Apart bool          // and others succeed
 	Since time.Time     // when it was handed in
 	Next  time.Duration // the pause before the next call
 }
@@ -245,7 +246,7 @@ func (g *Group[T, R]) apart(c *call[T, R]) {
 			return
 		}
 		pause = min(max(2*pause, pauseMin), pauseMax)
-		if g.decide(c, Failure{Err: err, Alone: true, Since: c.since, Next: pause}) {
+		if g.decide(c, Failure{Err: err, Alone: true, Apart: true, Since: c.since, Next: pause}) {
 			return
 		}
 	}

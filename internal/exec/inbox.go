@@ -24,6 +24,13 @@ func (inv *Invocation) waitsForEventLocked() bool {
 	return len(inv.watchers) > 0
 }
 
+// Heard is the count of the run's events that the invocation knows of.
+func (inv *Invocation) Heard() int64 {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	return inv.seen
+}
+
 // News tells the invocation that its run has had so many events. What came is
 // fetched when something waits for it.
 func (inv *Invocation) News(events int64) {

@@ -120,14 +120,14 @@ type Invocation struct {
 	flushed   int64                       // of them: those that are durable
 	flushing  bool                        // a commit is under way
 	held      bool                        // a step in a transaction of its own is under way: others wait with their commits
-	seq       int64
-	seen      int64                  // the run's event count that what follows includes
-	state     View                   // the run's flow state; nil: it was not read
-	readers   int                    // goroutines that need it
-	groups    map[string]store.Group // of the run's children
-	groupsCut bool                   // there are more than were read
-	signals   []store.Signal         // unread
-	cut       bool                   // there are more than were read
+	applied   int64                       // number of the last commit that was applied
+	seen      int64                       // the run's event count that what follows includes
+	state     View                        // the run's flow state; nil: it was not read
+	readers   int                         // goroutines that need it
+	groups    map[string]store.Group      // of the run's children
+	groupsCut bool                        // there are more than were read
+	signals   []store.Signal              // unread
+	cut       bool                        // there are more than were read
 	consumed  []store.SignalID
 	writes    []store.StateWrite      // of state, that the next commit carries
 	sent      []store.StateWrite      // of them: those in the commit that is under way
@@ -430,7 +430,7 @@ func (inv *Invocation) finish(tr store.Transition) {
 	res := inv.host.Commit(c)
 	if rejected(res.Err) {
 		tr = store.Transition{Kind: store.Fail, Failure: Fail(res.Err)}
-		res = inv.host.Commit(store.Commit{Lease: inv.lease, Seq: c.Seq + 1, Transition: &tr})
+		res = inv.host.Commit(store.Commit{Lease: inv.lease, Seq: c.Seq, Transition: &tr})
 	}
 	inv.host.Closed(inv, End{Status: res.Status, Transition: tr, Err: res.Err})
 }
@@ -497,6 +497,14 @@ func (inv *Invocation) Lose() {
 	inv.durable.Broadcast()
 	inv.mu.Unlock()
 	inv.cancel(ErrLeaseLost)
+}
+
+// Lost reports whether the invocation was given up because its lease is lost. Code of
+// the run may go on for a while, but the lease is not to be kept for that.
+func (inv *Invocation) Lost() bool {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	return inv.closed && inv.reason == byLoss
 }
 
 // Stay lets the calling goroutine of the run wait until the execution has ended, and

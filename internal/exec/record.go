@@ -51,9 +51,10 @@ func (inv *Invocation) appendLocked(r store.StepRecord, due time.Time) {
 	inv.pending = append(inv.pending, r)
 }
 
-// takeLocked makes a commit of what is pending.
+// takeLocked makes a commit of what is pending. Commits go out one at a time, so that
+// each has the number after that of the last one applied: one that is refused uses
+// none.
 func (inv *Invocation) takeLocked() store.Commit {
-	inv.seq++
 	for i := range inv.pending {
 		r := &inv.pending[i]
 		if due, ok := inv.dues[r.StepKey]; ok {
@@ -63,7 +64,7 @@ func (inv *Invocation) takeLocked() store.Commit {
 			delete(inv.dues, r.StepKey)
 		}
 	}
-	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
+	c := store.Commit{Lease: inv.lease, Seq: inv.applied + 1, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
 	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn, inv.unsent = nil, nil, inv.writes, nil, nil, 0
 	return c
 }
@@ -104,10 +105,12 @@ func (inv *Invocation) answeredLocked(c *store.Commit, res store.CommitResult, i
 		inv.failLocked(Fail(res.Err))
 		return false
 	} else if res.Err != nil {
+		inv.Logger().Warn("the run is given up: the store refuses its commit", "seq", c.Seq, "error", res.Err)
 		inv.closeLocked(byLoss)
 		inv.cancel(ErrLeaseLost)
 		return false
 	}
+	inv.applied = c.Seq
 	inv.wroteLocked(c, res, inTx)
 	if res.Status == store.Canceling && !inv.canceling {
 		inv.cancelLocked()

@@ -74,8 +74,7 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 	}
 	r := o.record(store.StepCompleted)
 	r.Output = out
-	inv.seq++
-	c := store.Commit{Lease: inv.lease, Seq: inv.seq, Steps: []store.StepRecord{r}, State: info.writes, Seen: inv.seen}
+	c := store.Commit{Lease: inv.lease, Seq: inv.applied + 1, Steps: []store.StepRecord{r}, State: info.writes, Seen: inv.seen}
 	inv.flushing = true
 	inv.mu.Unlock()
 	res, err := inv.host.CommitTx(inv, tx, c)

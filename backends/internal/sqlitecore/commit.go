@@ -17,13 +17,13 @@ const (
 	// The usual commit of a run to which nothing unusual has happened: its answer is
 	// known beforehand. RETURNING would cost as much again as the update itself.
 	plainKeep = `UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?
-		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq<? AND leased=1 AND status=2 AND pausing=0 AND events=?`
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status=2 AND pausing=0 AND events=?`
 	plainFinal = `UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
 			visible_at=NULL, leased=0, pausing=0, wakes=0
-		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq<? AND leased=1 AND status=2 AND events=? AND grp IS NULL AND parts & 32 = 0`
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status=2 AND events=? AND grp IS NULL AND parts & 32 = 0`
 
 	commitMark  = `UPDATE runs SET seq=?, stamp=?, crashes=0, events=events+?, parts=parts & ? | ?`
-	commitFence = ` WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq<? AND leased=1
+	commitFence = ` WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1
 		RETURNING status, events, visible_at, pausing`
 
 	commitKeep  = commitMark + commitFence
@@ -141,7 +141,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 				hints.queue(b.Spawn[i].Queue)
 			}
 		}
-		if b.missed() && !b.res.Repeated {
+		if b.missed() && !b.res.Repeated && b.res.Err == nil {
 			b.res.Err = fmt.Errorf("run %v, epoch %d: %w", b.Lease.Run, b.Lease.Epoch, store.ErrLeaseLost)
 		}
 	}
@@ -155,12 +155,12 @@ const (
 	// keepMany: where a commit of the call ends its run (?3 is false), parents and
 	// children have to wait for their turn.
 	keepMany = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3
-	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq<j.value->>1 AND leased=1
+	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
 		AND status=2 AND events=j.value->>7 AND pausing=0 AND (?3 OR runs.parent IS NULL AND parts & 32=0)
 	RETURNING stamp`
 	finalUpdate = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
 		output=substr(?2, j.value->>8, j.value->>9), failure=j.value->>10, finished_at=?3, visible_at=NULL, leased=0, pausing=0, wakes=0
-	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq<j.value->>1 AND leased=1
+	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
 		AND status=2 AND events=j.value->>7`
 	finalMany = finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & 32=0
 	RETURNING stamp`
@@ -168,7 +168,7 @@ const (
 	// endMany ends runs that have no children, all of them (?5 many) or none. Their groups
 	// and parents are left to countMany and wakeMany.
 	endMany = finalUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
-			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq<k.value->>1 AND r.leased=1 AND r.status=2 AND r.events=k.value->>7 AND r.parts & 32=0)
+			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq=(k.value->>1)-1 AND r.leased=1 AND r.status=2 AND r.events=k.value->>7 AND r.parts & 32=0)
 	RETURNING stamp`
 )
 
@@ -542,7 +542,8 @@ func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 	return stmts
 }
 
-// readBack tells a commit that was applied before from one whose lease is lost.
+// readBack tells a commit that was applied before from one whose lease is lost, or before
+// which others are missing.
 func (b *commit) readBack() Stmt {
 	return Stmt{
 		SQL:      `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased FROM runs WHERE id=? AND namespace=?`,
@@ -559,9 +560,13 @@ func (b *commit) readBack() Stmt {
 			if leased {
 				now.VisibleAt = time.Time{}
 			}
-			if epoch == b.Lease.Epoch && seq >= b.Seq && worker == b.Lease.Worker {
+			switch {
+			case epoch != b.Lease.Epoch || worker != b.Lease.Worker:
+			case seq >= b.Seq:
 				now.Repeated = true
 				*b.res = now
+			case leased:
+				b.res.Err = store.CommitsMissing(b.Lease, b.Seq, seq)
 			}
 			return nil
 		},

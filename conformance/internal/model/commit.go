@@ -49,6 +49,9 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	if !r.leased() {
 		return store.CommitResult{Err: leaseLost(c.Lease)}
 	}
+	if c.Seq > r.seq+1 {
+		return store.CommitResult{Err: store.CommitsMissing(c.Lease, c.Seq, r.seq)}
+	}
 	if err := cmp.Or(r.checkSteps(c.Steps), s.checkSpawn(r, c.Spawn)); err != nil {
 		return store.CommitResult{Err: err}
 	}

@@ -18,18 +18,15 @@ type one = func(store.Commit) (store.CommitResult, error)
 // commits the steps first and the transition then, and puts them back.
 func (s *faulty) keepSteps(kind store.TransitionKind, keep func([]store.Step) []store.Step) {
 	s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
-		if c.Seq < 1 {
-			return next(c)
-		}
-		c.Seq *= 2
-		if !ended(&c, kind) {
+		if c.Seq < 1 || !ended(&c, kind) {
 			return next(c)
 		}
 		first, last := c, store.Commit{Lease: c.Lease, Seq: c.Seq, Seen: c.Seen, Transition: c.Transition}
-		first.Transition, first.Seq = nil, c.Seq-1
+		first.Transition = nil
 		if res, err := next(first); err != nil || res.Err != nil || res.Repeated {
 			return res, err
 		}
+		s.unnumber(c.Lease.Run)
 		kept := keep(s.steps(c.Lease.Run))
 		res, err := next(last)
 		if err == nil && res.Err == nil {
@@ -39,7 +36,23 @@ func (s *faulty) keepSteps(kind store.TransitionKind, keep func([]store.Step) []
 	})
 }
 
-// Of P3 and P4: what a commit writes, and what a repeat does.
+// unnumber takes back the number of a run's last commit, for one more with that number.
+func (s *faulty) unnumber(run store.ID) {
+	s.Tamper(run, func(r model.Row) { *r.Seq-- })
+}
+
+// acceptGaps lets commits through though others before them are missing.
+func (s *faulty) acceptGaps(which func(*store.Commit) bool) {
+	s.beforeCommit(func(c *store.Commit) {
+		s.Tamper(c.Lease.Run, func(r model.Row) {
+			if which(c) && c.Seq > *r.Seq && r.Worker == c.Lease.Worker && r.Epoch == c.Lease.Epoch {
+				*r.Seq = c.Seq - 1
+			}
+		})
+	})
+}
+
+// Of P2, P3 and P4: what a commit writes, and what a repeat does.
 var commitMutants = []Mutant{
 	{"commit-half-applied", "P3", "a commit is two transactions: steps, state and consumed signals, then children and the transition", wrap(func(s *faulty) {
 		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
@@ -47,11 +60,12 @@ var commitMutants = []Mutant{
 				return next(c)
 			}
 			a, b := c, c
-			a.Seq, a.Spawn, a.Transition = 2*c.Seq-1, nil, nil
-			b.Seq, b.Steps, b.State, b.Consumed = 2*c.Seq, nil, nil, nil
-			if res, err := next(a); err != nil || res.Err != nil {
+			a.Spawn, a.Transition = nil, nil
+			b.Steps, b.State, b.Consumed = nil, nil, nil
+			if res, err := next(a); err != nil || res.Err != nil || res.Repeated {
 				return res, err
 			}
+			s.unnumber(c.Lease.Run)
 			roundTrip()
 			b.Seen += int64(len(c.State))
 			return next(b)
@@ -71,18 +85,18 @@ var commitMutants = []Mutant{
 		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
 			const keys = 8
 			if len(c.State) < 2 || len(c.State) > keys || c.Seq < 1 {
-				c.Seq *= keys
 				return next(c)
 			}
-			state, seq := c.State, c.Seq*keys
+			state := c.State
 			for i := range len(state) - 1 {
-				res, err := next(store.Commit{Lease: c.Lease, Seq: seq - keys + int64(i) + 1, State: state[i : i+1]})
-				if err != nil || res.Err != nil {
+				res, err := next(store.Commit{Lease: c.Lease, Seq: c.Seq, State: state[i : i+1]})
+				if err != nil || res.Err != nil || res.Repeated {
 					return res, err
 				}
+				s.unnumber(c.Lease.Run)
 				roundTrip()
 			}
-			c.Seq, c.State, c.Seen = seq, state[len(state)-1:], c.Seen+int64(len(state))-1
+			c.State, c.Seen = state[len(state)-1:], c.Seen+int64(len(state))-1
 			return next(c)
 		})
 	})},
@@ -151,15 +165,12 @@ var commitMutants = []Mutant{
 	})},
 
 	{"repeat-applied-again", "P4", "a commit sent again is applied again", wrap(func(s *faulty) {
-		var mu sync.Mutex
-		seqs := map[store.Lease]int64{}
 		s.beforeCommit(func(c *store.Commit) {
-			if c.Seq >= 1 {
-				mu.Lock()
-				seqs[c.Lease]++
-				c.Seq = seqs[c.Lease]
-				mu.Unlock()
-			}
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if c.Seq >= 1 && c.Seq <= *r.Seq && r.Worker != "" {
+					c.Seq = *r.Seq + 1
+				}
+			})
 		})
 	})},
 	{"repeat-of-transition-is-lost", "P4", "a transition sent again, its answer having been lost, gets ErrLeaseLost", wrap(func(s *faulty) {
@@ -214,6 +225,90 @@ var commitMutants = []Mutant{
 			if errors.Is(res.Err, store.ErrInvalid) || errors.Is(res.Err, store.ErrTooLarge) {
 				refused[c.Lease] = c.Seq
 			}
+			return res, err
+		})
+	})},
+	{"gap-applied", "P2", "a commit is applied when its Seq is above the last one's, whatever is missing between", wrap(func(s *faulty) {
+		s.acceptGaps(func(*store.Commit) bool { return true })
+	})},
+	{"gap-applied-at-the-end", "P2", "a commit that ends its lease is applied though commits before it are missing", wrap(func(s *faulty) {
+		s.acceptGaps(func(c *store.Commit) bool { return c.Transition != nil })
+	})},
+	{"gap-applied-first", "P2", "the first commit that a lease sees is applied, whatever its Seq", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if *r.Seq == 0 && r.Worker == c.Lease.Worker && r.Epoch == c.Lease.Epoch {
+					*r.Seq = max(0, c.Seq-1)
+				}
+			})
+		})
+	})},
+	{"gap-of-one-applied", "P2", "a commit is applied when one Seq before it is missing", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if c.Seq == *r.Seq+2 && r.Worker == c.Lease.Worker && r.Epoch == c.Lease.Epoch {
+					*r.Seq = c.Seq - 1
+				}
+			})
+		})
+	})},
+	{"gap-is-a-repeat", "P2", "a commit whose Seq leaves one out is answered as a repeat", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			r, _ := s.row(c.Lease.Run)
+			res, err := next(c)
+			if errors.Is(res.Err, store.ErrLeaseLost) && r.Worker == c.Lease.Worker && r.Epoch == c.Lease.Epoch {
+				return store.CommitResult{Repeated: true, Status: r.Status, Events: r.Events}, nil
+			}
+			return res, err
+		})
+	})},
+	{"gap-takes-its-seq", "P2", "a commit that was refused for a gap counts as the last one", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if errors.Is(res.Err, store.ErrLeaseLost) && r.Worker == c.Lease.Worker && r.Epoch == c.Lease.Epoch {
+					*r.Seq = max(*r.Seq, c.Seq)
+				}
+			})
+			return res, err
+		})
+	})},
+	{"gap-ends-the-lease", "P2", "a commit that was refused for a gap ends its lease", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, p store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if errors.Is(res.Err, store.ErrLeaseLost) && r.Worker == c.Lease.Worker && r.Epoch == c.Lease.Epoch {
+					r.Worker, r.Status, r.VisibleAt = "", store.Pending, clock(p.Now)
+				}
+			})
+			return res, err
+		})
+	})},
+	{"refused-commit-moves-on", "P4", "a commit that was refused has used its Seq: the one above it is the next", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if (errors.Is(res.Err, store.ErrInvalid) || errors.Is(res.Err, store.ErrTooLarge)) && c.Seq == *r.Seq+1 {
+					*r.Seq = c.Seq
+				}
+			})
+			return res, err
+		})
+	})},
+	{"next-seq-refused-after-repeat", "P4", "once a commit has been repeated the next one gets ErrLeaseLost", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		repeated := map[store.Lease]bool{}
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			r, _ := s.row(c.Lease.Run)
+			var last int64
+			s.Tamper(c.Lease.Run, func(r model.Row) { last = *r.Seq })
+			if repeated[c.Lease] && c.Seq == last+1 && r.Worker != "" {
+				return store.CommitResult{Err: store.ErrLeaseLost}, nil
+			}
+			res, err := next(c)
+			repeated[c.Lease] = repeated[c.Lease] || res.Repeated
 			return res, err
 		})
 	})},

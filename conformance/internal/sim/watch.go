@@ -336,7 +336,7 @@ func (w watched) committed(c *store.Commit, res store.CommitResult, now time.Tim
 	case !held:
 		w.failLocked("a commit of run %s by %s, epoch %d, was applied; the run's epoch is %d, its holder %q", w.name(s.id), l.Worker, l.Epoch, s.epoch, s.worker)
 		return
-	case c.Seq <= s.seq:
+	case c.Seq != s.seq+1:
 		w.failLocked("commit %d of run %s, epoch %d, was applied after %d", c.Seq, w.name(s.id), l.Epoch, s.seq)
 		return
 	}

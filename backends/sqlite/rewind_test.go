@@ -1,0 +1,46 @@
+package sqlite_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rewind copies what a file holds; the function that it returns puts it back, in one
+// transaction, under whoever has the file open.
+func rewind(t testing.TB, path string) (back func()) {
+	ctx := context.Background()
+	conn, err := raw(t, path).Conn(ctx)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	exec := func(query string) {
+		_, err := conn.ExecContext(ctx, query)
+		require.NoError(t, err, query)
+	}
+	exec("PRAGMA busy_timeout=10000")
+	exec("ATTACH ':memory:' AS before")
+	var tables []string
+	rows, err := conn.QueryContext(ctx, "SELECT name FROM main.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'")
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		require.NoError(t, rows.Scan(&name))
+		tables = append(tables, name)
+	}
+	require.NoError(t, rows.Err())
+	exec("BEGIN")
+	for _, name := range tables {
+		exec("CREATE TABLE before." + name + " AS SELECT * FROM main." + name)
+	}
+	exec("COMMIT")
+	return func() {
+		exec("BEGIN IMMEDIATE")
+		for _, name := range tables {
+			exec("DELETE FROM main." + name)
+			exec("INSERT INTO main." + name + " SELECT * FROM before." + name)
+		}
+		exec("COMMIT")
+	}
+}
