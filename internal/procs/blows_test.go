@@ -26,10 +26,25 @@ func (d *driver) halt() {
 	if d.random.IntN(2) == 0 {
 		end = n.server.Kill
 	}
-	since := time.Now()
+	d.down(end)
+	n.restarts++
+}
+
+// crash ends the database server as a crash would; it comes back.
+func (d *driver) crash() {
+	if d.net.down {
+		d.after(d.lease/4, d.crash)
+		return
+	}
+	d.down(d.net.server.Kill)
+	d.net.crashes++
+}
+
+// down ends the database server and sees to it that it comes back.
+func (d *driver) down(end func() error) {
+	n, since := d.net, time.Now()
 	require.NoError(d.t, end())
 	n.down = true
-	n.restarts++
 	d.after(d.within(d.lease), func() {
 		require.NoError(d.t, n.server.Restart(pgtest.Fast))
 		n.down, n.most = false, max(n.most, time.Since(since))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,19 @@ type outcome struct {
 	orders map[store.ID]order
 	steps  map[store.ID]map[store.StepKey]store.Step
 	fired  int // runs that schedules have started
+}
+
+// String tells how many runs there are of each workflow.
+func (out *outcome) String() string {
+	kinds := map[string]int{}
+	for _, run := range out.runs {
+		kinds[run.Workflow+" "+run.Status.String()]++
+	}
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, fmt.Sprintf("%d %s", kinds[kind], kind))
+	}
+	return "runs: " + strings.Join(list, ", ")
 }
 
 // readOutcome reads everything through the engine.

@@ -30,6 +30,7 @@ var everyFlag = flag.Int("procs.every", 100, "of so many requests to the databas
 type network struct {
 	server *pgtest.Server
 	every  int // of so many requests, one loses its answer or its connection
+	ends   int // of so many COMMITs of transactions, one loses its answer
 	down   bool
 	most   time.Duration // the longest time it was down
 
@@ -38,11 +39,13 @@ type network struct {
 	calm   bool                   // no more requests are cut
 	lost   [cutproxy.Hang + 1]int // requests by verdict
 
-	restarts, terms, cuts, hangs int
+	commits int // COMMITs whose answer was lost
+
+	restarts, crashes, terms, cuts, hangs int
 }
 
 func newNetwork(t *testing.T, seed uint64, every int) *network {
-	return &network{server: pgtest.Start(t), every: every, random: rand.New(rand.NewPCG(seed, 2))}
+	return &network{server: pgtest.Start(t), every: every, ends: *commitsFlag, random: rand.New(rand.NewPCG(seed, 2))}
 }
 
 // proxy makes a proxy for one process, and the URL by which it reaches the server.
@@ -60,15 +63,27 @@ func (n *network) proxy(t *testing.T, name string) (*cutproxy.Proxy, string) {
 }
 
 // fate draws what becomes of a request.
-func (n *network) fate([]byte) cutproxy.Verdict {
+func (n *network) fate(request []byte) cutproxy.Verdict {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if !n.calm && n.ends > 0 && bytes.HasSuffix(bytes.ToLower(request), []byte("commit\x00")) && n.random.IntN(n.ends) == 0 {
+		n.commits++
+		n.lost[cutproxy.Drop]++
+		return cutproxy.Drop
+	}
 	if n.calm || n.every == 0 || n.random.IntN(n.every) > 0 {
 		return cutproxy.Pass
 	}
 	v := []cutproxy.Verdict{cutproxy.Drop, cutproxy.Drop, cutproxy.CutBehind, cutproxy.Cut}[n.random.IntN(4)]
 	n.lost[v]++
 	return v
+}
+
+// answers is how many answers were lost.
+func (n *network) answers() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost[cutproxy.Drop] + n.lost[cutproxy.CutBehind]
 }
 
 // ready tells whether an answer ends with ReadyForQuery: outside of a transaction,
@@ -120,9 +135,9 @@ func (n *network) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d restarts of the server (away for %v at most), %d connections terminated, all of a process cut %d times and left hanging %d times; ",
-		n.restarts, n.most.Round(time.Millisecond), n.terms, n.cuts, n.hangs)
-	fmt.Fprintf(&b, "%d answers lost after the commit, %d before it or after, %d requests lost",
-		n.lost[cutproxy.Drop], n.lost[cutproxy.CutBehind], n.lost[cutproxy.Cut])
+	fmt.Fprintf(&b, "%d restarts and %d crashes of the server (away for %v at most), %d connections terminated, all of a process cut %d times and left hanging %d times; ",
+		n.restarts, n.crashes, n.most.Round(time.Millisecond), n.terms, n.cuts, n.hangs)
+	fmt.Fprintf(&b, "%d answers lost after the commit, %d of them to COMMIT of a transaction, %d before it or after, %d requests lost",
+		n.lost[cutproxy.Drop], n.commits, n.lost[cutproxy.CutBehind], n.lost[cutproxy.Cut])
 	return b.String()
 }

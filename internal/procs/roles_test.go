@@ -309,7 +309,7 @@ func (s *starter) meddle(ctx context.Context, run store.ID, o order) error {
 	}
 	if o.canceled() {
 		if o.Wait > 0 { // once it has come as far as it can
-			for steps, err := s.eng.Steps(ctx, run); len(steps) <= len(o.steps()); steps, err = s.eng.Steps(ctx, run) {
+			for steps, err := s.eng.Steps(ctx, run); len(steps) < len(o.steps()); steps, err = s.eng.Steps(ctx, run) {
 				if err != nil && !store.Retryable(err) {
 					return err
 				}

@@ -24,7 +24,7 @@ var sqliteRules = []struct{ says, query string }{
 	{"a run is not canceled", `SELECT id FROM runs WHERE status<>8 AND workflow='doomed'`},
 	{"a final run is leased", `SELECT id FROM runs WHERE leased<>0`},
 	{"a final run can become claimable", `SELECT id FROM runs WHERE visible_at IS NOT NULL`},
-	{"a final run waits for something", `SELECT id FROM runs WHERE wakes<>0 OR pausing<>0`},
+	{"a final run waits for something", `SELECT id FROM runs WHERE wakes<>0 AND status=6 OR pausing<>0`},
 	{"a completed run counts crashes", `SELECT id FROM runs WHERE crashes<>0 AND status=6`},
 	{"a completed run was never claimed or never committed", `SELECT id FROM runs WHERE status=6 AND (epoch<1 OR seq<1 OR worker IS NULL)`},
 	{"a run's times are out of order", `SELECT id FROM runs WHERE status=6 AND started_at IS NULL OR finished_at IS NULL

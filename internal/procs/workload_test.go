@@ -156,7 +156,7 @@ func (o order) steps() []wanted {
 		}
 		return list
 	case "doomed":
-		return []wanted{inTx("", "pay", 1), function("", "pack", 1)}
+		return []wanted{inTx("", "pay", 1), function("", "pack", 1), other(store.KindSignal, "", word.Name())}
 	case "tick":
 		return []wanted{inTx("", "tick", 1)}
 	case "three":
