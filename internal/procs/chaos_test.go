@@ -35,6 +35,7 @@ var (
 	restartsFlag = flag.Int("procs.restarts", 2, "how often the database server is stopped, or crashes, and comes back")
 	termsFlag    = flag.Int("procs.terms", 4, "how many connections the server terminates")
 	crashesFlag  = flag.Int("procs.crashes", 0, "how often the database server crashes, beside the restarts")
+	promotesFlag = flag.Int("procs.promotions", 0, "how often the database server dies and a standby that lags takes its place")
 	answersFlag  = flag.Int("procs.answers", 0, "how many answers the network must have lost before the storm is over")
 	commitsFlag  = flag.Int("procs.commits", 4, "of so many COMMITs of transactions, one loses its answer once the server has given it; 0: none")
 	cutsFlag     = flag.Int("procs.cuts", 2, "how often all connections of a process are cut")
@@ -111,6 +112,7 @@ func chaos(t *testing.T, b backend, seed uint64) {
 	})
 	d := &driver{t: t, dir: dir, lease: *leaseFlag, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), ev: newEvidence()}
 	d.url, d.net = b.fresh(t, dir, seed)
+	d.ev.forgets = d.net != nil && *promotesFlag > 0
 	for range 3 {
 		d.slots = append(d.slots, &slot{role: "worker"})
 	}
@@ -165,6 +167,7 @@ func chaos(t *testing.T, b backend, seed uint64) {
 	t.Logf("%d transactions of steps were asked for after a lost answer, %d of them had been applied", sum.asked, sum.applied)
 	if d.net != nil {
 		t.Logf("%v; %d connections of a process at most", d.net, d.most)
+		t.Logf("%d runs were acknowledged and are gone, as a promotion loses them", len(d.ev.acked)-len(d.ev.kept(out)))
 		t.Logf("answers lost to %d commits, %d of them learned by sending again, to %d claims and %d creates; the longest that a run made no progress was %v",
 			sum.unknown, sum.known, sum.blind["claim"], sum.blind["create"], sum.quiet.Round(time.Millisecond))
 	}
@@ -186,6 +189,7 @@ func (d *driver) plan(kills, stops int) []func() {
 	if d.net != nil {
 		add(*restartsFlag, d.halt)
 		add(*crashesFlag, d.crash)
+		add(*promotesFlag, d.promote)
 		add(*termsFlag, d.terminate)
 		add(*cutsFlag, d.cut)
 		add(*hangsFlag, d.hang)
@@ -386,6 +390,9 @@ func (d *driver) start(s *slot) {
 		envURL + "=" + url, envRuns + "=" + fmt.Sprint(quota()), envDir + "=" + d.dir, envLease + "=" + d.lease.String(),
 		envSeed + fmt.Sprintf("=%d", d.seed), envFirst + fmt.Sprintf("=%d", d.starts*1_000_000),
 	}, s.env...)
+	if d.ev.forgets {
+		env = append(env, envForgets+"=1")
+	}
 	s.proc = spawn(d.t, s.role, env, func(line string) {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -642,6 +642,16 @@ func (out *outcome) checkOrder(c *complaints, id store.ID, effects []entry) {
 	}
 }
 
+// kept are the starts that were acknowledged and whose run exists.
+func (ev *evidence) kept(out *outcome) (list []store.ID) {
+	for id, a := range ev.acked {
+		if _, found := out.runs[a.run]; found {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
 // stopped reports whether a process was stopped at some time between.
 func (ev *evidence) stopped(pid int, from, to int64) bool {
 	return slices.ContainsFunc(ev.paused[pid], func(s span) bool {

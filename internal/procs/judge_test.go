@@ -133,6 +133,9 @@ func effectOf(step string) func(e entry) bool {
 	return func(e entry) bool { return e.Op == "effect" && e.Step == step }
 }
 
+// forget says that the database may lose what it has acknowledged.
+func forget(_ *testing.T, ev *evidence) { ev.forgets = true }
+
 // The checkers accept what is right, and each of the things that a faulty engine
 // or store would leave behind makes the checker complain that is to see it.
 func TestCheckersSee(t *testing.T) {
@@ -308,6 +311,11 @@ func TestCheckersSee(t *testing.T) {
 		{name: "run of a schedule lost", sql: `DELETE FROM steps WHERE name='tick'; DELETE FROM runs WHERE workflow='tick'`, api: "has fired", effects: "which does not exist"},
 		{name: "firing lost", sql: `DELETE FROM firings`, api: "is in no record of its firings"},
 		{name: "run of a schedule started by two firings", sql: `INSERT INTO firings SELECT namespace, schedule, at+1, fired_at, run FROM firings`, api: "was started at"},
+		{name: "history with a hole after a promotion", sql: `DELETE FROM steps` + two, change: forget, tables: "has 2 steps, expected 3", api: "step two of run"},
+		{name: "effect lost by a promotion and its record kept", sql: `DELETE FROM effects WHERE step='open'`, change: forget, effects: "took no effect"},
+		{name: "record lost by a promotion and its effect kept", sql: `DELETE FROM steps WHERE name='open'`, change: forget, api: "step open of run", effects: "is not recorded"},
+		{name: "run lost by a promotion in part", sql: `DELETE FROM runs` + three, change: forget, tables: "a step has no run"},
+		{name: "run left behind by a promotion", sql: `UPDATE runs SET status=3, finished_at=NULL` + three, change: forget, tables: "a run is not completed", api: "is sleeping"},
 		{name: "paused run left alone", sql: `UPDATE runs SET status=4, finished_at=NULL WHERE workflow='graph'`, tables: "a run is not completed", api: "is paused"},
 	}
 	for _, c := range cases {
