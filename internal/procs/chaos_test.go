@@ -163,7 +163,8 @@ func chaos(t *testing.T, b backend, seed uint64) {
 		len(d.ev.asked), len(d.ev.acked), len(out.runs), steps, last.Round(time.Millisecond))
 	t.Logf("%d claims, %d takeovers, %d commits, %d of them repeated; %d side effects, %d of them again after a takeover, %d after the record",
 		sum.claims, sum.takeovers, sum.commits, sum.repeated, sum.effects, sum.again, sum.late)
-	t.Logf("%d effects of transactions; %v", v.rows, out)
+	t.Logf("%d effects of transactions, %d of them doubled; %d contradictory histories, %d stuck runs", v.rows, v.doubled, out.wrong, out.stuck())
+	t.Logf("%v; %d fired by the schedule", out, out.fired)
 	t.Logf("%d transactions of steps were asked for after a lost answer, %d of them had been applied", sum.asked, sum.applied)
 	if d.net != nil {
 		t.Logf("%v; %d connections of a process at most", d.net, d.most)

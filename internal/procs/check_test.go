@@ -60,6 +60,8 @@ func (c *complaints) addf(format string, args ...any) {
 	}
 }
 
+func (c *complaints) count() int { return len(c.list) + c.more }
+
 func (c *complaints) err() error {
 	if len(c.list) == 0 {
 		return nil
@@ -77,6 +79,7 @@ type outcome struct {
 	orders map[store.ID]order
 	steps  map[store.ID]map[store.StepKey]store.Step
 	fired  int // runs that schedules have started
+	wrong  int // runs whose history is not what their input asks for
 }
 
 // String tells how many runs there are of each workflow.
@@ -90,6 +93,16 @@ func (out *outcome) String() string {
 		list = append(list, fmt.Sprintf("%d %s", kinds[kind], kind))
 	}
 	return "runs: " + strings.Join(list, ", ")
+}
+
+// stuck is how many runs are not final.
+func (out *outcome) stuck() (n int) {
+	for _, run := range out.runs {
+		if !run.Status.Final() {
+			n++
+		}
+	}
+	return n
 }
 
 // readOutcome reads everything through the engine.
@@ -172,7 +185,11 @@ func checkAPI(ctx context.Context, eng *engine.Engine, ev *evidence, out *outcom
 			c.addf("run %s has another input than it was started with: %+v", id, out.orders[id])
 			continue
 		}
+		before := c.count()
 		out.checkRun(&c, &run, want.order)
+		if c.count() > before {
+			out.wrong++
+		}
 	}
 	out.checkChildren(&c)
 	if err := out.checkFirings(ctx, eng, &c); err != nil {

@@ -123,13 +123,14 @@ func readEffects(ctx context.Context, url string) (map[string]map[string]effectC
 
 // checkEffectRows holds the table of effects against what is recorded: a row for each
 // step in a transaction that has its record, of the epoch that recorded it, and for each run that was started in a
-// transaction; and no other row. It returns how many rows there are.
-func (out *outcome) checkEffectRows(effects map[string]map[string]effectCount) (total int, _ error) {
+// transaction; and no other row. It returns how many rows there are, and how many effects there are more than once.
+func (out *outcome) checkEffectRows(effects map[string]map[string]effectCount) (total, doubled int, _ error) {
 	var c complaints
 	for run, list := range effects {
 		for step, e := range list {
 			total += e.rows
 			if e.rows != 1 {
+				doubled++
 				c.addf("%s of run %s took effect %d times", step, run, e.rows)
 			}
 		}
@@ -168,7 +169,7 @@ func (out *outcome) checkEffectRows(effects map[string]map[string]effectCount) (
 			}
 		}
 	}
-	return total, c.err()
+	return total, doubled, c.err()
 }
 
 // inTxStep is a step in a transaction, which fails in its first attempts after it has

@@ -28,6 +28,8 @@ type verdict struct {
 	out  *outcome
 	sum  tally
 	rows int // of the table of effects
+
+	doubled int // effects that are there more than once
 }
 
 // judge asks all checkers.
@@ -47,7 +49,7 @@ func judge(t *testing.T, b backend, url string, ev *evidence) verdict {
 	v.sum, v.journals = checkJournal(ev, v.out)
 	effects, err := readEffects(t.Context(), url)
 	require.NoError(t, err)
-	v.rows, v.effects = v.out.checkEffectRows(effects)
+	v.rows, v.doubled, v.effects = v.out.checkEffectRows(effects)
 	return v
 }
 

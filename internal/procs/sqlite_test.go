@@ -143,7 +143,10 @@ func checkSteps(c *complaints, each func(query string, row func(scan func(...any
 			c.addf("input of run %s: %v", hex.EncodeToString(id), err)
 			return nil
 		}
-		got, run := steps[string(id)], hex.EncodeToString(id)
+		got, run := steps[string(id)], string(id)
+		if len(id) == len(store.ID{}) {
+			run = hex.EncodeToString(id)
+		}
 		said := fmt.Sprintf("%q", o.output())
 		if o.canceled() {
 			said = "" // and the steps are some of those that it asks for
