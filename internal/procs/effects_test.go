@@ -54,6 +54,7 @@ func openProgram(url string) (*program, error) {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "program"
 		db := stdlib.OpenDB(*cfg.ConnConfig)
 		db.SetMaxOpenConns(2)
+		db.SetConnMaxLifetime(time.Second) // a session may have begun when the database was read-only
 		return &program{db, true}, nil
 	}
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
@@ -175,16 +176,18 @@ func (out *outcome) checkEffectRows(effects map[string]map[string]effectCount) (
 // inTxStep is a step in a transaction, which fails in its first attempts after it has
 // written. native asks for a transaction of pgx where there is one.
 func (l *load) inTxStep(ctx workflow.Context, o order, name string, native bool, fails int) error {
-	retry := []workflow.StepOption{workflow.Attempts(1000), workflow.Backoff(txRetry, 1, txRetry)}
 	if native && l.postgres {
-		_, err := workflow.StepTx(ctx, name, func(ctx context.Context, tx pgx.Tx) (string, error) { return l.pgxEffect(ctx, tx, o, name, fails) }, retry...)
+		_, err := workflow.StepTx(ctx, name, func(ctx context.Context, tx pgx.Tx) (string, error) { return l.pgxEffect(ctx, tx, o, name, fails) }, txOptions...)
 		return err
 	}
-	_, err := workflow.StepTx(ctx, name, func(ctx context.Context, tx *sql.Tx) (string, error) { return l.sqlEffect(ctx, tx, o, name, fails) }, retry...)
+	_, err := workflow.StepTx(ctx, name, func(ctx context.Context, tx *sql.Tx) (string, error) { return l.sqlEffect(ctx, tx, o, name, fails) }, txOptions...)
 	return err
 }
 
-const txRetry = 20 * time.Millisecond
+// txOptions: what the function itself asks of the database may fail, or hang.
+var txOptions = []workflow.StepOption{
+	workflow.Attempts(1000), workflow.Backoff(20*time.Millisecond, 1, 20*time.Millisecond), workflow.Timeout(3 * time.Second),
+}
 
 func (l *load) pgxEffect(ctx context.Context, tx pgx.Tx, o order, name string, fails int) (string, error) {
 	if _, err := tx.Exec(ctx, stepEffect(ctx)); err != nil {

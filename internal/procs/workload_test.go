@@ -147,12 +147,12 @@ func (o order) steps() []wanted {
 		return []wanted{inTx("sets", "prepare", 1), other(store.KindState, "sets", "set "+readiness.Key()), other(store.KindState, "waits", "ready"), function("", "go", 1)}
 	case "heavy":
 		w := function("", "load", 1)
-		w.output = strconv.Quote(heavyLoad(o))
+		w.output = quote(heavyLoad(o))
 		return []wanted{w, inTx("", "weigh", 1)}
 	case "inbox":
 		list := []wanted{function("", "flood", 1), sleep("", "rest")}
 		for i := range floodWords {
-			list = append(list, wanted{StepKey: store.StepKey{Name: word.Name(), Occurrence: i + 1}, kind: store.KindSignal, attempt: 1, output: fmt.Sprintf("%q", theFlood(i))})
+			list = append(list, wanted{StepKey: store.StepKey{Name: word.Name(), Occurrence: i + 1}, kind: store.KindSignal, attempt: 1, output: quote(theFlood(i))})
 		}
 		return list
 	case "doomed":
@@ -228,11 +228,16 @@ var readiness = workflow.NewState[bool]("readiness")
 // floodWords is how many signals runs of the workflow inbox leave unread for a while.
 const floodWords = 300
 
-func theFlood(i int) string { return fmt.Sprintf("%d %s", i, strings.Repeat("x", 500)) }
+func theFlood(i int) string { return strconv.Itoa(i) + floodPad }
+
+// quote is a text as JSON that needs no escapes. There is much of it.
+func quote(text string) string { return `"` + text + `"` }
+
+var floodPad, heavyPad = strings.Repeat("x", 500), strings.Repeat("h", store.DefaultPayloadLimit-100)
 
 // heavyLoad is an output just below the limit, as JSON.
 func heavyLoad(o order) string {
-	return fmt.Sprintf("%d %s", o.N, strings.Repeat("h", store.DefaultPayloadLimit-100))
+	return strconv.Itoa(o.N) + heavyPad
 }
 
 // step does what all steps do: it leaves its mark in the world, works for a
@@ -284,7 +289,7 @@ func (l *load) say(ctx context.Context, run store.ID) error {
 }
 
 func newWord(run store.ID, text string) store.NewSignal {
-	return store.NewSignal{ID: store.DeriveID(run, text), Run: run, Name: word.Name(), Payload: fmt.Appendf(nil, "%q", text)}
+	return store.NewSignal{ID: store.DeriveID(run, text), Run: run, Name: word.Name(), Payload: []byte(quote(text))}
 }
 
 // flood sends many words at once.
@@ -521,7 +526,7 @@ func (l *load) addTransactional(list defs, add func(string, func(workflow.Contex
 // graph is a flow: what is debited and what is credited are steps in transactions.
 func (l *load) graph() *workflow.Workflow[order, string] {
 	f := flow.New[order, string]("graph")
-	with := flow.With(workflow.Attempts(1000), workflow.Backoff(txRetry, 1, txRetry))
+	with := flow.With(txOptions...)
 	debit := flow.ThenTx(f, "debit", f.Input(), func(ctx context.Context, tx *sql.Tx, o order) (string, error) {
 		return l.sqlEffect(ctx, tx, o, "debit", 0)
 	}, with)
