@@ -38,6 +38,8 @@ chaos: ## Kill real processes, the database server and connections at random mom
 	$(GO) run ./examples/index/chaos
 	$(GO) test ./internal/procs -run '^TestChaos$$' -count=1 -v -timeout 10m -procs.kills=100 -procs.stops=20 -procs.gap=300ms \
 		-procs.restarts=15 -procs.terms=40 -procs.cuts=15 -procs.hangs=6 -procs.every=40
+	$(GO) test ./internal/procs -run '^TestChaos$$/^postgres$$' -count=1 -v -timeout 20m -procs.kills=200 -procs.stops=40 -procs.gap=300ms \
+		-procs.restarts=0 -procs.crashes=20 -procs.terms=300 -procs.answers=500
 	$(GO) test ./internal/procs -run '^TestChaos$$/^postgres$$' -count=1 -v -timeout 20m -procs.runs=50000 -procs.kills=20 -procs.stops=0 \
 		-procs.restarts=10 -procs.terms=50 -procs.cuts=10 -procs.hangs=5 -procs.every=300
 	$(GO) test ./internal/procs -run '^TestDrain$$' -count=1 -v -timeout 10m -procs.drains=50

@@ -260,6 +260,45 @@ var stateEngineCases = []EngineCase{
 		e.ok("get", err)
 		e.eq("epoch", run.Epoch, int64(1))
 	}},
+	{Name: "state/set-as-the-worker-leaves", Promise: "P5", Rule: "What one branch writes as its last act wakes another branch that waits for it, also when the worker is shutting down, or the run is about to pause.", Run: func(e *E) {
+		const runs = 30
+		reached, goOn := make(chan struct{}, runs), make(chan struct{})
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			g.Go("waits", func(ctx workflow.Context) error {
+				return workflow.WaitForState(ctx, "turn", atLeast(counted, 1), workflow.PollInterval(e.d(time.Hour)))
+			})
+			g.Go("sets", func(ctx workflow.Context) error {
+				err := workflow.Do(ctx, "step", func(context.Context) error {
+					reached <- struct{}{}
+					<-goOn
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				return counted.Set(ctx, 1)
+			})
+			return in, g.Wait()
+		})
+		p := e.process(defs(wf), worker.Concurrency(runs))
+		var hs []workflow.Handle[int]
+		var want []int
+		for i := range runs {
+			hs, want = append(hs, start(e, wf, i)), append(want, i)
+		}
+		for range runs {
+			receive(e, "the step", reached)
+		}
+		p.cancel()
+		for !errors.Is(p.worker.Healthy(), worker.ErrDraining) {
+			pause(e)
+		}
+		close(goOn)
+		p.stop()
+		e.process(defs(wf))
+		e.eq("outputs", results(e, hs), want)
+	}},
 	{Name: "state/step-waits", Promise: "P5", Rule: "A wait in a step ends at once with a change: by another step of the run, or from outside.", Run: func(e *E) {
 		poll := workflow.PollInterval(e.d(time.Hour))
 		if !e.s.Features().Hints {

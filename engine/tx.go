@@ -17,7 +17,10 @@ import (
 //
 // What is started, sent or set exists when the transaction commits, and not
 // otherwise; workers learn of it then. Nothing is repeated: an error that the
-// database reports leaves the transaction to be rolled back. Waiting for a run is
+// database reports leaves the transaction to be rolled back. When the answer to the commit
+// is lost, the program does not know whether it was applied, whatever the driver says: it
+// begins again with the same [RunID], which makes no second run, and finds out in that transaction
+// whether its own writes are there. Waiting for a run is
 // done outside of the transaction, once it has committed.
 //
 // Calls on the view of a store that has no such transactions fail with

@@ -35,7 +35,10 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrUnsupported: this backend cannot do that; [Features] says why.
 	ErrUnsupported = errors.New("unsupported")
-	// ErrUnavailable: nothing was applied; the same request may succeed later.
+	// ErrUnavailable: nothing was applied; the same request may succeed later. A
+	// backend says so of a write only where it is certain: the request was not sent, or
+	// the database has answered that it was undone. What a driver infers is no
+	// certainty; the outcome is unknown then.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrOutcomeUnknown: the answer was lost; perhaps it was applied. Send the
 	// same request again: by P4 that is safe.

@@ -149,8 +149,13 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 	defer h.w.lost.sending(c.Lease)()
 	ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
 	res, err := tx.Commit(ctx, h.w.namespace, c)
+	timedOut := ctx.Err() != nil
 	cancel()
-	if !errors.Is(err, store.ErrOutcomeUnknown) {
+	switch {
+	case errors.Is(err, store.ErrOutcomeUnknown):
+	case err != nil && timedOut && !store.Retryable(err):
+		return res, fmt.Errorf("%w: it was not applied: %w", err, store.ErrUnavailable) // not the step's fault
+	default:
 		return res, err
 	}
 	// Its effects are the user's own: to send it again would do them without it.

@@ -24,7 +24,9 @@ import (
 //
 // Effects elsewhere, such as a request to another service, are not undone and may
 // happen again. Keep it short: while it runs, other branches of the run do not get
-// to record anything, and on sqlite nobody else can write.
+// to record anything, and on sqlite nobody else can write. The function's own
+// statements wait as long as its context lets them: set a [Timeout] where a
+// connection may hang.
 func StepTx[Tx, T any](ctx Context, name string, fn func(ctx context.Context, tx Tx) (T, error), opts ...StepOption) (T, error) {
 	var result T
 	if fn == nil {

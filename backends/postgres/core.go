@@ -46,8 +46,8 @@ func (s *Store) write(ctx context.Context, stmts ...stmt) error {
 	for try := 1; ; try++ {
 		err := s.pipeline(ctx, stmts, false)
 		var pg *pgconn.PgError
-		if try < attempts && s.in == nil && errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
-			continue // rolled back as a whole
+		if try < attempts && s.in == nil && rolledBack(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") {
+			continue
 		}
 		if s.in == nil { // the program may have begun a read-only transaction
 			s.noteReadOnly(err)
@@ -129,6 +129,9 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		return &notSent{err}
 	}
 	defer conn.Release()
+	if err := ctx.Err(); err != nil {
+		return &notSent{err} // the wait for the connection took all the time
+	}
 	err = readAll(s.send(ctx, conn.Conn(), b), stmts, before, after)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == codeReadOnly {
@@ -198,15 +201,25 @@ func answer(res answers, st *stmt) error {
 	return rows.Err()
 }
 
-// notSent wraps an error from before anything was sent.
+// notSent wraps an error from before anything was sent. It is the only proof of that:
+// pgconn.SafeToRetry is none, for pgx reports a connection that breaks while it reads the
+// answer as one that was closed before it wrote.
 type notSent struct{ error }
 
 func (e *notSent) Unwrap() error { return e.error }
 
 var errSlow = errors.New("the database did not answer in time")
 
-// classify gives an error its identity (P16). A statement that failed has rolled
-// back its transaction; a connection that failed leaves that open.
+// rolledBack reports whether the server itself has answered that a statement failed, which
+// rolls back its transaction. The error is then in pg. An error that ends the session proves
+// nothing, nor does one about a connection: a pooler may have made it up.
+func rolledBack(err error, pg **pgconn.PgError) bool {
+	return errors.As(err, pg) && (*pg).SeverityUnlocalized == "ERROR" && !strings.HasPrefix((*pg).Code, "08")
+}
+
+// classify gives an error its identity (P16). A write is reported as not applied where
+// that is proven: nothing was sent, or the server has rolled back. Every other error leaves
+// the outcome of a write open.
 func classify(ctx context.Context, err error, write bool) error {
 	if err == nil {
 		return nil
@@ -215,8 +228,8 @@ func classify(ctx context.Context, err error, write bool) error {
 	var unsent *notSent
 	outcome := store.ErrUnavailable
 	switch {
-	case errors.As(err, &unsent) || pgconn.SafeToRetry(err):
-	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR":
+	case errors.As(err, &unsent):
+	case rolledBack(err, &pg):
 		if !transient(pg.Code) {
 			return fmt.Errorf("postgres: %s%w", advice(pg.Code), err)
 		}
@@ -230,7 +243,7 @@ func classify(ctx context.Context, err error, write bool) error {
 		return ctx.Err()
 	}
 	code := ""
-	if pg != nil {
+	if errors.As(err, &pg) {
 		code = pg.Code
 	}
 	return fmt.Errorf("postgres: %s%w: %w", advice(code), err, outcome)

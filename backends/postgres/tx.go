@@ -162,19 +162,28 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 		in, t.commit = pgxTx{tx, abandoned}, tx.Commit
 		t.rollback = func(ctx context.Context) { _ = tx.Rollback(ctx) }
 	case **sql.Tx:
-		tx, err := s.database().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		// COMMIT and ROLLBACK of database/sql have no context but the transaction's.
+		whole, end := context.WithCancel(ctx)
+		tx, err := s.database().BeginTx(whole, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
+			end()
 			return nil, classify(ctx, &notSent{err}, false)
 		}
 		if s.steady {
 			if _, err := tx.ExecContext(ctx, usualPlans); err != nil {
+				end()
 				_ = tx.Rollback()
 				return nil, classify(ctx, &notSent{err}, false)
 			}
 		}
 		*target = tx
-		in, t.commit = sqlTx{tx, abandoned}, func(context.Context) error { return tx.Commit() }
-		t.rollback = func(context.Context) { _ = tx.Rollback() }
+		within := func(ctx context.Context, finish func() error) error {
+			defer end()
+			defer context.AfterFunc(ctx, end)()
+			return finish()
+		}
+		in, t.commit = sqlTx{tx, abandoned}, func(ctx context.Context) error { return within(ctx, tx.Commit) }
+		t.rollback = func(ctx context.Context) { _ = within(ctx, tx.Rollback) }
 	default:
 		return nil, fmt.Errorf("postgres: a step's transaction is a pgx.Tx or a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
 	}

@@ -52,13 +52,20 @@ func classify(err error) error {
 	return fmt.Errorf("sqlite: %w", err)
 }
 
-// classifyCommit is classify for COMMIT itself, which may have reached the disk
-// before an I/O error was reported.
+// classifyCommit is classify for COMMIT itself. SQLite says of a lock and of a constraint
+// that the transaction is as it was, so that the caller rolls it back. Any other error, such as one
+// of the disk, may come after COMMIT has reached the file.
 func classifyCommit(err error) error {
-	if code(err) == codes.SQLITE_IOERR {
-		return fmt.Errorf("sqlite: commit: %s: %w: %w", advice[codes.SQLITE_IOERR], err, store.ErrOutcomeUnknown)
+	switch c := code(err); c {
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_CONSTRAINT:
+		return classify(err)
+	default:
+		hint := advice[c]
+		if hint != "" {
+			hint += ": "
+		}
+		return fmt.Errorf("sqlite: commit: %s%w: %w", hint, err, store.ErrOutcomeUnknown)
 	}
-	return classify(err)
 }
 
 // openError says what is wrong with a database that cannot be opened. Only a lock

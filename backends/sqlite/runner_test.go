@@ -3,13 +3,16 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"fmt"
+	"io"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 	"github.com/pawlhq/pawl/store"
@@ -171,6 +174,19 @@ func TestClassify(t *testing.T) {
 	var e *driver.Error
 	require.ErrorAs(t, classify(bad), &e)
 	require.NoError(t, classify(nil))
+
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.ExecContext(t.Context(), "PRAGMA max_page_count=1") // of this connection
+	require.NoError(t, err)
+	_, full := conn.ExecContext(t.Context(), "CREATE TABLE big AS SELECT randomblob(10000000) AS b")
+	require.Equal(t, codes.SQLITE_FULL, code(full))
+	require.ErrorIs(t, classify(full), store.ErrUnavailable, "a statement")
+	for _, err := range []error{full, bad, sql.ErrTxDone, sqldriver.ErrBadConn, io.EOF} {
+		require.ErrorIs(t, classifyCommit(err), store.ErrOutcomeUnknown, "%v", err)
+		require.NotErrorIs(t, classifyCommit(err), store.ErrUnavailable, "%v", err)
+	}
 
 	defer hold(t, path)()
 	_, busy := db.Exec("BEGIN IMMEDIATE")

@@ -42,12 +42,12 @@ type Hook func(from Side, data []byte) Verdict
 // Proxy forwards connections to one server. Its methods may be called
 // concurrently.
 type Proxy struct {
-	target   string
 	hook     func() Hook
 	listener net.Listener
 	tasks    sync.WaitGroup
 
 	mu     sync.Mutex
+	target string
 	links  map[*link]struct{}
 	refuse bool
 	delay  time.Duration
@@ -83,6 +83,14 @@ func (p *Proxy) Refuse(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
+}
+
+// Retarget makes new connections lead to the server at another address. Those that there
+// are stay with theirs.
+func (p *Proxy) Retarget(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
 }
 
 // Delay makes every piece of bytes wait for so long.
@@ -147,13 +155,13 @@ func (p *Proxy) accept() {
 func (p *Proxy) connect(client *net.TCPConn) {
 	defer p.tasks.Done()
 	p.mu.Lock()
-	refused := p.refuse
+	refused, target := p.refuse, p.target
 	p.mu.Unlock()
 	if refused {
 		reset(client)
 		return
 	}
-	server, err := net.Dial("tcp", p.target)
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		reset(client) // as if the proxy were not there
 		return

@@ -379,8 +379,9 @@ func (inv *Invocation) sleep() store.Transition {
 	for w := range inv.waits {
 		tr.Wakes |= w.wakes
 		tr.Await = append(tr.Await, w.await...)
-		if w.news {
-			inv.seen = 0 // what has come was not taken: the sleep is to end at once
+		if w.news { // what has come was not taken: the sleep is to end at once
+			inv.seen = 0
+			first = time.Now() // what the run has written itself, perhaps with this very commit, wakes nobody
 		}
 		if !w.storeDue.IsZero() {
 			if tr.At.IsZero() || w.storeDue.Before(tr.At) {

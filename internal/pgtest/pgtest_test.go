@@ -155,6 +155,26 @@ func TestRestartKeepsURLAndData(t *testing.T) {
 	}
 }
 
+// A standby has what the primary has committed, but for what came after it stopped
+// streaming; promoted, it takes writes.
+func TestPromotionLosesWhatDidNotStream(t *testing.T) {
+	t.Parallel()
+	primary := Start(t)
+	require.NoError(t, primary.exec(`CREATE TABLE t (n integer)`))
+	standby := primary.Standby(t)
+	require.NoError(t, primary.exec(`INSERT INTO t VALUES (1)`))
+	require.NoError(t, standby.await(`SELECT count(*)=1 FROM t`))
+	require.Error(t, standby.exec(`INSERT INTO t VALUES (2)`), "it is read-only")
+	require.NoError(t, standby.StopStreaming())
+	require.NoError(t, primary.exec(`INSERT INTO t VALUES (3)`))
+	require.NoError(t, primary.Kill())
+	require.NoError(t, standby.Promote())
+	require.NoError(t, standby.exec(`INSERT INTO t VALUES (4)`))
+	require.NoError(t, standby.await(`SELECT array_agg(n ORDER BY n)='{1,4}' FROM t`))
+	next := standby.Standby(t)
+	require.NoError(t, next.await(`SELECT array_agg(n ORDER BY n)='{1,4}' FROM t`))
+}
+
 func TestServerThatEndsByItselfIsReported(t *testing.T) {
 	b, err := postgres()
 	if err != nil {

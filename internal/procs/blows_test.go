@@ -4,6 +4,7 @@ package procs
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -26,14 +27,64 @@ func (d *driver) halt() {
 	if d.random.IntN(2) == 0 {
 		end = n.server.Kill
 	}
-	since := time.Now()
+	d.down(end)
+	n.restarts++
+}
+
+// crash ends the database server as a crash would; it comes back.
+func (d *driver) crash() {
+	if d.net.down {
+		d.after(d.lease/4, d.crash)
+		return
+	}
+	d.down(d.net.server.Kill)
+	d.net.crashes++
+}
+
+// down ends the database server and sees to it that it comes back.
+func (d *driver) down(end func() error) {
+	n, since := d.net, time.Now()
 	require.NoError(d.t, end())
 	n.down = true
-	n.restarts++
 	d.after(d.within(d.lease), func() {
 		require.NoError(d.t, n.server.Restart(pgtest.Fast))
 		n.down, n.most = false, max(n.most, time.Since(since))
 	})
+}
+
+// promote makes a standby of the database server, which soon stops to follow it. Then the
+// server dies, and the standby takes its place: what was committed in between is lost.
+func (d *driver) promote() {
+	n := d.net
+	if n.down || n.standby != nil {
+		d.after(d.lease/4, d.promote)
+		return
+	}
+	n.standby = n.server.Standby(d.t)
+	require.NoError(d.t, n.standby.StopStreaming())
+	d.after(d.within(d.lease), d.fallOver)
+}
+
+func (d *driver) fallOver() {
+	n := d.net
+	if n.down {
+		d.after(d.lease/4, d.fallOver)
+		return
+	}
+	have := n.query(d.t, `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::text, '', 0`)[0].pid
+	require.NoError(d.t, n.server.Kill())
+	n.server, n.standby = n.standby, nil
+	got := n.query(d.t, `SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::text, '', 0`)[0].pid
+	require.NoError(d.t, n.server.Promote())
+	n.promotions++
+	if have > got {
+		n.behind += have - got
+	}
+	u, err := url.Parse(n.server.URL())
+	require.NoError(d.t, err)
+	for _, p := range n.proxies {
+		p.Retarget(u.Host)
+	}
 }
 
 // terminate ends one connection of the processes from the server's side.

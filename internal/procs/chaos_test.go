@@ -34,6 +34,10 @@ var (
 	// Where there is a network between the processes and the database:
 	restartsFlag = flag.Int("procs.restarts", 2, "how often the database server is stopped, or crashes, and comes back")
 	termsFlag    = flag.Int("procs.terms", 4, "how many connections the server terminates")
+	crashesFlag  = flag.Int("procs.crashes", 0, "how often the database server crashes, beside the restarts")
+	promotesFlag = flag.Int("procs.promotions", 0, "how often the database server dies and a standby that lags takes its place")
+	answersFlag  = flag.Int("procs.answers", 0, "how many answers the network must have lost before the storm is over")
+	commitsFlag  = flag.Int("procs.commits", 4, "of so many COMMITs of transactions, one loses its answer once the server has given it; 0: none")
 	cutsFlag     = flag.Int("procs.cuts", 2, "how often all connections of a process are cut")
 	hangsFlag    = flag.Int("procs.hangs", 1, "how often all connections of a worker become half-open")
 )
@@ -108,6 +112,7 @@ func chaos(t *testing.T, b backend, seed uint64) {
 	})
 	d := &driver{t: t, dir: dir, lease: *leaseFlag, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), ev: newEvidence()}
 	d.url, d.net = b.fresh(t, dir, seed)
+	d.ev.forgets = d.net != nil && *promotesFlag > 0
 	for range 3 {
 		d.slots = append(d.slots, &slot{role: "worker"})
 	}
@@ -124,15 +129,14 @@ func chaos(t *testing.T, b backend, seed uint64) {
 	for _, s := range d.slots {
 		s.proc.awaitReady(t)
 	}
+	d.tick()
 	d.storm(d.plan(*killsFlag, *stopsFlag))
 	d.heal()
 	healed := time.Now()
 
-	st, err := backends.Open(t.Context(), d.url)
-	require.NoError(t, err)
-	defer st.Close()
-	eng := engine.New(st)
-	defer eng.Close()
+	eng, done := d.engine()
+	defer done()
+	d.settle(eng)
 	last := d.awaitFinal(eng, healed)
 	d.checkConnections()
 	d.shutDown()
@@ -143,10 +147,11 @@ func chaos(t *testing.T, b backend, seed uint64) {
 	if d.ev.journal, err = readJournals(dir); err != nil {
 		t.Fatal(err)
 	}
-	v := judge(t, b, d.url, d.ev)
+	v := judge(t, b, d.where(), d.ev)
 	assert.NoError(t, v.tables, "tables")
 	assert.NoError(t, v.api, "API")
 	assert.NoError(t, v.journals, "journals")
+	assert.NoError(t, v.effects, "effects")
 	out, sum := v.out, v.sum
 	require.NotNil(t, out)
 	steps := 0
@@ -158,8 +163,12 @@ func chaos(t *testing.T, b backend, seed uint64) {
 		len(d.ev.asked), len(d.ev.acked), len(out.runs), steps, last.Round(time.Millisecond))
 	t.Logf("%d claims, %d takeovers, %d commits, %d of them repeated; %d side effects, %d of them again after a takeover, %d after the record",
 		sum.claims, sum.takeovers, sum.commits, sum.repeated, sum.effects, sum.again, sum.late)
+	t.Logf("%d effects of transactions, %d of them doubled; %d contradictory histories, %d stuck runs", v.rows, v.doubled, out.wrong, out.stuck())
+	t.Logf("%v; %d fired by the schedule", out, out.fired)
+	t.Logf("%d transactions of steps were asked for after a lost answer, %d of them had been applied", sum.asked, sum.applied)
 	if d.net != nil {
 		t.Logf("%v; %d connections of a process at most", d.net, d.most)
+		t.Logf("%d runs were acknowledged and are gone, as a promotion loses them", len(d.ev.acked)-len(d.ev.kept(out)))
 		t.Logf("answers lost to %d commits, %d of them learned by sending again, to %d claims and %d creates; the longest that a run made no progress was %v",
 			sum.unknown, sum.known, sum.blind["claim"], sum.blind["create"], sum.quiet.Round(time.Millisecond))
 	}
@@ -180,6 +189,8 @@ func (d *driver) plan(kills, stops int) []func() {
 	}
 	if d.net != nil {
 		add(*restartsFlag, d.halt)
+		add(*crashesFlag, d.crash)
+		add(*promotesFlag, d.promote)
 		add(*termsFlag, d.terminate)
 		add(*cutsFlag, d.cut)
 		add(*hangsFlag, d.hang)
@@ -202,10 +213,13 @@ func (d *driver) storm(blows []func()) {
 	for {
 		d.lookAfter()
 		now, done := time.Now(), len(blows) == 0
-		due := !done && !next.After(now)
+		if done && d.net != nil && d.net.answers() < *answersFlag {
+			done = false
+		}
+		due := len(blows) > 0 && !next.After(now)
 		if *runsFlag > 0 {
 			started := d.progress(now)
-			due = !done && marks[0] <= started
+			due = len(blows) > 0 && marks[0] <= started
 			done = done && !slices.ContainsFunc(d.slots, func(s *slot) bool { return s.role == "starter" && s.proc != nil })
 		}
 		slices.SortStableFunc(d.events, func(a, b event) int { return a.at.Compare(b.at) })
@@ -230,7 +244,10 @@ func (d *driver) storm(blows []func()) {
 		if *runsFlag > 0 {
 			until = now.Add(2 * time.Millisecond)
 		}
-		if len(blows) == 0 && *runsFlag == 0 || len(d.events) > 0 && d.events[0].at.Before(until) {
+		if len(blows) == 0 && !done {
+			until = now.Add(20 * time.Millisecond) // answers are to be lost yet
+		}
+		if len(blows) == 0 && done && *runsFlag == 0 || len(d.events) > 0 && d.events[0].at.Before(until) {
 			until = d.events[0].at
 		}
 		time.Sleep(time.Until(until))
@@ -374,6 +391,9 @@ func (d *driver) start(s *slot) {
 		envURL + "=" + url, envRuns + "=" + fmt.Sprint(quota()), envDir + "=" + d.dir, envLease + "=" + d.lease.String(),
 		envSeed + fmt.Sprintf("=%d", d.seed), envFirst + fmt.Sprintf("=%d", d.starts*1_000_000),
 	}, s.env...)
+	if d.ev.forgets {
+		env = append(env, envForgets+"=1")
+	}
 	s.proc = spawn(d.t, s.role, env, func(line string) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -422,6 +442,49 @@ func (d *driver) heal() {
 			s.proc.awaitReady(d.t)
 		}
 	}
+}
+
+// engine is the driver's own, on the database without a proxy.
+func (d *driver) engine() (*engine.Engine, func()) {
+	st, err := backends.Open(d.t.Context(), d.where())
+	require.NoError(d.t, err)
+	eng := engine.New(st)
+	return eng, func() {
+		eng.Close()
+		_ = st.Close()
+	}
+}
+
+// where is the URL of the database.
+func (d *driver) where() string {
+	if d.net != nil {
+		return d.net.server.URL()
+	}
+	return d.url
+}
+
+// tick makes the schedule whose runs belong to the workload.
+func (d *driver) tick() {
+	if *runsFlag > 0 {
+		return
+	}
+	eng, done := d.engine()
+	defer done()
+	putTicks(d.t, eng, (&load{}).workflows())
+}
+
+// settle does what those who started runs could not do any more: it resumes what is paused and
+// cancels what waits for that, and ends the schedule.
+func (d *driver) settle(eng *engine.Engine) {
+	if *runsFlag > 0 {
+		return
+	}
+	ctx := d.t.Context()
+	require.NoError(d.t, eng.PauseSchedule(ctx, tickSchedule))
+	_, err := eng.ResumeMany(ctx, store.RunFilter{Statuses: []store.Status{store.Paused}})
+	require.NoError(d.t, err)
+	_, err = eng.CancelMany(ctx, store.RunFilter{Workflow: "doomed"}, "doomed")
+	require.NoError(d.t, err)
 }
 
 // awaitFinal waits until every run is final, and returns how long after healing

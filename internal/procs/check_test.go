@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,10 @@ type evidence struct {
 	acked   map[store.ID]ack // those acknowledged
 	journal []entry
 	paused  map[int][]span // by process id: when it was stopped
+
+	// forgets says that the database has lost what it had acknowledged: runs may be gone, and
+	// what the processes remember of those that are there need not have happened.
+	forgets bool
 }
 
 func newEvidence() *evidence {
@@ -55,6 +60,8 @@ func (c *complaints) addf(format string, args ...any) {
 	}
 }
 
+func (c *complaints) count() int { return len(c.list) + c.more }
+
 func (c *complaints) err() error {
 	if len(c.list) == 0 {
 		return nil
@@ -71,11 +78,36 @@ type outcome struct {
 	runs   map[store.ID]store.Run
 	orders map[store.ID]order
 	steps  map[store.ID]map[store.StepKey]store.Step
+	fired  int // runs that schedules have started
+	wrong  int // runs whose history is not what their input asks for
+}
+
+// String tells how many runs there are of each workflow.
+func (out *outcome) String() string {
+	kinds := map[string]int{}
+	for _, run := range out.runs {
+		kinds[run.Workflow+" "+run.Status.String()]++
+	}
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, fmt.Sprintf("%d %s", kinds[kind], kind))
+	}
+	return "runs: " + strings.Join(list, ", ")
+}
+
+// stuck is how many runs are not final.
+func (out *outcome) stuck() (n int) {
+	for _, run := range out.runs {
+		if !run.Status.Final() {
+			n++
+		}
+	}
+	return n
 }
 
 // readOutcome reads everything through the engine.
 func readOutcome(ctx context.Context, eng *engine.Engine) (*outcome, error) {
-	o := &outcome{map[store.ID]store.Run{}, map[store.ID]order{}, map[store.ID]map[store.StepKey]store.Step{}}
+	o := &outcome{runs: map[store.ID]store.Run{}, orders: map[store.ID]order{}, steps: map[store.ID]map[store.StepKey]store.Step{}}
 	for cursor := ""; ; {
 		page, err := eng.List(ctx, store.RunFilter{}, cursor, store.MaxPage)
 		if err != nil {
@@ -130,6 +162,7 @@ func checkAPI(ctx context.Context, eng *engine.Engine, ev *evidence, out *outcom
 		want := ev.asked[id]
 		run, found := out.runs[ack.run]
 		switch {
+		case !found && ev.forgets: // lost whole: nothing else speaks of it
 		case !found:
 			c.addf("run %s was acknowledged but does not exist", ack.run)
 		case id != ack.run && (want.ID == "" || run.ExternalID != want.ID):
@@ -141,6 +174,9 @@ func checkAPI(ctx context.Context, eng *engine.Engine, ev *evidence, out *outcom
 	}
 	for id, run := range out.runs {
 		want, asked := ev.asked[id]
+		if mine := out.orders[id]; !asked && (!run.Parent.IsZero() || mine.Kind == "tick") {
+			want.order, asked = mine, true // checkChildren and checkFirings tell who has started it
+		}
 		if !asked {
 			c.addf("run %s exists, but nobody has started it", id)
 			continue
@@ -149,20 +185,107 @@ func checkAPI(ctx context.Context, eng *engine.Engine, ev *evidence, out *outcom
 			c.addf("run %s has another input than it was started with: %+v", id, out.orders[id])
 			continue
 		}
+		before := c.count()
 		out.checkRun(&c, &run, want.order)
+		if c.count() > before {
+			out.wrong++
+		}
+	}
+	out.checkChildren(&c)
+	if err := out.checkFirings(ctx, eng, &c); err != nil {
+		return err
 	}
 	return c.err()
+}
+
+// checkChildren: a run has the children that its input asks for, each of them once.
+func (out *outcome) checkChildren(c *complaints) {
+	children := map[store.ID]map[order]int{}
+	for id, run := range out.runs {
+		if run.Parent.IsZero() {
+			continue
+		}
+		if _, found := out.runs[run.Parent]; !found {
+			c.addf("run %s is a child of run %s, which does not exist", id, run.Parent)
+		}
+		if children[run.Parent] == nil {
+			children[run.Parent] = map[order]int{}
+		}
+		children[run.Parent][out.orders[id]]++
+	}
+	for id, o := range out.orders {
+		kids := o.kids()
+		for _, kid := range kids {
+			if n := children[id][kid]; n != 1 {
+				c.addf("run %s has child %+v %d times", id, kid, n)
+			}
+		}
+		if n := len(children[id]); n > len(kids) {
+			c.addf("run %s has children of %d kinds, expected %d", id, n, len(kids))
+		}
+	}
+}
+
+// checkFirings: each time of a schedule has started one run, and nothing else has.
+func (out *outcome) checkFirings(ctx context.Context, eng *engine.Engine, c *complaints) error {
+	page, err := eng.Schedules(ctx, "", store.MaxPage)
+	if err != nil {
+		return err
+	}
+	fired := map[store.ID]time.Time{}
+	for _, s := range page.Schedules {
+		times := map[time.Time]bool{}
+		for cursor := ""; ; {
+			firings, err := eng.Firings(ctx, s.Name, cursor, store.MaxPage)
+			if err != nil {
+				return err
+			}
+			for _, f := range firings.Firings {
+				if times[f.At] {
+					c.addf("schedule %s fired %v twice", s.Name, f.At)
+				}
+				times[f.At] = true
+				if f.Run.IsZero() {
+					continue
+				}
+				if at, twice := fired[f.Run]; twice {
+					c.addf("run %s was started at %v and at %v by schedule %s", f.Run, at, f.At, s.Name)
+				}
+				fired[f.Run] = f.At
+				if _, found := out.runs[f.Run]; !found {
+					c.addf("schedule %s has fired %v with run %s, which does not exist", s.Name, f.At, f.Run)
+				}
+			}
+			if cursor = firings.Next; cursor == "" {
+				break
+			}
+		}
+	}
+	for id, o := range out.orders {
+		if _, found := fired[id]; o.Kind == "tick" && !found {
+			c.addf("run %s of a schedule is in no record of its firings", id)
+		}
+	}
+	out.fired = len(fired)
+	return nil
 }
 
 // checkRun checks one run that must have completed.
 func (out *outcome) checkRun(c *complaints, run *store.Run, want order) {
 	steps := out.steps[run.ID]
+	if want.canceled() {
+		out.checkCanceled(c, run, want)
+		return
+	}
 	if run.Status != store.Completed {
 		c.addf("run %s (%s) is %v: %+v", run.ID, run.Workflow, run.Status, run.Failure)
 		return
 	}
 	if got, wanted := string(run.Output), strconv.Quote(want.output()); got != wanted {
 		c.addf("run %s returned %s, expected %s", run.ID, got, wanted)
+	}
+	if want.Kind == "tick" {
+		want.ID = run.ExternalID // of the schedule's making
 	}
 	if run.Workflow != want.Kind || run.ExternalID != want.ID || run.Attempt != want.runAttempt() {
 		c.addf("run %s: workflow %q, external id %q, attempt %d; expected %q, %q, %d", run.ID, run.Workflow, run.ExternalID, run.Attempt, want.Kind, want.ID, want.runAttempt())
@@ -182,7 +305,7 @@ func (out *outcome) checkRun(c *complaints, run *store.Run, want order) {
 		switch {
 		case !found:
 			c.addf("step %s of run %s is missing", w.StepKey, run.ID)
-		case s.Status != store.StepCompleted || s.Kind != w.kind || s.Attempt != w.attempt:
+		case s.Status != store.StepCompleted || s.Kind != w.kind || s.Attempt < w.attempt || s.Attempt > w.attempt && !w.tx:
 			c.addf("step %s of run %s is a %v, %v in attempt %d; expected a %v, completed in attempt %d", w.StepKey, run.ID, s.Kind, s.Status, s.Attempt, w.kind, w.attempt)
 		case w.output != "" && string(s.Output) != w.output:
 			c.addf("step %s of run %s returned %s, expected %s", w.StepKey, run.ID, s.Output, w.output)
@@ -194,6 +317,21 @@ func (out *outcome) checkRun(c *complaints, run *store.Run, want order) {
 	}
 	if want.Kind == "nap" {
 		out.checkNap(c, run, want)
+	}
+}
+
+// checkCanceled checks one run that must have been canceled, wherever it was.
+func (out *outcome) checkCanceled(c *complaints, run *store.Run, want order) {
+	if run.Status != store.Canceled || run.Worker != "" || !run.VisibleAt.IsZero() || run.FinishedAt.IsZero() {
+		c.addf("run %s (%s) is %v: worker %q, visible at %v, finished at %v; expected it canceled", run.ID, run.Workflow, run.Status, run.Worker, run.VisibleAt, run.FinishedAt)
+	}
+	before := true
+	for _, w := range want.steps() {
+		s, found := out.steps[run.ID][w.StepKey]
+		if found && !before {
+			c.addf("run %s was canceled with step %s and without the one before", run.ID, w.StepKey)
+		}
+		before = found && s.Status == store.StepCompleted
 	}
 }
 
@@ -223,6 +361,7 @@ type tally struct {
 	late                                 int            // of them: after the step's record, by a process that was stopped meanwhile
 	unknown, known                       int            // commits whose answer was lost, and those of them of which it was learned later
 	blind                                map[string]int // claims and creates whose answer was lost
+	asked, applied                       int            // transactions of steps that were asked for, and those that had been applied
 	quiet                                time.Duration  // the longest time between two signs of life of a run that a worker had
 }
 
@@ -236,6 +375,13 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 	for _, e := range ev.journal {
 		if e.Op == "blind" {
 			sum.blind[e.Step]++
+			continue
+		}
+		if e.Op == "asked" {
+			sum.asked++
+			if e.Step == "recorded" {
+				sum.applied++
+			}
 			continue
 		}
 		r := runs[e.Run]
@@ -257,7 +403,9 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 		}
 	}
 	for id, r := range runs {
-		if _, found := out.runs[id]; !found {
+		if _, found := out.runs[id]; !found && ev.forgets {
+			continue
+		} else if !found {
 			c.addf("somebody has worked on run %s, which does not exist", id)
 			continue
 		}
@@ -270,11 +418,14 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 		out.checkEffects(&c, &sum, ev, id, r.claims, r.effects)
 	}
 	for id := range out.runs {
-		if runs[id] == nil {
+		if runs[id] == nil && !out.orders[id].canceled() {
 			c.addf("nobody has worked on run %s, yet it is final", id)
 		}
 	}
 	out.checkExternalIDs(&c, ev)
+	if ev.forgets {
+		return sum, nil // what was remembered and what is recorded need not agree
+	}
 	return sum, c.err()
 }
 
@@ -464,8 +615,12 @@ func (out *outcome) checkEffects(c *complaints, sum *tally, ev *evidence, id sto
 		}
 	}
 	out.checkOrder(c, id, effects)
+	silent := map[store.StepKey]bool{}
+	for _, w := range out.orders[id].steps() {
+		silent[w.StepKey] = w.tx || w.silent
+	}
 	for key, step := range out.steps[id] {
-		if step.Kind != store.KindFunction {
+		if step.Kind != store.KindFunction || silent[key] || step.Status != store.StepCompleted {
 			continue
 		}
 		list := done[work{key, out.runs[id].Attempt, step.Attempt}]
@@ -502,6 +657,16 @@ func (out *outcome) checkOrder(c *complaints, id store.ID, effects []entry) {
 			}
 		}
 	}
+}
+
+// kept are the starts that were acknowledged and whose run exists.
+func (ev *evidence) kept(out *outcome) (list []store.ID) {
+	for id, a := range ev.acked {
+		if _, found := out.runs[a.run]; found {
+			list = append(list, id)
+		}
+	}
+	return list
 }
 
 // stopped reports whether a process was stopped at some time between.

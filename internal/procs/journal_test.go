@@ -18,7 +18,7 @@ import (
 // anything could come of it. Times are microseconds since 1970 by the wall clock
 // of the machine on which all processes run.
 type entry struct {
-	Op    string   `json:"op"` // effect, claim, extend, commit; unknown: a commit whose answer was lost; blind: a claim or create
+	Op    string   `json:"op"` // effect, claim, extend, commit; unknown: a commit whose answer was lost; asked: what came of one in a transaction; blind: a claim or create
 	PID   int      `json:"pid"`
 	Run   store.ID `json:"run"`
 	Epoch int64    `json:"epoch"`
@@ -35,6 +35,7 @@ type entry struct {
 	Recovered bool  `json:"recovered,omitempty"` // claim: the lease before ran out
 	Lease     int64 `json:"lease,omitempty"`     // claim, extend: for how long, in microseconds
 	Seq       int64 `json:"seq,omitempty"`       // commit
+	Tx        bool  `json:"tx,omitempty"`        // unknown: of a step in a transaction
 	Repeated  bool  `json:"repeated,omitempty"`  // commit: had been applied before
 	Final     bool  `json:"final,omitempty"`     // commit: the run is final
 }
@@ -107,16 +108,62 @@ type tap struct {
 	journal *journal
 }
 
-// tapped wraps a store; the wrapper gives hints if the store does.
+// tapped wraps a store that gives hints and has transactions, as the wrapper does.
 func tapped(st store.Store, j *journal) store.Store {
 	t := &tap{st, j}
-	if h, ok := st.(store.Hinter); ok {
-		return struct {
-			*tap
-			store.Hinter
-		}{t, h}
+	return struct {
+		*tap
+		store.Hinter
+		store.Transactor
+	}{t, st.(store.Hinter), &tapTx{st.(store.Transactor), t}}
+}
+
+// tapTx journals what is committed in the transactions of steps. What a program does in one
+// of its own is the program's to know.
+type tapTx struct {
+	store.Transactor
+	tap *tap
+}
+
+func (t *tapTx) Begin(ctx context.Context, target any) (store.Transaction, error) {
+	tx, err := t.Transactor.Begin(ctx, target)
+	if err != nil {
+		return nil, err
 	}
-	return t
+	return &tappedTx{tx, t.tap}, nil
+}
+
+type tappedTx struct {
+	store.Transaction
+	tap *tap
+}
+
+func (t *tappedTx) Commit(ctx context.Context, namespace string, c store.Commit) (store.CommitResult, error) {
+	from := time.Now()
+	res, err := t.Transaction.Commit(ctx, namespace, c)
+	e := entry{Op: "commit", Run: c.Lease.Run, Epoch: c.Lease.Epoch, Seq: c.Seq, Repeated: res.Repeated, From: from.UnixMicro(), To: time.Now().UnixMicro()}
+	switch {
+	case errors.Is(err, store.ErrOutcomeUnknown):
+		e.Op, e.Tx = "unknown", true
+		return res, t.tap.unknown(err, e)
+	case err != nil || res.Err != nil:
+		return res, err
+	}
+	return res, t.tap.done(nil, []entry{e})
+}
+
+// Recorded journals that the answer was found out.
+func (t *tapTx) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error) {
+	now := time.Now().UnixMicro()
+	recorded, err := t.Transactor.Recorded(ctx, namespace, lease, seq)
+	if err != nil {
+		return recorded, err
+	}
+	step := "not recorded"
+	if recorded {
+		step = "recorded"
+	}
+	return recorded, t.tap.done(nil, []entry{{Op: "asked", Step: step, Run: lease.Run, Epoch: lease.Epoch, Seq: seq, From: now, To: time.Now().UnixMicro()}})
 }
 
 // Create journals the leases of eager starts.

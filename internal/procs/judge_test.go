@@ -23,10 +23,13 @@ import (
 
 // verdict is what the three checkers say of one database and its evidence.
 type verdict struct {
-	tables, api, journals error
+	tables, api, journals, effects error
 
-	out *outcome
-	sum tally
+	out  *outcome
+	sum  tally
+	rows int // of the table of effects
+
+	doubled int // effects that are there more than once
 }
 
 // judge asks all checkers.
@@ -44,6 +47,9 @@ func judge(t *testing.T, b backend, url string, ev *evidence) verdict {
 	}
 	v.api = checkAPI(t.Context(), eng, ev, v.out)
 	v.sum, v.journals = checkJournal(ev, v.out)
+	effects, err := readEffects(t.Context(), url)
+	require.NoError(t, err)
+	v.rows, v.doubled, v.effects = v.out.checkEffectRows(effects)
 	return v
 }
 
@@ -59,6 +65,9 @@ func calm(t *testing.T, dir string, orders []order) (url string, ev *evidence) {
 	tap := tapped(st, j)
 	eng := engine.New(tap, engine.Logger(slog.New(slog.DiscardHandler)))
 	defer eng.Close()
+	own, err := openProgram(url)
+	require.NoError(t, err)
+	defer own.db.Close()
 	l := &load{store: tap, journal: j}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -70,9 +79,11 @@ func calm(t *testing.T, dir string, orders []order) (url string, ev *evidence) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	var said strings.Builder
+	s := &starter{eng: eng, defs: defs, program: own, out: &said}
 	for _, o := range orders {
-		require.NoError(t, startOne(ctx, eng, defs, o, &said))
+		require.NoError(t, s.one(ctx, o))
 	}
+	tick(t, eng, defs)
 	stop()
 	require.NoError(t, <-ended)
 	ev = newEvidence()
@@ -84,8 +95,33 @@ func calm(t *testing.T, dir string, orders []order) (url string, ev *evidence) {
 	return url, ev
 }
 
+// tick has a schedule start a run or two.
+func tick(t *testing.T, eng *engine.Engine, defs defs) {
+	putTicks(t, eng, defs)
+	var fired engine.FiringPage
+	require.Eventually(t, func() bool {
+		var err error
+		fired, err = eng.Firings(t.Context(), tickSchedule, "", store.MaxPage)
+		return err == nil && len(fired.Firings) > 0
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, eng.PauseSchedule(t.Context(), tickSchedule))
+	page, err := eng.List(t.Context(), store.RunFilter{Workflow: "tick"}, "", store.MaxPage)
+	require.NoError(t, err)
+	for _, run := range page.Runs {
+		_, err = defs["tick"].Handle(eng, run.ID).Result(t.Context())
+		require.NoError(t, err)
+	}
+}
+
+const tickSchedule = "ticks"
+
+func putTicks(t *testing.T, eng *engine.Engine, defs defs) {
+	_, err := defs["tick"].Schedule(t.Context(), eng, tickSchedule, "@every 1s", order{Kind: "tick"}, engine.ScheduleCatchUp(engine.CatchUpAll))
+	require.NoError(t, err)
+}
+
 func (ev *evidence) clone() *evidence {
-	return &evidence{maps.Clone(ev.asked), maps.Clone(ev.acked), slices.Clone(ev.journal), maps.Clone(ev.paused)}
+	return &evidence{maps.Clone(ev.asked), maps.Clone(ev.acked), slices.Clone(ev.journal), maps.Clone(ev.paused), ev.forgets}
 }
 
 // index finds the first entry that matches.
@@ -99,6 +135,9 @@ func effectOf(step string) func(e entry) bool {
 	return func(e entry) bool { return e.Op == "effect" && e.Step == step }
 }
 
+// forget says that the database may lose what it has acknowledged.
+func forget(_ *testing.T, ev *evidence) { ev.forgets = true }
+
 // The checkers accept what is right, and each of the things that a faulty engine
 // or store would leave behind makes the checker complain that is to see it.
 func TestCheckersSee(t *testing.T) {
@@ -107,6 +146,8 @@ func TestCheckersSee(t *testing.T) {
 		{N: 1, Kind: "noop"}, {N: 2, Kind: "three", ID: "x"}, {N: 3, Kind: "nap", Wait: 200 * time.Millisecond},
 		{N: 4, Kind: "fan", Wait: time.Millisecond}, {N: 5, Kind: "flaky", Fails: 1, Wait: 20 * time.Millisecond},
 		{N: 6, Kind: "again", Wait: againWait}, {N: 7, Kind: "noop", Delay: 10 * time.Millisecond, Pad: strings.Repeat("x", 2000)}, {N: 8, Kind: "three", ID: "x"},
+		{N: 9, Kind: "book", Fails: 1, InTx: true}, {N: 10, Kind: "graph", Pause: true}, {N: 11, Kind: "crew"}, {N: 12, Kind: "ready"},
+		{N: 13, Kind: "heavy"}, {N: 14, Kind: "inbox", Wait: time.Millisecond}, {N: 15, Kind: "doomed", Wait: 1}, {N: 16, Kind: "noop", InTx: true},
 	})
 	data, err := os.ReadFile(strings.TrimPrefix(url, "sqlite:"))
 	require.NoError(t, err)
@@ -120,6 +161,7 @@ func TestCheckersSee(t *testing.T) {
 		sql                   string
 		change                func(t *testing.T, ev *evidence)
 		tables, api, journals string // part of the complaint; empty: none is asked for
+		effects               string
 	}{
 		{name: "nothing is wrong"},
 		{name: "step deleted", sql: `DELETE FROM steps` + two, tables: "has 2 steps, expected 3", api: "step two of run"},
@@ -243,6 +285,40 @@ func TestCheckersSee(t *testing.T) {
 			}
 			ev.acked[last] = ack{old, ev.acked[last].at}
 		}, api: "yet it made a run", journals: "which had finished"},
+		{name: "transactional step that took effect twice", sql: `INSERT INTO effects SELECT * FROM effects WHERE step='open'`, effects: "took effect 2 times"},
+		{name: "transactional step of a flow that took effect twice", sql: `INSERT INTO effects SELECT * FROM effects WHERE step='debit/debit'`, effects: "took effect 2 times"},
+		{name: "transactional step of an item that took effect twice", sql: `INSERT INTO effects SELECT * FROM effects WHERE step='make' LIMIT 1`, effects: "took effect 2 times"},
+		{name: "effect of a transactional step missing", sql: `DELETE FROM effects WHERE step='close'`, effects: "took no effect"},
+		{name: "effect of a canceled run missing", sql: `DELETE FROM effects WHERE step='pay'`, effects: "took no effect"},
+		{name: "effect of another lease than the record", sql: `UPDATE effects SET epoch=epoch+1 WHERE step='close'`, effects: "took effect in epoch"},
+		{name: "effect without its record", sql: `DELETE FROM steps WHERE name='close'`, effects: "is not recorded", api: "step close of run"},
+		{name: "effect of an attempt that failed", sql: `INSERT INTO effects SELECT run, 'between', epoch, 1 FROM effects WHERE step='open'; DELETE FROM steps WHERE name='between'`, effects: "is not recorded"},
+		{name: "effect of a run that does not exist", sql: `INSERT INTO effects VALUES ('01890000-0000-7000-8000-000000000000', '(start)', 0, 0)`, effects: "which does not exist"},
+		{name: "start in a transaction whose effect is there twice", sql: `INSERT INTO effects SELECT * FROM effects WHERE step='(start)'`, effects: "took effect 2 times"},
+		{name: "start in a transaction whose effect is missing", sql: `DELETE FROM effects WHERE step='(start)'`, effects: "whose effect is missing"},
+		{name: "effect of a start that was in no transaction", sql: `INSERT INTO effects SELECT run, '(start)', 0, 0 FROM effects WHERE step='pay'`, effects: "was not started in a transaction"},
+		{name: "child lost", sql: `DELETE FROM steps WHERE run_id=(SELECT id FROM runs WHERE workflow='item' ORDER BY id LIMIT 1); DELETE FROM runs WHERE id=(SELECT id FROM runs WHERE workflow='item' ORDER BY id LIMIT 1)`,
+			api: "0 times", effects: "which does not exist"},
+		{name: "child of a parent that does not exist", sql: `UPDATE runs SET parent=x'01890000000070008000000000000000' WHERE id=(SELECT id FROM runs WHERE workflow='item' ORDER BY id LIMIT 1)`, api: "is a child of run"},
+		{name: "child made twice", sql: `UPDATE runs SET input=(SELECT input FROM runs WHERE workflow='item' ORDER BY id LIMIT 1) WHERE workflow='item'`, api: "4 times"},
+		{name: "step of an item missing", sql: `DELETE FROM steps WHERE name='make' AND run_id=(SELECT id FROM runs WHERE workflow='item' ORDER BY id LIMIT 1)`, tables: "has 1 steps, expected 2", api: "step make of run"},
+		{name: "wait for state missing", sql: `DELETE FROM steps WHERE name='ready'`, tables: "has 3 steps, expected 4", api: "step waits/ready of run"},
+		{name: "heavy output cut", sql: `UPDATE steps SET output=substr(output, 1, 1000000) WHERE name='load'`, tables: "step load returned", api: "step load of run"},
+		{name: "one of hundreds of signals lost", sql: `DELETE FROM steps WHERE name='word' AND occurrence=250`, tables: "word#250 is missing", api: "step word#250 of run"},
+		{name: "signals out of order", sql: `UPDATE steps SET output=(SELECT output FROM steps o WHERE o.run_id=steps.run_id AND o.name='word' AND o.occurrence=7) WHERE name='word' AND occurrence=8`, api: "step word#8 of run"},
+		{name: "canceled run completed", sql: `UPDATE runs SET status=6 WHERE workflow='doomed'`, tables: "a run is not canceled", api: "expected it canceled"},
+		{name: "canceled run left paused", sql: `UPDATE runs SET status=4, finished_at=NULL WHERE workflow='doomed'`, tables: "a run is not canceled", api: "expected it canceled"},
+		{name: "canceled run with a gap", sql: `DELETE FROM steps WHERE name='pay'`, tables: "a branch has a gap", api: "without the one before", effects: "is not recorded"},
+		{name: "canceled run with a step of another", sql: `UPDATE steps SET name='odd' WHERE name='pack'`, tables: "does not ask for step odd"},
+		{name: "run of a schedule lost", sql: `DELETE FROM steps WHERE name='tick'; DELETE FROM runs WHERE workflow='tick'`, api: "has fired", effects: "which does not exist"},
+		{name: "firing lost", sql: `DELETE FROM firings`, api: "is in no record of its firings"},
+		{name: "run of a schedule started by two firings", sql: `INSERT INTO firings SELECT namespace, schedule, at+1, fired_at, run FROM firings`, api: "was started at"},
+		{name: "history with a hole after a promotion", sql: `DELETE FROM steps` + two, change: forget, tables: "has 2 steps, expected 3", api: "step two of run"},
+		{name: "effect lost by a promotion and its record kept", sql: `DELETE FROM effects WHERE step='open'`, change: forget, effects: "took no effect"},
+		{name: "record lost by a promotion and its effect kept", sql: `DELETE FROM steps WHERE name='open'`, change: forget, api: "step open of run", effects: "is not recorded"},
+		{name: "run lost by a promotion in part", sql: `DELETE FROM runs` + three, change: forget, tables: "a step has no run"},
+		{name: "run left behind by a promotion", sql: `UPDATE runs SET status=3, finished_at=NULL` + three, change: forget, tables: "a run is not completed", api: "is sleeping"},
+		{name: "paused run left alone", sql: `UPDATE runs SET status=4, finished_at=NULL WHERE workflow='graph'`, tables: "a run is not completed", api: "is paused"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -267,7 +343,7 @@ func TestCheckersSee(t *testing.T) {
 				checker string
 				got     error
 				want    string
-			}{{"tables", v.tables, c.tables}, {"API", v.api, c.api}, {"journals", v.journals, c.journals}} {
+			}{{"tables", v.tables, c.tables}, {"API", v.api, c.api}, {"journals", v.journals, c.journals}, {"effects", v.effects, c.effects}} {
 				if quiet {
 					assert.NoError(t, part.got, part.checker)
 				} else if part.want != "" {

@@ -28,21 +28,28 @@ var everyFlag = flag.Int("procs.every", 100, "of so many requests to the databas
 // network is a PostgreSQL server of a test's own, and what lies between it and
 // the processes: a proxy for each.
 type network struct {
-	server *pgtest.Server
-	every  int // of so many requests, one loses its answer or its connection
-	down   bool
-	most   time.Duration // the longest time it was down
+	server  *pgtest.Server
+	standby *pgtest.Server    // that is to take the server's place soon; nil: none
+	proxies []*cutproxy.Proxy // of all processes that there were
+	every   int               // of so many requests, one loses its answer or its connection
+	ends    int               // of so many COMMITs of transactions, one loses its answer
+	down    bool
+	most    time.Duration // the longest time it was down
 
 	mu     sync.Mutex
 	random *rand.Rand
 	calm   bool                   // no more requests are cut
 	lost   [cutproxy.Hang + 1]int // requests by verdict
 
-	restarts, terms, cuts, hangs int
+	commits int // COMMITs whose answer was lost
+
+	promotions, behind int // standbys promoted, and how many bytes of log they lacked
+
+	restarts, crashes, terms, cuts, hangs int
 }
 
 func newNetwork(t *testing.T, seed uint64, every int) *network {
-	return &network{server: pgtest.Start(t), every: every, random: rand.New(rand.NewPCG(seed, 2))}
+	return &network{server: pgtest.Start(t, pgtest.Setting("wal_keep_size", "512MB")), every: every, ends: *commitsFlag, random: rand.New(rand.NewPCG(seed, 2))}
 }
 
 // proxy makes a proxy for one process, and the URL by which it reaches the server.
@@ -52,6 +59,7 @@ func (n *network) proxy(t *testing.T, name string) (*cutproxy.Proxy, string) {
 	p, err := cutproxy.New(u.Host, func() cutproxy.Hook { return cutproxy.Answers(n.fate, ready) })
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
+	n.proxies = append(n.proxies, p)
 	q := u.Query()
 	q.Set("application_name", name)
 	q.Set("pool_max_conns", fmt.Sprint(poolSize))
@@ -60,15 +68,27 @@ func (n *network) proxy(t *testing.T, name string) (*cutproxy.Proxy, string) {
 }
 
 // fate draws what becomes of a request.
-func (n *network) fate([]byte) cutproxy.Verdict {
+func (n *network) fate(request []byte) cutproxy.Verdict {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if !n.calm && n.ends > 0 && bytes.HasSuffix(bytes.ToLower(request), []byte("commit\x00")) && n.random.IntN(n.ends) == 0 {
+		n.commits++
+		n.lost[cutproxy.Drop]++
+		return cutproxy.Drop
+	}
 	if n.calm || n.every == 0 || n.random.IntN(n.every) > 0 {
 		return cutproxy.Pass
 	}
 	v := []cutproxy.Verdict{cutproxy.Drop, cutproxy.Drop, cutproxy.CutBehind, cutproxy.Cut}[n.random.IntN(4)]
 	n.lost[v]++
 	return v
+}
+
+// answers is how many answers were lost.
+func (n *network) answers() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost[cutproxy.Drop] + n.lost[cutproxy.CutBehind]
 }
 
 // ready tells whether an answer ends with ReadyForQuery: outside of a transaction,
@@ -120,9 +140,10 @@ func (n *network) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d restarts of the server (away for %v at most), %d connections terminated, all of a process cut %d times and left hanging %d times; ",
-		n.restarts, n.most.Round(time.Millisecond), n.terms, n.cuts, n.hangs)
-	fmt.Fprintf(&b, "%d answers lost after the commit, %d before it or after, %d requests lost",
-		n.lost[cutproxy.Drop], n.lost[cutproxy.CutBehind], n.lost[cutproxy.Cut])
+	fmt.Fprintf(&b, "%d restarts and %d crashes of the server (away for %v at most), %d connections terminated, all of a process cut %d times and left hanging %d times; ",
+		n.restarts, n.crashes, n.most.Round(time.Millisecond), n.terms, n.cuts, n.hangs)
+	fmt.Fprintf(&b, "%d standbys promoted, which lacked %d bytes of log; ", n.promotions, n.behind)
+	fmt.Fprintf(&b, "%d answers lost after the commit, %d of them to COMMIT of a transaction, %d before it or after, %d requests lost",
+		n.lost[cutproxy.Drop], n.commits, n.lost[cutproxy.CutBehind], n.lost[cutproxy.Cut])
 	return b.String()
 }

@@ -69,7 +69,11 @@ func ride(t *testing.T, strike func(location string, p *cutproxy.Proxy, log *lin
 	tap := tapped(st, j)
 	eng := engine.New(tap, engine.Logger(log))
 	defer eng.Close()
-	l := &load{store: tap, journal: j, work: stepWork}
+	own, err := openProgram(location)
+	require.NoError(t, err)
+	defer own.db.Close()
+	require.NoError(t, own.prepare(t.Context()))
+	l := &load{store: tap, journal: j, work: stepWork, postgres: true}
 	w, defs := worker.New(eng, worker.Lease(time.Second)), l.workflows()
 	for _, def := range defs {
 		require.NoError(t, w.Register(def))
@@ -84,6 +88,7 @@ func ride(t *testing.T, strike func(location string, p *cutproxy.Proxy, log *lin
 		assert.NoError(t, <-ended)
 	}()
 
+	s := &starter{eng: eng, defs: defs, program: own, out: &said}
 	const runs = 200
 	orders, done := make(chan order), make(chan error, lanes)
 	go func() {
@@ -96,7 +101,7 @@ func ride(t *testing.T, strike func(location string, p *cutproxy.Proxy, log *lin
 	for range lanes {
 		go func() {
 			for o := range orders {
-				if err := startOne(ctx, eng, defs, o, &said); err != nil {
+				if err := s.one(ctx, o); err != nil {
 					done <- err
 					for range orders { // lets the others end
 					}
@@ -122,6 +127,7 @@ func ride(t *testing.T, strike func(location string, p *cutproxy.Proxy, log *lin
 	assert.NoError(t, v.tables, "tables")
 	assert.NoError(t, v.api, "API")
 	assert.NoError(t, v.journals, "journals")
+	assert.NoError(t, v.effects, "effects")
 	assert.Len(t, ev.acked, runs)
 	after(&logged)
 }

@@ -12,6 +12,7 @@ import (
 
 func freshPostgres(t *testing.T, _ string, seed uint64) (string, *network) {
 	n := newNetwork(t, seed, *everyFlag)
+	prepare(t, n.server.URL())
 	return n.server.URL(), n
 }
 

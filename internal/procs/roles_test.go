@@ -2,6 +2,7 @@ package procs
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ const (
 	envFirst = "PAWL_PROCS_FIRST" // number of a starter's first order
 	envRuns  = "PAWL_PROCS_RUNS"  // how many runs of three steps a starter starts; 0: all kinds, for ever
 	envAlso  = "PAWL_PROCS_ALSO"  // "worker": the starter works, too
+
+	envForgets = "PAWL_PROCS_FORGETS" // not empty: the database may lose what it has acknowledged
 )
 
 // stepWork is the most that a step of the workload takes.
@@ -43,9 +46,10 @@ const lanes, manyLanes = 25, 150
 
 // part is what every process of the workload has.
 type part struct {
-	load  *load
-	eng   *engine.Engine
-	close func()
+	load    *load
+	eng     *engine.Engine
+	program *program
+	close   func()
 }
 
 func openPart(ctx context.Context) (*part, error) {
@@ -64,11 +68,16 @@ func openPart(ctx context.Context) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := openProgram(os.Getenv(envURL))
+	if err != nil {
+		return nil, err
+	}
 	t := tapped(st, j)
 	eng := engine.New(t, engine.Logger(log), engine.TriggerCheck(engine.TriggerAny))
-	return &part{&load{t, j, stepWork}, eng, func() {
+	return &part{&load{t, j, stepWork, own.postgres}, eng, own, func() {
 		eng.Close()
 		_ = st.Close()
+		_ = own.db.Close()
 	}}, nil
 }
 
@@ -151,6 +160,7 @@ func starterRole(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("ready")
+	s := &starter{eng: p.eng, defs: p.load.workflows(), program: p.program, out: os.Stdout, forgetful: os.Getenv(envForgets) != ""}
 	orders, width := make(chan order), lanes
 	if runs > 0 {
 		width = manyLanes
@@ -160,18 +170,17 @@ func starterRole(ctx context.Context) error {
 		r := rand.New(rand.NewPCG(seed, uint64(first)))
 		for n := first; runs == 0 || n < first+runs; n++ {
 			if runs > 0 {
-				orders <- order{N: n, Kind: "three"}
+				orders <- order{N: n, Kind: []string{"three", "book"}[n%2]}
 			} else {
-				orders <- draw(r, n)
+				orders <- s.drawn(r, n)
 			}
 		}
 	}()
-	defs := p.load.workflows()
 	ended := make(chan error, width)
 	for range width {
 		go func() {
 			for o := range orders {
-				if err := startOne(ctx, p.eng, defs, o, os.Stdout); err != nil {
+				if err := s.one(ctx, o); err != nil {
 					ended <- err
 					return
 				}
@@ -187,29 +196,137 @@ func starterRole(ctx context.Context) error {
 	return nil
 }
 
-// startOne starts a run and waits for its result, so that the load follows what
+// starter starts runs.
+type starter struct {
+	eng       *engine.Engine
+	defs      defs
+	program   *program
+	out       io.Writer
+	forgetful bool // the database may lose what it has acknowledged
+}
+
+// drawn draws an order. A signal that a step sends is an effect outside of its record, and a
+// database that forgets may keep the one without the other: then there are no such orders.
+func (s *starter) drawn(r *rand.Rand, n int) order {
+	o := draw(r, n)
+	if s.forgetful && (o.Kind == "talk" || o.Kind == "inbox") {
+		o.Kind, o.Wait = "three", 0
+	}
+	return o
+}
+
+// one starts a run, does to it what the order says, and waits for its result, so that the load follows what
 // the workers can do.
-func startOne(ctx context.Context, eng *engine.Engine, defs defs, o order, out io.Writer) error {
+func (s *starter) one(ctx context.Context, o order) error {
 	id := store.NewID()
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "ask %s %d %s\n", id, time.Now().UnixMicro(), text); err != nil {
+	if _, err := fmt.Fprintf(s.out, "ask %s %d %s\n", id, time.Now().UnixMicro(), text); err != nil {
 		return err
 	}
+	start := s.start
+	if o.InTx {
+		start = s.startInTx
+	}
+	run, err := start(ctx, id, o)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(s.out, "ack %s %d %s\n", id, time.Now().UnixMicro(), run); err != nil {
+		return err
+	}
+	if err := s.meddle(ctx, run, o); err != nil {
+		return s.unlessForgotten(err)
+	}
+	_, err = s.defs[o.Kind].Handle(s.eng, run).Result(ctx)
+	if o.canceled() && errors.Is(err, engine.ErrCanceled) {
+		return nil
+	}
+	return s.unlessForgotten(err)
+}
+
+// unlessForgotten passes an error on but for that of a run that the database has lost.
+func (s *starter) unlessForgotten(err error) error {
+	if s.forgetful && errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (s *starter) start(ctx context.Context, id store.ID, o order) (store.ID, error) {
 	for {
-		h, err := defs[o.Kind].Start(ctx, eng, o, append(o.options(), engine.RunID(id))...)
-		if store.Retryable(err) {
-			continue // the engine has waited long before it gave up
+		h, err := s.defs[o.Kind].Start(ctx, s.eng, o, append(o.options(), engine.RunID(id))...)
+		if !store.Retryable(err) { // the engine has waited long before it gave up
+			return h.ID(), err
 		}
+	}
+}
+
+var errThinksBetter = errors.New("the program rolls back")
+
+// startInTx starts the run in a transaction of the program's own, with an effect. Before,
+// it does so in vain, for a run of which nothing must be left. The answer to COMMIT may be
+// lost: then it begins again, and the run's row tells whether the effect is there.
+func (s *starter) startInTx(ctx context.Context, id store.ID, o order) (store.ID, error) {
+	start := func(tx *sql.Tx, as store.Tx, id store.ID) error {
+		_, err := s.defs[o.Kind].Start(ctx, s.eng.InTx(as), o, append(o.options(), engine.RunID(id))...)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "ack %s %d %s\n", id, time.Now().UnixMicro(), h.ID()); err != nil {
+		var before int // whoever has made the run has committed by now
+		if err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT count(*) FROM effects WHERE run='%s' AND step='%s'`, id, startEffect)).Scan(&before); err != nil || before > 0 {
 			return err
 		}
-		_, err = h.Result(ctx)
+		_, err = tx.ExecContext(ctx, effectRow(id, startEffect, 0, 0))
 		return err
 	}
+	_ = s.program.inTx(ctx, func(tx *sql.Tx, as store.Tx) error { return errors.Join(start(tx, as, store.NewID()), errThinksBetter) })
+	for {
+		err := s.program.inTx(ctx, func(tx *sql.Tx, as store.Tx) error { return start(tx, as, id) })
+		if err == nil || ctx.Err() != nil {
+			return id, err
+		}
+		if errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnsupported) {
+			return id, err
+		}
+		slog.Info("a start in a transaction is tried again", "run", id, "error", err)
+		time.Sleep(10 * time.Millisecond) // nothing tells when the database is back
+	}
+}
+
+// meddle pauses and resumes the run, or cancels it.
+func (s *starter) meddle(ctx context.Context, run store.ID, o order) error {
+	insist := func(do func() error) error {
+		for {
+			err := do()
+			if errors.Is(err, store.ErrFinished) || errors.Is(err, store.ErrConflict) {
+				return nil
+			}
+			if !store.Retryable(err) {
+				return err
+			}
+		}
+	}
+	if o.Pause {
+		if err := insist(func() error { return s.eng.Pause(ctx, run) }); err != nil {
+			return err
+		}
+		if err := insist(func() error { return s.eng.Resume(ctx, run) }); err != nil {
+			return err
+		}
+	}
+	if o.canceled() {
+		if o.Wait > 0 { // once it has come as far as it can
+			for steps, err := s.eng.Steps(ctx, run); len(steps) < len(o.steps()); steps, err = s.eng.Steps(ctx, run) {
+				if err != nil && !store.Retryable(err) {
+					return err
+				}
+				time.Sleep(10 * time.Millisecond) // nothing tells that a run waits
+			}
+		}
+		return insist(func() error { return s.eng.Cancel(ctx, run, "doomed") })
+	}
+	return nil
 }

@@ -2,13 +2,16 @@ package procs
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/flow"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -23,6 +26,8 @@ type order struct {
 	Delay time.Duration `json:"delay,omitempty"` // of the start
 	ID    string        `json:"id,omitempty"`    // external id
 	Pad   string        `json:"pad,omitempty"`   // makes a large input
+	InTx  bool          `json:"in_tx,omitempty"` // started in a transaction of the program's own
+	Pause bool          `json:"pause,omitempty"` // is paused and resumed by who has started it
 }
 
 // ownWaits bounds what a run of the workload waits of itself: the longest delay
@@ -40,7 +45,7 @@ func draw(r *rand.Rand, n int) order {
 		return lo + time.Duration(r.Int64N(int64(hi-lo))).Truncate(time.Microsecond)
 	}
 	o := order{N: n}
-	switch r.IntN(10) {
+	switch r.IntN(20) {
 	case 0, 1:
 		o.Kind = "noop"
 	case 2, 3, 4:
@@ -55,11 +60,31 @@ func draw(r *rand.Rand, n int) order {
 		o.Kind, o.Wait = "again", againWait
 	case 9:
 		o.Kind = "talk"
+	case 10, 11, 12:
+		o.Kind, o.Fails = "book", r.IntN(3)
+	case 13, 14:
+		o.Kind = "graph"
+	case 15:
+		o.Kind = "crew"
+	case 16, 17:
+		o.Kind = "ready"
+	case 18:
+		o.Kind, o.Wait = "doomed", time.Duration(r.IntN(2))
+	case 19:
+		switch r.IntN(8) {
+		case 0:
+			o.Kind = "heavy"
+		case 1, 2:
+			o.Kind, o.Wait = "inbox", between(10*time.Millisecond, time.Second)
+		default:
+			o.Kind = "crew"
+		}
 	}
+	o.InTx, o.Pause = r.IntN(8) == 0, r.IntN(12) == 0
 	if r.IntN(4) == 0 {
 		o.Delay = between(10*time.Millisecond, maxDelay)
 	}
-	if r.IntN(5) == 0 {
+	if r.IntN(5) == 0 && !o.InTx && o.Kind != "doomed" {
 		o.ID = fmt.Sprint("order-", r.IntN(5))
 	}
 	if r.IntN(8) == 0 {
@@ -84,20 +109,56 @@ type wanted struct {
 	store.StepKey
 	kind    store.StepKind
 	attempt int
-	output  string // empty: a time
+	output  string // empty: a time, or of no interest
+	tx      bool   // a step in a transaction: its effect is a row, and it may take more attempts
+	silent  bool   // a step without an effect
 }
 
 func (o order) steps() []wanted {
 	function := func(branch, name string, attempt int) wanted {
-		return wanted{store.StepKey{Branch: branch, Name: name, Occurrence: 1}, store.KindFunction, attempt, fmt.Sprintf("%q", o.says(name))}
+		return wanted{StepKey: store.StepKey{Branch: branch, Name: name, Occurrence: 1}, kind: store.KindFunction, attempt: attempt, output: fmt.Sprintf("%q", o.says(name))}
 	}
 	clock := func(name string) wanted {
-		return wanted{store.StepKey{Name: name, Occurrence: 1}, store.KindFunction, 1, ""}
+		return wanted{StepKey: store.StepKey{Name: name, Occurrence: 1}, kind: store.KindFunction, attempt: 1}
 	}
 	sleep := func(branch, name string) wanted {
-		return wanted{store.StepKey{Branch: branch, Name: name, Occurrence: 1}, store.KindSleep, 1, ""}
+		return wanted{StepKey: store.StepKey{Branch: branch, Name: name, Occurrence: 1}, kind: store.KindSleep, attempt: 1}
+	}
+	inTx := func(branch, name string, attempt int) wanted {
+		w := function(branch, name, attempt)
+		w.tx = true
+		return w
+	}
+	other := func(kind store.StepKind, branch, name string) wanted {
+		return wanted{StepKey: store.StepKey{Branch: branch, Name: name, Occurrence: 1}, kind: kind, attempt: 1}
 	}
 	switch o.Kind {
+	case "book":
+		return []wanted{inTx("", "open", 1+o.Fails), function("", "between", 1), inTx("", "close", 1+o.Fails), inTx("", "note", 1)}
+	case "graph":
+		said := other(store.KindFunction, "said", "said")
+		said.output, said.silent = strconv.Quote(o.output()), true
+		return []wanted{inTx("debit", "debit", 1), inTx("credit", "credit", 1), said}
+	case "crew":
+		return []wanted{inTx("", "hire", 1), other(store.KindMap, "", "crew"), other(store.KindChild, "", "lead")}
+	case "item":
+		return []wanted{function("", "begin", 1), inTx("", "make", 1)}
+	case "ready":
+		return []wanted{inTx("sets", "prepare", 1), other(store.KindState, "sets", "set "+readiness.Key()), other(store.KindState, "waits", "ready"), function("", "go", 1)}
+	case "heavy":
+		w := function("", "load", 1)
+		w.output = quote(heavyLoad(o))
+		return []wanted{w, inTx("", "weigh", 1)}
+	case "inbox":
+		list := []wanted{function("", "flood", 1), sleep("", "rest")}
+		for i := range floodWords {
+			list = append(list, wanted{StepKey: store.StepKey{Name: word.Name(), Occurrence: i + 1}, kind: store.KindSignal, attempt: 1, output: quote(theFlood(i))})
+		}
+		return list
+	case "doomed":
+		return []wanted{inTx("", "pay", 1), function("", "pack", 1), other(store.KindSignal, "", word.Name())}
+	case "tick":
+		return []wanted{inTx("", "tick", 1)}
 	case "three":
 		return []wanted{function("", "one", 1), function("", "two", 1), function("", "three", 1)}
 	case "nap":
@@ -110,7 +171,7 @@ func (o order) steps() []wanted {
 	case "talk":
 		list := []wanted{function("", "say", 1)}
 		for i := range words + 1 { // the last one waited in vain
-			w := wanted{store.StepKey{Name: word.Name(), Occurrence: i + 1}, store.KindSignal, 1, ""}
+			w := wanted{StepKey: store.StepKey{Name: word.Name(), Occurrence: i + 1}, kind: store.KindSignal, attempt: 1}
 			if i < words {
 				w.output = fmt.Sprintf("%q", theWord(i))
 			}
@@ -131,6 +192,19 @@ func (o order) runAttempt() int {
 	return 1
 }
 
+// kids are the inputs of the children that the run starts.
+func (o order) kids() (list []order) {
+	if o.Kind == "crew" {
+		for i := range 4 {
+			list = append(list, order{N: 100*o.N + i, Kind: "item"})
+		}
+	}
+	return list
+}
+
+// canceled says that the run waits for ever, until it is canceled.
+func (o order) canceled() bool { return o.Kind == "doomed" }
+
 // says is what the step of that name returns.
 func (o order) says(step string) string { return fmt.Sprintf("%s of %d", step, o.N) }
 
@@ -142,9 +216,28 @@ const againWait = 300 * time.Millisecond
 
 // load is the reference workload in one process.
 type load struct {
-	store   store.Store
-	journal *journal
-	work    time.Duration // the most that a step takes
+	store    store.Store
+	journal  *journal
+	work     time.Duration // the most that a step takes
+	postgres bool          // there are transactions of pgx
+}
+
+// readiness is the state for which runs of the workflow ready wait.
+var readiness = workflow.NewState[bool]("readiness")
+
+// floodWords is how many signals runs of the workflow inbox leave unread for a while.
+const floodWords = 300
+
+func theFlood(i int) string { return strconv.Itoa(i) + floodPad }
+
+// quote is a text as JSON that needs no escapes. There is much of it.
+func quote(text string) string { return `"` + text + `"` }
+
+var floodPad, heavyPad = strings.Repeat("x", 500), strings.Repeat("h", store.DefaultPayloadLimit-100)
+
+// heavyLoad is an output just below the limit, as JSON.
+func heavyLoad(o order) string {
+	return strconv.Itoa(o.N) + heavyPad
 }
 
 // step does what all steps do: it leaves its mark in the world, works for a
@@ -163,10 +256,15 @@ func (l *load) effect(ctx context.Context) error {
 	if err := l.journal.effect(ctx); err != nil {
 		return workflow.Permanent(err)
 	}
+	l.toil()
+	return nil
+}
+
+// toil takes the time of a step, so that its process may be hit meanwhile.
+func (l *load) toil() {
 	if l.work > 0 {
 		time.Sleep(rand.N(l.work))
 	}
-	return nil
 }
 
 func succeed(context.Context) error { return nil }
@@ -183,21 +281,40 @@ func theWord(i int) string { return fmt.Sprint("word ", i) }
 // signals again.
 func (l *load) say(ctx context.Context, run store.ID) error {
 	for i := range words {
-		s := store.NewSignal{ID: store.DeriveID(run, theWord(i)), Run: run, Name: word.Name(), Payload: fmt.Appendf(nil, "%q", theWord(i))}
-		for {
-			res, err := l.store.Signal(ctx, store.SignalParams{Namespace: engine.DefaultNamespace, Signals: []store.NewSignal{s}})
-			if err == nil {
-				err = res[0].Err
-			}
-			if err == nil {
-				break
-			}
-			if !store.Retryable(err) {
-				return workflow.Permanent(err)
-			}
+		if err := l.send(ctx, newWord(run, theWord(i))); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func newWord(run store.ID, text string) store.NewSignal {
+	return store.NewSignal{ID: store.DeriveID(run, text), Run: run, Name: word.Name(), Payload: []byte(quote(text))}
+}
+
+// flood sends many words at once.
+func (l *load) flood(ctx context.Context, run store.ID) error {
+	var list []store.NewSignal
+	for i := range floodWords {
+		list = append(list, newWord(run, theFlood(i)))
+	}
+	return l.send(ctx, list...)
+}
+
+// send sends signals until the store has taken them.
+func (l *load) send(ctx context.Context, signals ...store.NewSignal) error {
+	for {
+		res, err := l.store.Signal(ctx, store.SignalParams{Namespace: engine.DefaultNamespace, Signals: signals})
+		for i := range res {
+			err = errors.Join(err, res[i].Err)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !store.Retryable(err):
+			return workflow.Permanent(err)
+		}
+	}
 }
 
 // clock is a step that records the store's time, once it can be had.
@@ -242,6 +359,7 @@ func (l *load) workflows() defs {
 		return nil
 	}
 	add("noop", func(workflow.Context, order) error { return nil })
+	l.addTransactional(list, add, steps)
 	add("three", func(ctx workflow.Context, o order) error { return steps(ctx, o, "one", "two", "three") })
 	add("nap", func(ctx workflow.Context, o order) error {
 		if err := l.clock(ctx, "doze"); err != nil {
@@ -311,4 +429,111 @@ func (l *load) workflows() defs {
 		return nil
 	})
 	return list
+}
+
+// addTransactional adds the workflows with steps in transactions, and those that coordinate.
+func (l *load) addTransactional(list defs, add func(string, func(workflow.Context, order) error, ...workflow.Option), steps func(workflow.Context, order, ...string) error) {
+	add("book", func(ctx workflow.Context, o order) error {
+		if err := l.inTxStep(ctx, o, "open", true, o.Fails); err != nil {
+			return err
+		}
+		if err := steps(ctx, o, "between"); err != nil {
+			return err
+		}
+		if err := l.inTxStep(ctx, o, "close", false, o.Fails); err != nil {
+			return err
+		}
+		return l.inTxStep(ctx, o, "note", true, 0)
+	})
+	list["graph"] = l.graph()
+	add("item", func(ctx workflow.Context, o order) error {
+		if err := steps(ctx, o, "begin"); err != nil {
+			return err
+		}
+		return l.inTxStep(ctx, o, "make", o.N%2 == 0, 0)
+	})
+	add("crew", func(ctx workflow.Context, o order) error {
+		if err := l.inTxStep(ctx, o, "hire", true, 0); err != nil {
+			return err
+		}
+		kids := o.kids()
+		outs, err := workflow.Map(ctx, "crew", kids[1:], list["item"])
+		if err != nil {
+			return err
+		}
+		lead, err := workflow.Child(ctx, "lead", list["item"], kids[0])
+		for i, out := range append([]string{lead}, outs...) {
+			if err == nil && out != kids[i].output() {
+				err = fmt.Errorf("child %d returned %q", i, out)
+			}
+		}
+		return err
+	})
+	add("ready", func(ctx workflow.Context, o order) error {
+		g := workflow.NewGroup(ctx)
+		g.Go("waits", func(ctx workflow.Context) error {
+			return workflow.WaitForState(ctx, "ready", func(r workflow.FlowStateReader) (bool, error) {
+				ready, _, err := readiness.Read(r)
+				return ready, err
+			})
+		})
+		g.Go("sets", func(ctx workflow.Context) error {
+			if err := l.inTxStep(ctx, o, "prepare", false, 0); err != nil {
+				return err
+			}
+			return readiness.Set(ctx, true)
+		})
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		return steps(ctx, o, "go")
+	})
+	add("heavy", func(ctx workflow.Context, o order) error {
+		_, err := workflow.Step(ctx, "load", func(ctx context.Context) (string, error) { return heavyLoad(o), l.effect(ctx) })
+		if err != nil {
+			return err
+		}
+		return l.inTxStep(ctx, o, "weigh", true, 0)
+	})
+	add("inbox", func(ctx workflow.Context, o order) error {
+		run := ctx.Info().RunID
+		if _, err := l.step(ctx, o, "flood", func(ctx context.Context) error { return l.flood(ctx, run) }); err != nil {
+			return err
+		}
+		if err := workflow.Sleep(ctx, "rest", o.Wait); err != nil {
+			return err
+		}
+		for i := range floodWords {
+			if w, err := word.Receive(ctx); err != nil || w != theFlood(i) {
+				return fmt.Errorf("word %d is %q, %w", i, w, err)
+			}
+		}
+		return nil
+	})
+	add("doomed", func(ctx workflow.Context, o order) error {
+		if err := l.inTxStep(ctx, o, "pay", true, 0); err != nil {
+			return err
+		}
+		if err := steps(ctx, o, "pack"); err != nil {
+			return err
+		}
+		_, err := word.Receive(ctx)
+		return err
+	})
+	add("tick", func(ctx workflow.Context, o order) error { return l.inTxStep(ctx, o, "tick", true, 0) })
+}
+
+// graph is a flow: what is debited and what is credited are steps in transactions.
+func (l *load) graph() *workflow.Workflow[order, string] {
+	f := flow.New[order, string]("graph")
+	with := flow.With(txOptions...)
+	debit := flow.ThenTx(f, "debit", f.Input(), func(ctx context.Context, tx *sql.Tx, o order) (string, error) {
+		return l.sqlEffect(ctx, tx, o, "debit", 0)
+	}, with)
+	credit := flow.ThenTx(f, "credit", f.Input(), func(ctx context.Context, tx *sql.Tx, o order) (string, error) {
+		return l.sqlEffect(ctx, tx, o, "credit", 0)
+	}, with, flow.After(debit))
+	said := flow.Join2(f, "said", f.Input(), credit, func(_ context.Context, o order, _ string) (string, error) { return o.output(), nil })
+	f.Output(said)
+	return f.Must()
 }
