@@ -481,7 +481,8 @@ func (d *driver) settle(eng *engine.Engine) {
 	}
 	ctx := d.t.Context()
 	require.NoError(d.t, eng.PauseSchedule(ctx, tickSchedule))
-	_, err := eng.ResumeMany(ctx, store.RunFilter{Statuses: []store.Status{store.Paused}})
+	// Also those that are to pause: who has asked for that may be dead, or its end of it lost.
+	_, err := eng.ResumeMany(ctx, store.RunFilter{Statuses: []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused}})
 	require.NoError(d.t, err)
 	_, err = eng.CancelMany(ctx, store.RunFilter{Workflow: "doomed"}, "doomed")
 	require.NoError(d.t, err)
