@@ -3,8 +3,9 @@ package sqlitecore
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -52,18 +53,22 @@ const claimLevels = `WITH RECURSIVE
 			AND x.workflow=level.workflow AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>4)
 		FROM level WHERE priority IS NOT NULL)`
 
-// claimRuns: ?3 now, ?4 the bound over all, ?5 stamp, ?6 worker, ?7 end of lease.
+// claimRuns: ?3 now, ?4 the bound over all, ?5 stamp, ?6 worker, ?7 end of lease. If
+// the very request arrives twice, the second time finds what the first has taken.
 var claimRuns = claimLevels + `,
+	mine AS MATERIALIZED (SELECT r.id FROM level CROSS JOIN runs r
+		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.priority=level.priority
+		AND r.visible_at=?7 AND r.visible_at IS NOT NULL AND r.status<>4 AND r.stamp=?5),
 	due AS (
 		SELECT r.id, r.priority, r.visible_at,
 			row_number() OVER (PARTITION BY level.d ORDER BY r.priority DESC, r.visible_at, r.id) AS place, level.n
 		FROM level CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x
 			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.priority=level.priority
 			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>4 ORDER BY x.visible_at, x.id LIMIT ?4+0)
-		WHERE level.priority IS NOT NULL)
-	UPDATE runs SET status=CASE status WHEN 5 THEN 5 ELSE 2 END, epoch=epoch+1, seq=0, stamp=?5, crashes=crashes+leased,
-		worker=?6, leased=1, due_at=visible_at, visible_at=?7, started_at=coalesce(started_at, ?3)
-	WHERE id IN (SELECT id FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)
+		WHERE level.priority IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mine))
+	UPDATE runs SET status=CASE status WHEN 5 THEN 5 ELSE 2 END, epoch=epoch+(stamp<>?5), seq=0, stamp=?5, crashes=crashes+(leased AND stamp<>?5),
+		worker=?6, leased=1, due_at=CASE WHEN stamp<>?5 THEN visible_at ELSE due_at END, visible_at=?7, started_at=coalesce(started_at, ?3)
+	WHERE id IN (SELECT id FROM (SELECT id FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0) UNION ALL SELECT id FROM mine)
 	RETURNING ` + runColumns("input", "meta", "NULL") + `, parts, due_at`
 
 // claimNext is the time, ?4, and the earliest one in the lanes, but for what bears
@@ -89,7 +94,14 @@ const claimed = claimLevels + `,
 	`
 
 // claimedAgain is what the claim itself has returned. Its answer was lost.
-var claimedAgain = claimed + `SELECT ` + runColumns("input", "meta", "NULL") + `, parts, due_at FROM runs WHERE id IN (SELECT id FROM mine)`
+var claimedAgain = claimed + `SELECT ` + runColumns("input", "meta", "NULL") + `, parts, due_at FROM runs
+	WHERE id IN (SELECT id FROM mine ORDER BY priority DESC, due_at, id LIMIT ?5+0) AND leased AND worker=?6`
+
+// sought makes a statement over what a claim has taken look for leases of any end,
+// up to ?4, that are not over.
+func sought(sql string, leaseFor time.Duration) string {
+	return strings.Replace(sql, "AND r.visible_at=?4", fmt.Sprintf("AND r.visible_at>?4-%d AND r.visible_at<=?4", span(leaseFor)), 1)
+}
 
 const (
 	claimedParts  = claimed + `SELECT CASE WHEN EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE json('none') END`
@@ -128,7 +140,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		peek, take, next, clock = claimPeek, claimRuns, claimNext, []any{m.now}
 	}
 	// An idle poll reads and never takes the write lock.
-	if !c.busy.Load() || p.Wanted() == 0 {
+	if !p.Again && (!c.busy.Load() || p.Wanted() == 0) {
 		look := Stmt{SQL: peek, Args: append(levels[:2:2], clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}
 		if err := c.look(ctx, look, m, &out); err != nil {
 			return out, err
@@ -148,7 +160,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		byID  = map[store.ID]*taken{}
 		parts int64
 		until = m.after(p.LeaseFor)
-		stamp = newStamp()
+		stamp = cmp.Or(p.ClaimID, newStamp())
 		mine  = append(levels[:2:2], stamp, until)
 		bytes = int64(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
 		count = map[store.ID]int64{}
@@ -208,21 +220,19 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 			return err
 		}),
 	}
-	if err = c.runner.Write(ctx, stmts); errors.Is(err, store.ErrOutcomeUnknown) && ctx.Err() == nil {
-		// The claim cannot be sent again: it would take more. What it has taken is
-		// asked for, so that it need not wait for the end of its lease.
-		stmts[0].SQL, stmts[0].Args = claimedAgain, mine
-		runs, parts = nil, 0
-		clear(byID)
-		clear(count)
-		if c.read(ctx, stmts...) == nil && len(runs) > 0 {
-			err = nil
+	if p.Again {
+		stmts[0].SQL, stmts[0].Args = claimedAgain, append(mine[:4:4], int64(p.Wanted()), p.Worker)
+		for i := range stmts {
+			stmts[i].SQL = sought(stmts[i].SQL, p.LeaseFor)
 		}
+		err = c.read(ctx, stmts...)
+	} else {
+		err = c.runner.Write(ctx, stmts)
 	}
 	if err != nil {
 		return store.Claimed{}, err
 	}
-	c.busy.Store(len(runs) > 0)
+	c.busy.Store(len(runs) > 0 || p.Again)
 	slices.SortFunc(runs, func(a, b *taken) int {
 		return cmp.Or(cmp.Compare(b.Run.Priority, a.Run.Priority), a.due.Compare(b.due), slices.Compare(a.Run.ID[:], b.Run.ID[:]))
 	})

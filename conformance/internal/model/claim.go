@@ -23,10 +23,19 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	}
 	taken := make([]int, len(p.Demands))
 	for _, r := range s.candidates(p.Namespace, p.Demands) {
-		if d := room(p.Demands, r, taken); !r.VisibleAt.After(now) && len(out.Runs) < want && d >= 0 {
+		mine := !r.VisibleAt.After(now)
+		if p.Again {
+			mine = r.leased() && r.VisibleAt.After(now) && r.claim == p.ClaimID && r.Worker == p.Worker
+		}
+		if d := room(p.Demands, r, taken); mine && len(out.Runs) < want && d >= 0 {
 			taken[d]++
 			c := store.ClaimedRun{Recovered: r.leased()}
-			c.Lease = r.lease(p.Worker, p.LeaseFor, now)
+			if p.Again {
+				c.Lease, c.Recovered = store.Lease{Run: r.ID, Worker: p.Worker, Epoch: r.Epoch}, r.Crashes > 0
+			} else {
+				c.Lease = r.lease(p.Worker, p.LeaseFor, now)
+				r.claim = p.ClaimID
+			}
 			c.Run = r.row()
 			c.Steps, c.MoreSteps, budget = r.replay(budget)
 			c.Inbox = r.inbox()
