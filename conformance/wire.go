@@ -19,7 +19,7 @@ type wire struct {
 	lose    int           // every lose-th write is applied and its answer lost; 0: none
 	calls   int
 	loses   map[string]int // by verb: of the next so many calls the answer is lost
-	cutNext bool // the wire is cut behind the next call
+	cutNext bool           // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
 	after  func(verb string) // likewise, when the call has been done

@@ -97,7 +97,7 @@ func (c *client) send(ctx context.Context, p *pipeline) (*answer, error) {
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode != http.StatusOK {
-		return nil, newStatusError(res.StatusCode, kind, body)
+		return nil, newStatusError(res.StatusCode, res.Header, kind, body)
 	}
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil || kind != "application/json" {

@@ -8,7 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -41,10 +44,28 @@ func excerpt(body []byte) string {
 type statusError struct {
 	status int
 	says   string
+	target string        // of a redirection
+	wait   time.Duration // that the server asks for
+	older  bool          // it speaks a protocol from before Hrana 3
 }
 
-func newStatusError(status int, kind string, body []byte) error {
-	e := &statusError{status, excerpt(body)}
+// refusals are the answers by which a server, or a proxy before it, says that it has
+// not executed the request. After any other the request may have been applied: proxies
+// answer 502, 503, 504 and 520 in place of an answer that they lost, and 421 and 429 have been
+// seen after writes that were applied.
+var refusals = []int{
+	http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusLengthRequired,
+	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusExpectationFailed,
+	http.StatusRequestHeaderFieldsTooLarge,
+}
+
+func newStatusError(status int, head http.Header, kind string, body []byte) error {
+	e := &statusError{status: status, says: excerpt(body), wait: retryAfter(head, time.Now())}
+	if to, err := url.Parse(head.Get("Location")); err == nil && to.String() != "" && status < 400 {
+		to.User, to.RawQuery, to.Fragment = nil, "", "" // where a token may be
+		e.target = to.String()
+	}
 	var said struct {
 		Error   any    `json:"error"`
 		Message string `json:"message"`
@@ -61,11 +82,25 @@ func newStatusError(status int, kind string, body []byte) error {
 	} else if kind == "text/html" {
 		e.says = (&strangeError{kind, e.says}).Error()
 	}
-	switch status {
-	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return &unsureError{e} // a proxy's, perhaps, that has passed the request on
+	if !slices.Contains(refusals, status) {
+		return &unsureError{e}
 	}
 	return e
+}
+
+// maxRest bounds the pause that a server may ask for by Retry-After.
+const maxRest = 30 * time.Second
+
+// retryAfter is the pause that an answer asks for, in seconds or by a date; 0: none.
+func retryAfter(head http.Header, now time.Time) time.Duration {
+	text := head.Get("Retry-After")
+	wait := time.Duration(0)
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		wait = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), maxRest)
 }
 
 func (e *statusError) Error() string {
@@ -77,6 +112,12 @@ func (e *statusError) Error() string {
 		http.StatusTooManyRequests:       "the server has too much to do",
 		http.StatusServiceUnavailable:    "the server has too much to do",
 	}[e.status]
+	switch {
+	case e.target != "":
+		advice = "the server redirects to " + e.target + ", which is not followed: give that address, if it is the database's"
+	case e.older:
+		advice = "the server speaks an older protocol; Pawl needs Hrana 3 (/v3/pipeline), which sqld has since version 0.22: update the server"
+	}
 	s := fmt.Sprintf("HTTP status %d", e.status)
 	if advice != "" {
 		s = advice + " (" + s + ")"
