@@ -32,9 +32,11 @@ type Counters struct {
 	RowsWritten int64
 }
 
-// Counters returns what this store has asked of the server.
-func (s *Store) Counters() Counters {
-	c := s.client
+// Counters returns what this store has asked of the server. By way of a [Transport]
+// only round trips are counted.
+func (s *Store) Counters() Counters { return s.runner.counters() }
+
+func (c *client) counters() Counters {
 	return Counters{c.trips.Load(), c.read.Load(), c.written.Load()}
 }
 

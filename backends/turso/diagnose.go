@@ -49,7 +49,9 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 		return nil, err
 	}
 	f = store.Finding{Name: "changes", Seen: "the server counts them, so that looks for work read no row"}
-	if v == nil {
+	if s.config.transport != nil {
+		f.Seen, f.Advice = "the transport does not tell of them", "an idle worker looks every max_sleep; the own client of package turso saves that"
+	} else if v == nil {
 		f.Level, f.Seen = store.Warning, "the server does not count changes"
 		f.Advice = "an idle worker reads the claim index at each look then; a newer server of libSQL saves that"
 	}

@@ -58,7 +58,7 @@ func (p *poller) join(ctx context.Context) error {
 	if p.listeners == 0 && !p.closed {
 		// A server that does not answer now has changed when it does.
 		if err := p.store.look(ctx); err == nil {
-			p.store.runner.changes.seen()
+			p.store.changes.seen()
 		} else if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -114,7 +114,7 @@ func (p *poller) poll(ctx context.Context) {
 		}
 		delay = min(2*delay, s.config.maxSleep)
 		var err error
-		if !s.runner.changes.told() {
+		if !s.changes.told() {
 			err = s.look(ctx)
 		}
 		if err != nil && !deaf && ctx.Err() == nil {
@@ -124,7 +124,7 @@ func (p *poller) poll(ctx context.Context) {
 		if err == nil && s.countless.Load() && delay == s.config.maxSleep {
 			s.hub.Publish(store.Hint{Kind: store.HintRescan}) // it cannot be known
 		}
-		if err == nil && s.runner.changes.foreign() {
+		if err == nil && s.changes.foreign() {
 			delay = pollSoon
 			s.Changed()
 			s.hub.Publish(store.Hint{Kind: store.HintRescan})
@@ -144,7 +144,7 @@ func (s *Store) look(ctx context.Context) error {
 	}
 	if err == nil {
 		s.countless.Store(now == nil)
-		s.runner.changes.saw(now)
+		s.changes.saw(now)
 	}
 	return err
 }
@@ -153,7 +153,7 @@ func (s *Store) look(ctx context.Context) error {
 // this store has shown that the server does count.
 func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
 	v, now, err := s.runner.version(ctx, true)
-	if err != nil || v == nil || !s.runner.changes.counts.Load() {
+	if err != nil || v == nil || !s.changes.counts.Load() {
 		return 0, now, err
 	}
 	return uint64(*v), now, nil
@@ -161,7 +161,7 @@ func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
 
 // seen is the count of changes as last seen.
 func (s *Store) seen() uint64 {
-	c := s.runner.changes
+	c := s.changes
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return uint64(c.now)

@@ -31,6 +31,8 @@ type config struct {
 	maxSleep time.Duration
 	migrate  bool
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+
+	transport func(Endpoint) (Transport, error)
 }
 
 // Option changes how Open opens.
@@ -72,12 +74,13 @@ func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 // Store is a store in one database.
 type Store struct {
 	*sqlitecore.Core
-	client *client
-	runner *runner
-	hub    store.Hub
-	poller poller
-	config config
-	closed sync.Once
+	runner link
+	// What the own client tells of changes; nobody tells it by way of a transport.
+	changes *changes
+	hub     store.Hub
+	poller  poller
+	config  config
+	closed  sync.Once
 
 	uncounted sync.Once // said that the server does not count changes
 	countless atomic.Bool
@@ -134,11 +137,24 @@ func connect(location string, opts []Option) (*Store, error) {
 		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: the server takes rows of up to 5 MB", c.limits.Payload, maxPayload))
 	}
 	s := &Store{config: c}
-	s.client = &client{http: &http.Client{Transport: newTransport(&c), CheckRedirect: noRedirect}, url: c.url.JoinPath("v3/pipeline").String(), token: c.token}
-	s.runner = newRunner(s.client, c.timeout)
+	seen := s.version
+	if c.transport == nil {
+		client := &client{http: &http.Client{Transport: newTransport(&c), CheckRedirect: noRedirect}, url: c.url.JoinPath("v3/pipeline").String(), token: c.token}
+		r := newRunner(client, c.timeout)
+		s.runner, s.changes = r, r.changes
+	} else {
+		if c.dial != nil {
+			return nil, store.Invalid("option", "a transport makes its own connections: WithDialer does not go with it")
+		}
+		t, err := c.transport(Endpoint{c.url.String(), c.token})
+		if err != nil {
+			return nil, err
+		}
+		s.runner, s.changes, seen = newForeign(t, c.timeout), &changes{}, nil
+	}
 	s.poller.store, s.poller.wake = s, make(chan struct{}, 1)
 	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{
-		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
+		Clock: s.runner.bounds, ServerNow: serverNow, Version: seen, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
 	})
 	return s, nil
 }
@@ -236,7 +252,6 @@ func (s *Store) Close() error {
 		s.hub.Close()
 		s.poller.close()
 		s.runner.close()
-		s.client.close()
 	})
 	return nil
 }

@@ -84,24 +84,24 @@ func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	if _, _, err := r.bounds(ctx); err != nil {
 		return err
 	}
-	return r.patiently(ctx, stmts, true)
+	return patiently(ctx, r.timeout, func() error { return r.run(ctx, stmts, true) })
 }
 
 // Read implements sqlitecore.Runner. It is answered by the primary: a replica may
 // not know yet what was acknowledged.
 func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
-	return r.patiently(ctx, stmts, false)
+	return patiently(ctx, r.timeout, func() error { return r.run(ctx, stmts, false) })
 }
 
 // patience bounds the time for which a call that comes too early is repeated.
 const patience = 5 * time.Second
 
 // patiently repeats what was not applied because the server was busy.
-func (r *runner) patiently(ctx context.Context, stmts []sqlitecore.Stmt, write bool) error {
+func patiently(ctx context.Context, timeout time.Duration, run func() error) error {
 	begin := time.Now()
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
-		err := r.run(ctx, stmts, write)
-		if !errors.Is(err, errBusy) || time.Since(begin) > min(patience, r.timeout) {
+		err := run()
+		if !errors.Is(err, errBusy) || time.Since(begin) > min(patience, timeout) {
 			return err
 		}
 		if !pause(ctx, wait/2+rand.N(wait)) {
@@ -446,30 +446,21 @@ func (j *job) handOver() error {
 	return nil
 }
 
-// bounds returns the server's time between two bounds, and asks for it if it is
-// not known.
+// bounds implements link.
 func (r *runner) bounds(ctx context.Context) (early, late time.Time, err error) {
-	for {
-		e, l, known := r.clock.now(time.Now())
-		if known {
-			return time.UnixMicro(e), time.UnixMicro(l), nil
-		}
-		if _, err := r.ask(ctx); err != nil {
-			return early, late, err
-		}
-	}
+	return r.clock.bounds(ctx, r.ask)
 }
 
-// ask asks the server for its time.
-func (r *runner) ask(ctx context.Context) (time.Time, error) {
-	var now int64
-	sent := time.Now()
-	err := r.Read(ctx, []sqlitecore.Stmt{{SQL: `SELECT ` + serverNow, Rows: func(scan func(...any) error) error { return scan(&now) }}})
-	if err != nil {
-		return time.Time{}, err
-	}
-	r.clock.heard(now, sent, time.Now())
-	return time.UnixMicro(now).UTC(), nil
+// ask implements link.
+func (r *runner) ask(ctx context.Context) (time.Time, error) { return askTime(ctx, r, r.clock) }
+
+// counters implements link.
+func (r *runner) counters() Counters { return r.client.counters() }
+
+// migrate implements link. A migration and the look at the version before it are one
+// transaction.
+func (r *runner) migrate(ctx context.Context, m sqlitecore.Migration, from int64) error {
+	return r.Write(ctx, statements(m, from))
 }
 
 // close fails what waits and lets end what is under way.
@@ -485,6 +476,7 @@ func (r *runner) close() {
 	}
 	r.mu.Unlock()
 	r.flights.Wait()
+	r.client.close()
 }
 
 // pause waits; false: ctx ended before.
