@@ -44,7 +44,7 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	}
 	list = append(list, f)
 
-	v, _, err := s.runner.version(ctx, true)
+	v, err := s.runner.version(ctx, true)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package turso
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,9 +45,8 @@ func excerpt(body []byte) string {
 type statusError struct {
 	status int
 	says   string
-	target string        // of a redirection
-	wait   time.Duration // that the server asks for
-	older  bool          // it speaks a protocol from before Hrana 3
+	target string // of a redirection
+	older  bool   // it speaks a protocol from before Hrana 3
 }
 
 // refusals are the answers by which a server, or a proxy before it, says that it has
@@ -61,7 +61,7 @@ var refusals = []int{
 }
 
 func newStatusError(status int, head http.Header, kind string, body []byte) error {
-	e := &statusError{status: status, says: excerpt(body), wait: retryAfter(head, time.Now())}
+	e := &statusError{status: status, says: excerpt(body)}
 	if to, err := url.Parse(head.Get("Location")); err == nil && to.String() != "" && status < 400 {
 		to.User, to.RawQuery, to.Fragment = nil, "", "" // where a token may be
 		e.target = to.String()
@@ -107,7 +107,7 @@ func (e *statusError) Error() string {
 	advice := map[int]string{
 		http.StatusUnauthorized:          "the server does not accept the token: check the URL's authToken, and whether it has expired",
 		http.StatusForbidden:             "the token does not allow this: check the rights that it was made with",
-		http.StatusNotFound:              "there is no such database: check the URL",
+		http.StatusNotFound:              "there is no such database, or no libSQL server: check the URL",
 		http.StatusRequestEntityTooLarge: "the request is larger than the server takes",
 		http.StatusTooManyRequests:       "the server has too much to do",
 		http.StatusServiceUnavailable:    "the server has too much to do",
@@ -137,8 +137,9 @@ func transportError(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
 	switch dialing := errors.As(err, &op) && op.Op == "dial"; {
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.As(err, &cert):
 		return err
 	case dialing && ctx.Err() != nil:
 		return errors.New("no connection in time")
@@ -240,6 +241,7 @@ func openError(c *config, err error) error {
 		status  *statusError
 		strange *strangeError
 		dns     *net.DNSError
+		cert    *tls.CertificateVerificationError
 	)
 	wrong := func(what string) error {
 		return store.Invalid("database", c.host()+": "+what)
@@ -251,6 +253,8 @@ func openError(c *config, err error) error {
 		return wrong(status.Error())
 	case errors.As(err, &strange):
 		return wrong(strange.Error())
+	case errors.As(err, &cert):
+		return wrong("the server's certificate is not trusted; see WithRootCAs: " + cert.Error())
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return wrong("there is no host of that name: check the URL")
 	}

@@ -8,11 +8,16 @@ package turso
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +30,10 @@ import (
 type config struct {
 	url      *url.URL // http or https
 	token    string
+	tokens   func(context.Context) (string, error)
+	client   *http.Client
+	roots    *x509.CertPool
+	header   http.Header
 	limits   store.Limits
 	logger   *slog.Logger
 	timeout  time.Duration
@@ -41,6 +50,25 @@ type Option func(*config)
 // WithToken sets the token that the server asks for. It takes the place of the
 // URL's authToken.
 func WithToken(token string) Option { return func(c *config) { c.token = token } }
+
+// WithTokenSource sets a function that gives the token for each request, for tokens that
+// change. It is called by many goroutines at once and keeps what it need not ask for
+// again. It takes the place of WithToken and of the URL's authToken.
+func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
+	return func(c *config) { c.tokens = token }
+}
+
+// WithHTTPClient sets the client that sends the requests, in the place of one of the
+// store's own. Its transport must not send a request again by itself. Redirections
+// are not followed in any case. WithDialer and WithRootCAs do not go with it.
+func WithHTTPClient(client *http.Client) Option { return func(c *config) { c.client = client } }
+
+// WithRootCAs sets the certificate authorities that are trusted to tell who the server
+// is, in the place of the system's.
+func WithRootCAs(roots *x509.CertPool) Option { return func(c *config) { c.roots = roots } }
+
+// WithHeader sets headers that go with each request, for a gateway, say.
+func WithHeader(header http.Header) Option { return func(c *config) { c.header = header.Clone() } }
 
 // maxPayload is the largest limit of payloads: the server takes rows of up to 5 MB.
 const maxPayload = 4 << 20
@@ -106,7 +134,7 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, s.runner, &s.config); err != nil {
+	if err := patientlyMigrate(ctx, s); err != nil {
 		_ = s.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -114,6 +142,47 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 		return nil, openError(&s.config, err)
 	}
 	return s, nil
+}
+
+// patientlyMigrate lets a server that is under load or starts, and other starters, come
+// first, for as long as one request may take.
+func patientlyMigrate(ctx context.Context, s *Store) error {
+	begin := time.Now()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := migrate(ctx, s.runner, &s.config)
+		if !passing(err) || time.Since(begin) > s.config.timeout {
+			return s.explain(ctx, err)
+		}
+		if !pause(ctx, wait/2+rand.N(wait)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// passing tells whether what keeps a store from being opened is likely to go away by
+// itself. That nobody listens, or that somebody else answers, is not.
+func passing(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	var strange *strangeError
+	var cert *tls.CertificateVerificationError
+	var status *statusError
+	if errors.As(err, &status) && slices.Contains(refusals, status.status) {
+		return false
+	}
+	return store.Retryable(err) && !errors.As(err, &strange) && !errors.As(err, &cert) && !errors.As(err, &dns) && !(errors.As(err, &op) && op.Op == "dial")
+}
+
+// explain tells a database that does not exist from a server that is too old.
+func (s *Store) explain(ctx context.Context, err error) error {
+	var status *statusError
+	r, own := s.runner.(*runner)
+	if own && errors.As(err, &status) && status.status == http.StatusNotFound {
+		bounded, cancel := context.WithTimeout(ctx, s.config.timeout)
+		defer cancel()
+		status.older = r.client.older(bounded)
+	}
+	return err
 }
 
 // connect makes a store that has not looked at its schema, nor connected to
@@ -139,12 +208,15 @@ func connect(location string, opts []Option) (*Store, error) {
 	s := &Store{config: c}
 	seen := s.version
 	if c.transport == nil {
-		client := &client{http: &http.Client{Transport: newTransport(&c), CheckRedirect: noRedirect}, url: c.url.JoinPath("v3/pipeline").String(), token: c.token}
+		client, err := newClient(&c)
+		if err != nil {
+			return nil, err
+		}
 		r := newRunner(client, c.timeout)
 		s.runner, s.changes = r, r.changes
 	} else {
-		if c.dial != nil {
-			return nil, store.Invalid("option", "a transport makes its own connections: WithDialer does not go with it")
+		if c.dial != nil || c.client != nil || c.roots != nil || c.header != nil || c.tokens != nil {
+			return nil, store.Invalid("option", "a transport makes its own connections: WithDialer, WithHTTPClient, WithRootCAs, WithHeader and WithTokenSource do not go with it")
 		}
 		t, err := c.transport(Endpoint{c.url.String(), c.token})
 		if err != nil {
@@ -157,6 +229,23 @@ func connect(location string, opts []Option) (*Store, error) {
 		Clock: s.runner.bounds, ServerNow: serverNow, Version: seen, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
 	})
 	return s, nil
+}
+
+func newClient(c *config) (*client, error) {
+	used := &http.Client{Transport: newTransport(c)}
+	if c.client != nil {
+		if c.dial != nil || c.roots != nil {
+			return nil, store.Invalid("option", "an HTTP client has its own transport: WithDialer and WithRootCAs do not go with WithHTTPClient")
+		}
+		own := *c.client
+		used = &own
+	}
+	used.CheckRedirect = noRedirect
+	token := c.tokens
+	if token == nil {
+		token = func(context.Context) (string, error) { return c.token, nil }
+	}
+	return &client{http: used, url: c.url.String(), token: token, header: c.header}, nil
 }
 
 // noRedirect passes a redirection on as an answer: followed, a POST becomes a GET.

@@ -70,7 +70,7 @@ type link interface {
 	sqlitecore.Runner
 	bounds(ctx context.Context) (early, late time.Time, err error)
 	ask(ctx context.Context) (time.Time, error)
-	version(ctx context.Context, primary bool) (*index, time.Time, error)
+	version(ctx context.Context, primary bool) (*index, error)
 	counters() Counters
 	migrate(ctx context.Context, m sqlitecore.Migration, from int64) error
 	close()
@@ -160,7 +160,6 @@ func (q *request) handOver(rows [][][]any) error {
 // Where a write's statements stand in its request.
 const (
 	placeBegin = iota
-	placeTime
 	placeGuard
 )
 
@@ -180,13 +179,12 @@ func (f *foreign) apply(ctx context.Context, stmts []sqlitecore.Stmt) error {
 		life = min(life, deadline.Sub(sent))
 	}
 	notAfter := early + max(life, 0).Microseconds()
-	q := newRequest(stmts, Statement{SQL: "BEGIN IMMEDIATE"}, Statement{SQL: `SELECT ` + serverNow}, Statement{guard, []any{early, notAfter}})
+	q := newRequest(stmts, Statement{SQL: "BEGIN IMMEDIATE"}, Statement{guard, []any{early, notAfter}})
 	q.add(guard, early, notAfter)
 	q.add("COMMIT")
 	rows, err := f.send(ctx, q)
-	now, told := int64(0), false
-	if len(rows) > placeTime {
-		if now, told = rows[placeTime][0][0].(int64); told {
+	if len(rows) > placeGuard {
+		if now, ok := rows[placeGuard][0][0].(int64); ok {
 			f.clock.heard(now, sent, time.Now())
 		}
 	}
@@ -206,9 +204,7 @@ func (f *foreign) apply(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	case len(rows) == placeBegin:
 		return fmt.Errorf("turso: another client holds the write lock: %w: %w", errBusy, store.ErrUnavailable)
 	case len(rows) == placeGuard:
-		if told && now < notAfter {
-			f.clock.forget()
-		}
+		f.clock.forget()
 		return errLate
 	case len(rows) == len(q.list)-2:
 		return errLate
@@ -307,13 +303,13 @@ func (f *foreign) bounds(ctx context.Context) (early, late time.Time, err error)
 func (f *foreign) ask(ctx context.Context) (time.Time, error) { return askTime(ctx, f, f.clock) }
 
 // version: what the database counts does not come along.
-func (f *foreign) version(ctx context.Context, _ bool) (*index, time.Time, error) {
+func (f *foreign) version(ctx context.Context, _ bool) (*index, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return nil, time.Time{}, errClosed
+		return nil, errClosed
 	}
-	return nil, time.Time{}, ctx.Err()
+	return nil, ctx.Err()
 }
 
 func (f *foreign) counters() Counters {

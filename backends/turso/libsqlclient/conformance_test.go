@@ -50,8 +50,3 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, inNamespace())
 }
-
-func TestEngine(t *testing.T) {
-	t.Parallel()
-	conformance.RunEngine(t, inNamespace())
-}
