@@ -261,6 +261,16 @@ var crashEngineCases = []EngineCase{
 		_, err = e.eng.Get(e.ctx, id)
 		e.ok("get of the run that was made", err)
 	}},
+	{Name: "store/silence", Promise: "P16", Rule: "A call that the engine gives up says for how long it has waited, and does not look like the end of the caller's context.", Run: func(e *E) {
+		w := newWire(e.s)
+		eng := engine.New(w, engine.Namespace("engine"), engine.Logger(quiet), engine.RetryFor(e.d(time.Second)))
+		defer eng.Close()
+		eng.Know("wf", "wf")
+		w.set(wireHangs)
+		_, err := eng.Start(e.ctx, "wf", nil)
+		e.check(errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded), "saw %v, expected ErrOutcomeUnknown alone", err)
+		e.check(err != nil && strings.Contains(err.Error(), "no answer within"), "saw %v, which does not say how long it waited", err)
+	}},
 	{Name: "store/down-at-the-start", Promise: "P16", Rule: "A worker started while the store is out of reach waits for it.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		p := &proc{e: e, wire: newWire(e.s), done: make(chan struct{})}
