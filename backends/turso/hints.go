@@ -33,8 +33,8 @@ func (s *Store) publish(hints ...store.Hint) {
 	s.poller.hurry()
 }
 
-// poller asks for the database's count of changes while anybody listens: one
-// statement, which reads no row. Its pauses grow while nothing happens.
+// poller asks for the database's count of changes while anybody listens: an
+// empty batch, which reads no row. Its pauses grow while nothing happens.
 type poller struct {
 	store *Store
 	wake  chan struct{} // holds one token when something has happened here
