@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
@@ -28,7 +29,7 @@ func TestPlans(t *testing.T) {
 
 	for name, sql := range map[string]string{
 		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
-		"claimedAgain": claimedAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedStepCounts": claimedStepCounts,
+		"claimedAgain": claimedAgain, "claimedSought": sought(claimedAgain, time.Minute), "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedStepCounts": claimedStepCounts,
 		"claimedState": claimedState, "claimedGroups": claimedGroups, "claimedSignals": claimedSignals,
 		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
 		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
