@@ -46,7 +46,7 @@ func inNamespace() conformance.Harness {
 	}
 }
 
-func TestConformance(t *testing.T) {
+func TestConformanceThroughDriver(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, inNamespace())
 }
