@@ -97,6 +97,83 @@ var claimCases = []Case{
 		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("q1", 5, "a"), demand("q2", 5, "b")}}).Runs
 		c.eq("runs", len(got), 0)
 	}},
+	{"claim/again", "P4", "a claim whose answer was lost is found again, on every handle, as it was and with what its replay needs", func(c *C) {
+		past := c.start()
+		c.commit(store.Commit{Lease: past.Lease, Steps: []store.StepRecord{step(1, "a", "out")}, State: []store.StateWrite{{Key: "k", Value: []byte("v")}}, Transition: release()})
+		c.signal(past.Run.ID, "s", "p")
+		c.create(store.NewRun{Priority: 1, Input: make([]byte, 600)})
+		p := store.ClaimParams{Max: 5, ClaimID: 42}
+		lost := c.claim(p).Runs
+		c.eq("runs of the claim", len(lost), 2)
+		c.signal(past.Run.ID, "more", "p")
+		for i := range lost {
+			if lost[i].Run.ID == past.Run.ID {
+				lost[i].Inbox = c.inbox(past.Run.ID)
+				lost[i].Run.Events = lost[i].Inbox.Events
+			}
+		}
+		p.Again = true
+		c.advance(time.Second)
+		for range 2 {
+			for _, s := range []store.Store{c.s, c.s2} {
+				got, err := c.claimOn(s, p)
+				c.ok("Claim again", err)
+				c.eq("the runs found again", got, lost)
+			}
+		}
+		for _, r := range lost {
+			c.end(r, complete(""))
+		}
+		c.eq("runs found again when their lease has ended", len(c.claim(p).Runs), 0)
+	}},
+	{"claim/again-takes-none", "P4", "a claim that is asked for again and took nothing takes nothing", func(c *C) {
+		p := store.ClaimParams{Max: 5, ClaimID: 42}
+		c.eq("runs of a claim of none", len(c.claim(p).Runs), 0)
+		id := c.create(store.NewRun{})
+		p.Again = true
+		got := c.claim(p)
+		c.eq("runs found again", len(got.Runs), 0)
+		c.eq("NextDue", got.NextDue, c.now)
+		c.eq("status", c.get(id).Status, store.Pending)
+		p.Again, p.Max = false, 1
+		c.createN(2, store.NewRun{})
+		c.eq("runs of a claim of one", runIDs(c.claim(p).Runs), []store.ID{id})
+		p.Again, p.Max = true, 5
+		c.eq("runs found again of three", runIDs(c.claim(p).Runs), []store.ID{id})
+	}},
+	{"claim/again-while-leased", "P4", "a lease that is over is not found again, nor is one that was taken over", func(c *C) {
+		id := c.create(store.NewRun{})
+		p := store.ClaimParams{Max: 5, ClaimID: 42}
+		c.one(c.claim(p).Runs)
+		p.Again = true
+		c.advance(aLease - time.Microsecond)
+		c.eq("a microsecond before its end", runIDs(c.claim(p).Runs), []store.ID{id})
+		c.advance(time.Microsecond)
+		c.eq("at its end", len(c.claim(p).Runs), 0)
+		c.claim1As("w2")
+		c.eq("after a takeover", len(c.claim(p).Runs), 0)
+	}},
+	{"claim/again-of-its-own", "P4", "what is found again is of that claim, worker, namespace and demand alone", func(c *C) {
+		c.createN(2, store.NewRun{})
+		p := store.ClaimParams{Max: 1, ClaimID: 42}
+		mine := c.one(c.claim(p).Runs)
+		p.ClaimID = 43
+		other := c.one(c.claim(p).Runs)
+		p.Again, p.Max = true, 5
+		c.eq("runs of the second claim", runIDs(c.claim(p).Runs), []store.ID{other.Run.ID})
+		p.ClaimID = 42
+		c.eq("runs of the first claim", runIDs(c.claim(p).Runs), []store.ID{mine.Run.ID})
+		for what, change := range map[string]func(p *store.ClaimParams){
+			"claim":     func(p *store.ClaimParams) { p.ClaimID = 44 },
+			"worker":    func(p *store.ClaimParams) { p.Worker = "w2" },
+			"namespace": func(p *store.ClaimParams) { p.Namespace = c.ns + "x" },
+			"workflow":  func(p *store.ClaimParams) { p.Demands = []store.Demand{demand(aQueue, 5, "other")} },
+		} {
+			q := p
+			change(&q)
+			c.eq("runs of another "+what, len(c.claim(q).Runs), 0)
+		}
+	}},
 	{"claim/overlapping-demands", "P1", "demands that overlap return each run once", func(c *C) {
 		ids := c.createN(3, store.NewRun{})
 		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 5, aWorkflow, "x"), demand(aQueue, 5, "y", aWorkflow)}}).Runs

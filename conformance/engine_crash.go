@@ -210,6 +210,36 @@ var crashEngineCases = []EngineCase{
 		e.ok("count", err)
 		e.eq("runs", runs, []store.RunCount{{Queue: "three", Workflow: "three", Status: store.Completed, Count: 50}})
 	}},
+	{Name: "store/lost-claim", Promise: "P4", Rule: "What a claim has taken whose answer was lost is executed at once, and does not wait for its lease.", Run: func(e *E) {
+		var ran tally
+		wf := threeSteps(&ran, func(context.Context) error { return nil })
+		var hs []workflow.Handle[int]
+		p := e.build(defs(wf))
+		for i := range 5 {
+			hs = append(hs, start(e, wf, i))
+		}
+		p.wire.loseNext("claim", 3)
+		p.run()
+		for i, sum := range results(e, hs) {
+			e.eq("output", sum, 3*i)
+			run, err := e.eng.Get(e.ctx, hs[i].ID())
+			e.ok("get", err)
+			e.eq("leases of the run", run.Epoch, int64(1))
+		}
+		e.check(p.wire.leftToLose("claim") < 3, "no answer was lost")
+	}},
+	{Name: "store/lost-eager-start", Promise: "P4", Rule: "A start that leased its run for the own process executes there at once, though its answer was lost.", Run: func(e *E) {
+		var ran tally
+		wf := threeSteps(&ran, func(context.Context) error { return nil })
+		p := e.process(defs(wf))
+		p.wire.loseNext("create", 2)
+		h, err := wf.Start(e.ctx, p.eng, 4)
+		e.ok("start", err)
+		e.eq("output", result(e, h), 12)
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("leases of the run", run.Epoch, int64(1))
+	}},
 	{Name: "store/start-unknown-then-away", Promise: "P16", Rule: "A start whose answer was lost says so in the end, also when the store was away whenever it was sent again.", Run: func(e *E) {
 		w := newWire(e.s)
 		w.loseEvery(1)
@@ -230,6 +260,16 @@ var crashEngineCases = []EngineCase{
 		e.check(creates > 1, "it was sent %d times", creates)
 		_, err = e.eng.Get(e.ctx, id)
 		e.ok("get of the run that was made", err)
+	}},
+	{Name: "store/silence", Promise: "P16", Rule: "A call that the engine gives up says for how long it has waited, and does not look like the end of the caller's context.", Run: func(e *E) {
+		w := newWire(e.s)
+		eng := engine.New(w, engine.Namespace("engine"), engine.Logger(quiet), engine.RetryFor(e.d(time.Second)))
+		defer eng.Close()
+		eng.Know("wf", "wf")
+		w.set(wireHangs)
+		_, err := eng.Start(e.ctx, "wf", nil)
+		e.check(errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded), "saw %v, expected ErrOutcomeUnknown alone", err)
+		e.check(err != nil && strings.Contains(err.Error(), "no answer within"), "saw %v, which does not say how long it waited", err)
 	}},
 	{Name: "store/down-at-the-start", Promise: "P16", Rule: "A worker started while the store is out of reach waits for it.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })

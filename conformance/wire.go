@@ -18,8 +18,9 @@ type wire struct {
 	up      chan struct{} // closed when a wire that hangs is up again
 	lose    int           // every lose-th write is applied and its answer lost; 0: none
 	calls   int
-	under   int  // calls that the store is executing
-	cutNext bool // the wire is cut behind the next call
+	under   int            // calls that the store is executing
+	loses   map[string]int // by verb: of the next so many calls the answer is lost
+	cutNext bool           // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
 	after  func(verb string) // likewise, when the call has been done
@@ -87,6 +88,20 @@ func (w *wire) loseEvery(n int) {
 	w.lose = n
 }
 
+// loseNext lets the answers to the next n calls of a verb be lost.
+func (w *wire) loseNext(verb string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loses = map[string]int{verb: n}
+}
+
+// leftToLose is how many answers loseNext has yet to lose.
+func (w *wire) leftToLose(verb string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.loses[verb]
+}
+
 // cutBehind lets the present call through and cuts the wire behind it: the caller does
 // not get the answer.
 func (w *wire) cutBehind() {
@@ -133,6 +148,10 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 		if write && state == wireUp && w.lose > 0 {
 			w.calls++
 			lost = w.calls%w.lose == 0
+		}
+		if write && state == wireUp && w.loses[verb] > 0 {
+			w.loses[verb]--
+			lost = true
 		}
 		w.mu.Unlock()
 		switch state {
@@ -189,7 +208,7 @@ func (w *wire) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) 
 }
 
 func (w *wire) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
-	return carry(w, ctx, "claim", false, p, w.Store.Claim) // a lost claim's runs would wait for their leases
+	return carry(w, ctx, "claim", !p.Again, p, w.Store.Claim)
 }
 
 func (w *wire) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {

@@ -152,8 +152,12 @@ func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error
 	var before error
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := call(patience)
-		if patience.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !store.Retryable(err) {
-			err = fmt.Errorf("no answer within %v: %w", e.retryFor, store.ErrUnavailable) // the end of patience, not of ctx
+		if patience.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) { // the end of patience, not of ctx
+			kind := store.ErrUnavailable
+			if errors.Is(err, store.ErrOutcomeUnknown) {
+				kind = store.ErrOutcomeUnknown
+			}
+			err = fmt.Errorf("no answer within %v: %w", e.retryFor, kind)
 		}
 		if !store.Retryable(err) {
 			return err

@@ -41,7 +41,7 @@ var (
 	// certainty; the outcome is unknown then.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrOutcomeUnknown: the answer was lost; perhaps it was applied. Send the
-	// same request again: by P4 that is safe.
+	// same request again: by P4 that is safe. Of a claim, send it with Again.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 

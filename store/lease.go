@@ -24,6 +24,13 @@ type Lease struct {
 // claim/overlapping-demands, claim/race, claim/race-for-expired. A claim waits for no
 // other call: a run that one is writing to may be passed over, for a later claim.
 //
+// P4: the runs that a claim took whose answer was lost are found by sending it with
+// Again: it returns those that the claim of that ClaimID has leased to that worker, as
+// long as their leases stand, with what their replay needs, and takes none. A lease
+// is counted from when the claim took it, not from when it was found. A run whose state
+// was set since, or that was canceled, may be left out. Cases: claim/again,
+// claim/again-takes-none, claim/again-while-leased, claim/again-of-its-own.
+//
 // P6: a run whose lease ran out is claimed like any other; its Crashes count one
 // more and Recovered says so. Cases: claim/takeover-after-expiry,
 // claim/own-expired-lease, claim/crashes-counted, claim/crashes-reset-by-commit.
@@ -73,7 +80,12 @@ type ClaimParams struct {
 	// (its three More are set). It is how a worker gets past a run that
 	// cannot be read. Case: claim/bare.
 	Bare bool
-	Now  time.Time
+	// ClaimID names the claim: a random number above zero. Zero: what it takes cannot
+	// be found again.
+	ClaimID int64
+	// Again asks for what that claim took, all of it: MaxBytes does not bound the runs.
+	Again bool
+	Now   time.Time
 }
 
 // Demand asks for runs of some workflows in one queue.

@@ -297,6 +297,9 @@ func (p *ClaimParams) Validate() error {
 	if p.Max < 0 {
 		return Invalid("max", fmt.Sprintf("%d runs asked for", p.Max))
 	}
+	if p.ClaimID < 0 || p.Again && p.ClaimID == 0 {
+		return Invalid("claim id", fmt.Sprintf("%d; a claim that may be asked for again has one above zero", p.ClaimID))
+	}
 	return first(ValidateName("namespace", p.Namespace), lease(p.Worker, p.LeaseFor), maxBytes(p.MaxBytes))
 }
 

@@ -2,8 +2,10 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -183,13 +185,34 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 		giveUp()
 	})()
 	began := time.Now()
-	claimed, err := w.store.Claim(patient, store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor, MaxBytes: size.bytes(w.memory.left()), Bare: size.bare()})
+	p := store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor, MaxBytes: size.bytes(w.memory.left()), Bare: size.bare(), ClaimID: rand.Int64N(1<<62) + 1}
+	claimed, err := w.store.Claim(patient, p)
+	if errors.Is(err, store.ErrOutcomeUnknown) {
+		claimed, err = w.askAgain(patient, p, err)
+	}
 	if err == nil {
 		w.ledger.hears(began)
 		w.tel.Claimed(len(claimed.Runs), time.Since(began))
 		w.noteLag(claimed)
 	}
 	return claimed, err
+}
+
+// askAgain asks for what a claim has taken whose answer was lost, until the store says
+// so or the worker's leases are over, and with them those of the claim.
+func (w *Worker) askAgain(ctx context.Context, p store.ClaimParams, lost error) (store.Claimed, error) {
+	p.Again = true
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		claimed, err := w.store.Claim(ctx, p)
+		switch {
+		case err == nil:
+			w.log.Warn("the answer to a claim was lost; what it had taken was asked for", "runs", len(claimed.Runs), "error", lost)
+			return claimed, nil
+		case ctx.Err() != nil || !store.Retryable(err):
+			return store.Claimed{}, errors.Join(lost, err)
+		}
+		sleep(ctx, wait)
+	}
 }
 
 // lastAnswer is how long a worker that is to leave waits for the answer to its claim.

@@ -60,6 +60,18 @@ var (
 	takeBare = claimDue + claimSet + `due WHERE r.id=ANY(ARRAY[due.id]) AND r.visible_at<=` + now + `
 		RETURNING ` + bareColumns + `, r.due_at, r.parts & 1 <> 0 AND EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)`
 
+	// takenRuns are those that the claim of stamp $8 has taken for worker $9, with leases
+	// of $10 that are not over. Their ids are left to the statements that follow.
+	takenRuns = takenOnes + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at, false` + takenFrom
+	takenBare = takenOnes + bareColumns + `, r.due_at, r.parts & 1 <> 0 AND EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)` + takenFrom
+	takenOnes = lanesOf(`$11`) + `, mine AS MATERIALIZED (SELECT c.id, c.due_at, c.parts, lane.priority FROM lane CROSS JOIN LATERAL (
+			SELECT x.id, x.due_at, x.parts FROM pawl.runs x WHERE ` + inLane + ` AND x.visible_at>` + now + ` AND x.visible_at<=` + now + `+$10::bigint
+			AND x.stamp=$8::bigint AND x.leased AND x.worker=$9::text OFFSET 0) c ORDER BY lane.priority DESC, c.due_at, c.id LIMIT $7::bigint),
+		left_behind AS MATERIALIZED (SELECT set_config('pawl_tx.claimed', coalesce(
+			string_agg(id::text, ',' ORDER BY priority DESC, due_at, id) FILTER (WHERE parts & 15 <> 0), ''), true) FROM mine)
+		SELECT `
+	takenFrom = ` FROM mine CROSS JOIN left_behind JOIN pawl.runs r ON r.id=ANY(ARRAY[mine.id])`
+
 	// claimNext gives the earliest time in each lane, but for what bears stamp $7,
 	// from $8 to so far beyond the present ($9), beside the number of index entries
 	// passed until then. It has a row even where there is no lane.
@@ -105,13 +117,13 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 			}
 		}
 	}
-	at, wanted, stamp := setNow(p.Now), p.Wanted(), newStamp()
+	at, wanted, stamp := setNow(p.Now), p.Wanted(), cmp.Or(p.ClaimID, newStamp())
 	base := []any{at, p.Namespace, numbers, queues, workflows, bounds}
 	var runs []*taken
 	byID := map[store.ID]*taken{}
 	view, win := everywhere(len(queues)), s.window(p.Namespace, queues, workflows)
 	win.doubt(s.failures.Load())
-	if p.Now.IsZero() {
+	if p.Now.IsZero() && !p.Again {
 		view = win.look(time.Now())
 	}
 	index := pgx.Identifier{s.config.schema, "runs_claim"}.Sanitize()
@@ -136,7 +148,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	looked := func(err error, long time.Duration) {
 		out.NextDue = view.earliest(out.Now, lanes)
 		switch {
-		case !p.Now.IsZero():
+		case !p.Now.IsZero(), p.Again:
 		case err != nil:
 			win.failed(view, long)
 		default:
@@ -157,7 +169,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	}
 	stirred := s.stirred.Load()
 	isDue := func() bool { return len(runs) > 0 || !out.NextDue.IsZero() && !out.NextDue.After(out.Now) }
-	if p.Now.IsZero() && s.in == nil && win.rests(stirred) {
+	if p.Now.IsZero() && s.in == nil && !p.Again && win.rests(stirred) {
 		// Nobody has told of work: whether there is some is seen by one statement.
 		from := time.Now()
 		err := s.read(ctx, next)
@@ -186,16 +198,24 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		bytes := atMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
 		first.sql, first.args, then = takeRuns, append(first.args, bytes), replay(bytes, byID)
 	}
+	run := s.write
+	if p.Again {
+		run, first.sql = s.read, takenRuns
+		if p.Bare {
+			first.sql = takenBare
+		}
+		first.args = append(base[:6:6], int64(wanted), stamp, p.Worker, span(p.LeaseFor), view.floors)
+	}
 	take := func() error {
 		from := time.Now()
-		err := s.write(ctx, slices.Concat([]stmt{begin, first, next}, then)...)
+		err := run(ctx, slices.Concat([]stmt{begin, first, next}, then)...)
 		looked(err, time.Since(from))
 		return err
 	}
 	err := take()
 	// What was due and was skipped is locked by a write that is about to end: a signal,
 	// another claim. It is not waited for longer than that usually takes.
-	for wait := time.Millisecond; err == nil && len(runs) == 0 && isDue() && wait < patience; wait *= 2 {
+	for wait := time.Millisecond; err == nil && !p.Again && len(runs) == 0 && isDue() && wait < patience; wait *= 2 {
 		pause(ctx, wait)
 		err = take()
 	}

@@ -3,12 +3,16 @@ package turso
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +21,13 @@ import (
 
 // client sends pipelines to one database.
 type client struct {
-	http  *http.Client
-	url   string
-	token string
+	http   *http.Client
+	url    string // of the database
+	token  func(context.Context) (string, error)
+	header http.Header
+
+	rest     atomic.Int64           // until when the server wants to be left alone, in nanoseconds since 1970
+	readOnly atomic.Pointer[string] // a token that the server lets read alone
 
 	trips, read, written atomic.Int64
 }
@@ -27,14 +35,17 @@ type client struct {
 // Counters are what a store has asked of the server since it was opened.
 type Counters struct {
 	RoundTrips int64
-	// RowsRead and RowsWritten are as the server counts and bills them.
+	// RowsRead and RowsWritten are as the server's statistics count them: a statement
+	// that reads and writes no row, such as BEGIN, counts as one row read.
 	RowsRead    int64
 	RowsWritten int64
 }
 
-// Counters returns what this store has asked of the server.
-func (s *Store) Counters() Counters {
-	c := s.client
+// Counters returns what this store has asked of the server. By way of a [Transport]
+// only round trips are counted.
+func (s *Store) Counters() Counters { return s.runner.counters() }
+
+func (c *client) counters() Counters {
 	return Counters{c.trips.Load(), c.read.Load(), c.written.Load()}
 }
 
@@ -55,7 +66,12 @@ func newTransport(c *config) *http.Transport {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	}
+	var secure *tls.Config
+	if c.roots != nil {
+		secure = &tls.Config{RootCAs: c.roots, MinVersion: tls.VersionTLS12}
+	}
 	return &http.Transport{
+		TLSClientConfig:     secure,
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial,
 		ForceAttemptHTTP2:   true,
@@ -77,39 +93,120 @@ const maxExcerpt = 200
 // send sends a pipeline, once, and returns the answer to each of its requests. An
 // error that may have come after the server has applied it is an *unsureError.
 func (c *client) send(ctx context.Context, p *pipeline) (*answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(p.close()))
+	body := p.close()
+	token, err := c.token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("no token: %w", err)
+	}
+	req, err := c.request(ctx, http.MethodPost, "v3/pipeline", token, body)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
 	c.trips.Add(1)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, transportError(ctx, err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return nil, transportError(ctx, err)
 	}
+	return c.read3(res, text, p.requests)
+}
+
+// request makes a request for a path below the database's.
+func (c *client) request(ctx context.Context, method, path, token string, body []byte) (*http.Request, error) {
+	u, err := url.JoinPath(c.url, path)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, c.header)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req, nil
+}
+
+// readThrough sends what only reads. It asks the primary, for which it says that it might
+// write, unless the token is known to allow reads alone: make is told whether it may.
+func (c *client) readThrough(ctx context.Context, make func(primary bool) *pipeline) (*answer, error) {
+	token, err := c.token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("no token: %w", err)
+	}
+	if known := c.readOnly.Load(); known != nil && *known == token {
+		return c.send(ctx, make(false))
+	}
+	a, err := c.send(ctx, make(true))
+	var status *statusError
+	if !errors.As(err, &status) || status.status != http.StatusForbidden {
+		return a, err
+	}
+	if a, again := c.send(ctx, make(false)); again == nil {
+		c.readOnly.Store(&token)
+		return a, nil
+	}
+	return nil, err
+}
+
+// leaveAlone notes that the server asks for a pause.
+func (c *client) leaveAlone(d time.Duration) {
+	if until := time.Now().Add(d).UnixNano(); d > 0 && until > c.rest.Load() {
+		c.rest.Store(until)
+	}
+}
+
+// resting is for how long the server still wants to be left alone.
+func (c *client) resting() time.Duration {
+	return max(0, time.Until(time.Unix(0, c.rest.Load())))
+}
+
+// older tells whether a server that does not know our path knows that of an older
+// protocol.
+func (c *client) older(ctx context.Context) bool {
+	token, err := c.token(ctx)
+	if err != nil {
+		return false
+	}
+	knows := func(path string) bool {
+		req, err := c.request(ctx, http.MethodGet, path, token, nil)
+		if err != nil {
+			return false
+		}
+		res, err := c.http.Do(req)
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}
+	return !knows("v3") && knows("v2")
+}
+
+// read3 reads the answer to a pipeline of some requests.
+func (c *client) read3(res *http.Response, body []byte, requests int) (*answer, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode != http.StatusOK {
-		return nil, newStatusError(res.StatusCode, kind, body)
+		c.leaveAlone(retryAfter(res.Header, time.Now()))
+		return nil, newStatusError(res.StatusCode, res.Header, kind, body)
 	}
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil || kind != "application/json" {
 		return nil, &unsureError{&strangeError{kind, excerpt(body)}}
 	}
-	if len(a.Results) < p.requests {
-		return nil, &unsureError{fmt.Errorf("%d answers to %d requests", len(a.Results), p.requests)}
+	if len(a.Results) < requests {
+		return nil, &unsureError{fmt.Errorf("%d answers to %d requests", len(a.Results), requests)}
 	}
 	for i := range a.Results {
 		for _, s := range a.Results[i].Response.Result.Steps {
 			if s != nil {
-				c.read.Add(s.RowsRead)
+				c.read.Add(s.billed())
 				c.written.Add(s.RowsWritten)
 			}
 		}

@@ -1,8 +1,11 @@
 package turso
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 )
 
 // serverNow is the server's time in microseconds; its clock tells milliseconds,
@@ -77,3 +80,29 @@ func (c *clock) now(t time.Time) (early, late int64, ok bool) {
 
 // stale is the age at which a time is asked for again, to keep the bounds close.
 const stale = time.Minute
+
+// bounds returns the server's time between two bounds, and asks for it if it is not
+// known.
+func (c *clock) bounds(ctx context.Context, ask func(context.Context) (time.Time, error)) (early, late time.Time, err error) {
+	for {
+		e, l, known := c.now(time.Now())
+		if known {
+			return time.UnixMicro(e), time.UnixMicro(l), nil
+		}
+		if _, err := ask(ctx); err != nil {
+			return early, late, err
+		}
+	}
+}
+
+// askTime asks the server for its time and tells the clock.
+func askTime(ctx context.Context, r sqlitecore.Runner, c *clock) (time.Time, error) {
+	var now int64
+	sent := time.Now()
+	err := r.Read(ctx, []sqlitecore.Stmt{{SQL: `SELECT ` + serverNow, Rows: func(scan func(...any) error) error { return scan(&now) }}})
+	if err != nil {
+		return time.Time{}, err
+	}
+	c.heard(now, sent, time.Now())
+	return time.UnixMicro(now).UTC(), nil
+}

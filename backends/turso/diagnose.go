@@ -44,12 +44,14 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	}
 	list = append(list, f)
 
-	v, _, err := s.runner.version(ctx, true)
+	v, err := s.runner.version(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	f = store.Finding{Name: "changes", Seen: "the server counts them, so that looks for work read no row"}
-	if v == nil {
+	if s.config.transport != nil {
+		f.Seen, f.Advice = "the transport does not tell of them", "an idle worker looks every max_sleep; the own client of package turso saves that"
+	} else if v == nil {
 		f.Level, f.Seen = store.Warning, "the server does not count changes"
 		f.Advice = "an idle worker reads the claim index at each look then; a newer server of libSQL saves that"
 	}

@@ -2,13 +2,17 @@ package turso
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -41,10 +45,27 @@ func excerpt(body []byte) string {
 type statusError struct {
 	status int
 	says   string
+	target string // of a redirection
+	older  bool   // it speaks a protocol from before Hrana 3
 }
 
-func newStatusError(status int, kind string, body []byte) error {
-	e := &statusError{status, excerpt(body)}
+// refusals are the answers by which a server, or a proxy before it, says that it has
+// not executed the request. After any other the request may have been applied: proxies
+// answer 502, 503, 504 and 520 in place of an answer that they lost, and 421 and 429 have been
+// seen after writes that were applied.
+var refusals = []int{
+	http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusLengthRequired,
+	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusExpectationFailed,
+	http.StatusRequestHeaderFieldsTooLarge,
+}
+
+func newStatusError(status int, head http.Header, kind string, body []byte) error {
+	e := &statusError{status: status, says: excerpt(body)}
+	if to, err := url.Parse(head.Get("Location")); err == nil && to.String() != "" && status < 400 {
+		to.User, to.RawQuery, to.Fragment = nil, "", "" // where a token may be
+		e.target = to.String()
+	}
 	var said struct {
 		Error   any    `json:"error"`
 		Message string `json:"message"`
@@ -61,22 +82,42 @@ func newStatusError(status int, kind string, body []byte) error {
 	} else if kind == "text/html" {
 		e.says = (&strangeError{kind, e.says}).Error()
 	}
-	switch status {
-	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return &unsureError{e} // a proxy's, perhaps, that has passed the request on
+	if !slices.Contains(refusals, status) {
+		return &unsureError{e}
 	}
 	return e
+}
+
+// maxRest bounds the pause that a server may ask for by Retry-After.
+const maxRest = 30 * time.Second
+
+// retryAfter is the pause that an answer asks for, in seconds or by a date; 0: none.
+func retryAfter(head http.Header, now time.Time) time.Duration {
+	text := head.Get("Retry-After")
+	wait := time.Duration(0)
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		wait = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), maxRest)
 }
 
 func (e *statusError) Error() string {
 	advice := map[int]string{
 		http.StatusUnauthorized:          "the server does not accept the token: check the URL's authToken, and whether it has expired",
 		http.StatusForbidden:             "the token does not allow this: check the rights that it was made with",
-		http.StatusNotFound:              "there is no such database: check the URL",
+		http.StatusNotFound:              "there is no such database, or no libSQL server: check the URL",
 		http.StatusRequestEntityTooLarge: "the request is larger than the server takes",
 		http.StatusTooManyRequests:       "the server has too much to do",
 		http.StatusServiceUnavailable:    "the server has too much to do",
 	}[e.status]
+	switch {
+	case e.target != "":
+		advice = "the server redirects to " + e.target + ", which is not followed: give that address, if it is the database's"
+	case e.older:
+		advice = "the server speaks an older protocol; Pawl needs Hrana 3 (/v3/pipeline), which sqld has since version 0.22: update the server"
+	}
 	s := fmt.Sprintf("HTTP status %d", e.status)
 	if advice != "" {
 		s = advice + " (" + s + ")"
@@ -96,8 +137,9 @@ func transportError(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
 	switch dialing := errors.As(err, &op) && op.Op == "dial"; {
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.As(err, &cert):
 		return err
 	case dialing && ctx.Err() != nil:
 		return errors.New("no connection in time")
@@ -199,6 +241,7 @@ func openError(c *config, err error) error {
 		status  *statusError
 		strange *strangeError
 		dns     *net.DNSError
+		cert    *tls.CertificateVerificationError
 	)
 	wrong := func(what string) error {
 		return store.Invalid("database", c.host()+": "+what)
@@ -210,6 +253,8 @@ func openError(c *config, err error) error {
 		return wrong(status.Error())
 	case errors.As(err, &strange):
 		return wrong(strange.Error())
+	case errors.As(err, &cert):
+		return wrong("the server's certificate is not trusted; see WithRootCAs: " + cert.Error())
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return wrong("there is no host of that name: check the URL")
 	}

@@ -33,8 +33,8 @@ func (s *Store) publish(hints ...store.Hint) {
 	s.poller.hurry()
 }
 
-// poller asks for the database's count of changes while anybody listens: one
-// statement, which reads no row. Its pauses grow while nothing happens.
+// poller asks for the database's count of changes while anybody listens: an
+// empty batch, which reads no row. Its pauses grow while nothing happens.
 type poller struct {
 	store *Store
 	wake  chan struct{} // holds one token when something has happened here
@@ -58,7 +58,7 @@ func (p *poller) join(ctx context.Context) error {
 	if p.listeners == 0 && !p.closed {
 		// A server that does not answer now has changed when it does.
 		if err := p.store.look(ctx); err == nil {
-			p.store.runner.changes.seen()
+			p.store.changes.seen()
 		} else if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -114,7 +114,7 @@ func (p *poller) poll(ctx context.Context) {
 		}
 		delay = min(2*delay, s.config.maxSleep)
 		var err error
-		if !s.runner.changes.told() {
+		if !s.changes.told() {
 			err = s.look(ctx)
 		}
 		if err != nil && !deaf && ctx.Err() == nil {
@@ -124,7 +124,7 @@ func (p *poller) poll(ctx context.Context) {
 		if err == nil && s.countless.Load() && delay == s.config.maxSleep {
 			s.hub.Publish(store.Hint{Kind: store.HintRescan}) // it cannot be known
 		}
-		if err == nil && s.runner.changes.foreign() {
+		if err == nil && s.changes.foreign() {
 			delay = pollSoon
 			s.Changed()
 			s.hub.Publish(store.Hint{Kind: store.HintRescan})
@@ -135,7 +135,7 @@ func (p *poller) poll(ctx context.Context) {
 
 // look asks the nearest server for the count of changes.
 func (s *Store) look(ctx context.Context) error {
-	now, _, err := s.runner.version(ctx, false)
+	now, err := s.runner.version(ctx, false)
 	if err == nil && now == nil {
 		s.uncounted.Do(func() {
 			s.config.logger.Info("pawl: this server does not count changes; workers look for what other processes have written again and again",
@@ -144,7 +144,7 @@ func (s *Store) look(ctx context.Context) error {
 	}
 	if err == nil {
 		s.countless.Store(now == nil)
-		s.runner.changes.saw(now)
+		s.changes.saw(now)
 	}
 	return err
 }
@@ -152,59 +152,62 @@ func (s *Store) look(ctx context.Context) error {
 // version is the count of changes as the primary knows it; 0 until a write of
 // this store has shown that the server does count.
 func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
-	v, now, err := s.runner.version(ctx, true)
-	if err != nil || v == nil || !s.runner.changes.counts.Load() {
+	now, _, err := s.runner.bounds(ctx)
+	if err != nil {
 		return 0, now, err
 	}
-	return uint64(*v), now, nil
+	v, err := s.runner.version(ctx, true)
+	if err != nil || v == nil || !s.changes.counts.Load() {
+		return 0, now, err
+	}
+	return uint64(*v), time.UnixMicro(now.UnixMicro()).UTC(), nil
 }
 
 // seen is the count of changes as last seen.
 func (s *Store) seen() uint64 {
-	c := s.runner.changes
+	c := s.changes
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return uint64(c.now)
 }
 
-// version asks for the count of changes and for the server's time. It reads no row.
-func (r *runner) version(ctx context.Context, primary bool) (*index, time.Time, error) {
+// version asks for the count of changes. It runs no statement and so reads no row: the
+// server counts one for each that it runs.
+func (r *runner) version(ctx context.Context, primary bool) (*index, error) {
 	r.mu.Lock()
 	closed := r.closed
 	r.mu.Unlock()
 	if closed {
-		return nil, time.Time{}, errClosed
+		return nil, errClosed
 	}
 	bounded, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	sent := time.Now()
-	p := newPipeline(nil)
-	p.batch(func() {
-		p.step("", `SELECT `+serverNow, true)
-		if primary {
-			p.step(never, forwarded, false)
-		}
-	})
-	a, err := r.client.send(bounded, p)
+	look := func(primary bool) *pipeline {
+		p := newPipeline(nil)
+		p.batch(func() {
+			if primary {
+				p.step(inTransaction, forwarded, false)
+			}
+		})
+		return p
+	}
+	var a *answer
+	var err error
+	if primary {
+		a, err = r.client.readThrough(bounded, look)
+	} else {
+		a, err = r.client.send(bounded, look(false))
+	}
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, time.Time{}, ctx.Err()
+			return nil, ctx.Err()
 		}
-		return nil, time.Time{}, failure(err, false)
+		return nil, failure(err, false)
 	}
-	came := time.Now()
-	steps, why := a.Results[0].steps(1)
-	if steps[0] == nil || len(steps[0].Rows) != 1 || len(steps[0].Rows[0]) != 1 {
-		if why == nil {
-			why = &serverError{Message: "the time was not told"}
-		}
-		return nil, time.Time{}, classify(why)
+	if a.Results[0].Type == "error" {
+		return nil, classify(a.Results[0].Error)
 	}
-	now, _ := steps[0].Rows[0][0].any.(int64)
-	if primary { // a replica's clock is another
-		r.clock.heard(now, sent, came)
-	}
-	return a.Results[0].Response.Result.Index, time.UnixMicro(now).UTC(), nil
+	return a.Results[0].Response.Result.Index, nil
 }
 
 // changes tells the changes of others from this store's own, by the count of the

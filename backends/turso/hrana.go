@@ -200,6 +200,14 @@ type stepResult struct {
 	RowsWritten int64     `json:"rows_written"`
 }
 
+// billed is what the server's statistics add for a statement.
+func (s *stepResult) billed() int64 {
+	if s.RowsRead == 0 && s.RowsWritten == 0 {
+		return 1
+	}
+	return s.RowsRead
+}
+
 // serverError is an error as the server tells it.
 type serverError struct {
 	Message string `json:"message"`

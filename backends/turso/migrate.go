@@ -54,7 +54,7 @@ const (
 // migrate brings the schema up to date. A migration and the look at the version
 // before it are one transaction, so that it is applied once, however many start
 // at a time. Whoever failed looks again.
-func migrate(ctx context.Context, r *runner, c *config) error {
+func migrate(ctx context.Context, r link, c *config) error {
 	list, err := sqlitecore.Migrations()
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func migrate(ctx context.Context, r *runner, c *config) error {
 		err = nil
 		for _, m := range list {
 			if m.Version > version {
-				err = r.Write(ctx, statements(m, version))
+				err = r.migrate(ctx, m, version)
 				break
 			}
 		}
@@ -99,7 +99,7 @@ func statements(m sqlitecore.Migration, from int64) []sqlitecore.Stmt {
 }
 
 // schemaVersion is the last migration that was applied; 0 for a new database.
-func schemaVersion(ctx context.Context, r *runner) (version int64, err error) {
+func schemaVersion(ctx context.Context, r sqlitecore.Runner) (version int64, err error) {
 	var there bool
 	err = r.Read(ctx, []sqlitecore.Stmt{{
 		SQL:  `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name='goose_db_version')`,

@@ -8,11 +8,16 @@ package turso
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,12 +30,18 @@ import (
 type config struct {
 	url      *url.URL // http or https
 	token    string
+	tokens   func(context.Context) (string, error)
+	client   *http.Client
+	roots    *x509.CertPool
+	header   http.Header
 	limits   store.Limits
 	logger   *slog.Logger
 	timeout  time.Duration
 	maxSleep time.Duration
 	migrate  bool
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+
+	transport func(Endpoint) (Transport, error)
 }
 
 // Option changes how Open opens.
@@ -39,6 +50,25 @@ type Option func(*config)
 // WithToken sets the token that the server asks for. It takes the place of the
 // URL's authToken.
 func WithToken(token string) Option { return func(c *config) { c.token = token } }
+
+// WithTokenSource sets a function that gives the token for each request, for tokens that
+// change. It is called by many goroutines at once and keeps what it need not ask for
+// again. It takes the place of WithToken and of the URL's authToken.
+func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
+	return func(c *config) { c.tokens = token }
+}
+
+// WithHTTPClient sets the client that sends the requests, in the place of one of the
+// store's own. Its transport must not send a request again by itself. Redirections
+// are not followed in any case. WithDialer and WithRootCAs do not go with it.
+func WithHTTPClient(client *http.Client) Option { return func(c *config) { c.client = client } }
+
+// WithRootCAs sets the certificate authorities that are trusted to tell who the server
+// is, in the place of the system's.
+func WithRootCAs(roots *x509.CertPool) Option { return func(c *config) { c.roots = roots } }
+
+// WithHeader sets headers that go with each request, for a gateway, say.
+func WithHeader(header http.Header) Option { return func(c *config) { c.header = header.Clone() } }
 
 // maxPayload is the largest limit of payloads: the server takes rows of up to 5 MB.
 const maxPayload = 4 << 20
@@ -72,12 +102,13 @@ func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 // Store is a store in one database.
 type Store struct {
 	*sqlitecore.Core
-	client *client
-	runner *runner
-	hub    store.Hub
-	poller poller
-	config config
-	closed sync.Once
+	runner link
+	// What the own client tells of changes; nobody tells it by way of a transport.
+	changes *changes
+	hub     store.Hub
+	poller  poller
+	config  config
+	closed  sync.Once
 
 	uncounted sync.Once // said that the server does not count changes
 	countless atomic.Bool
@@ -103,7 +134,7 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, s.runner, &s.config); err != nil {
+	if err := patientlyMigrate(ctx, s); err != nil {
 		_ = s.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -111,6 +142,47 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 		return nil, openError(&s.config, err)
 	}
 	return s, nil
+}
+
+// patientlyMigrate lets a server that is under load or starts, and other starters, come
+// first, for as long as one request may take.
+func patientlyMigrate(ctx context.Context, s *Store) error {
+	begin := time.Now()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := migrate(ctx, s.runner, &s.config)
+		if !passing(err) || time.Since(begin) > s.config.timeout {
+			return s.explain(ctx, err)
+		}
+		if !pause(ctx, wait/2+rand.N(wait)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// passing tells whether what keeps a store from being opened is likely to go away by
+// itself. That nobody listens, or that somebody else answers, is not.
+func passing(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	var strange *strangeError
+	var cert *tls.CertificateVerificationError
+	var status *statusError
+	if errors.As(err, &status) && slices.Contains(refusals, status.status) {
+		return false
+	}
+	return store.Retryable(err) && !errors.As(err, &strange) && !errors.As(err, &cert) && !errors.As(err, &dns) && !(errors.As(err, &op) && op.Op == "dial")
+}
+
+// explain tells a database that does not exist from a server that is too old.
+func (s *Store) explain(ctx context.Context, err error) error {
+	var status *statusError
+	r, own := s.runner.(*runner)
+	if own && errors.As(err, &status) && status.status == http.StatusNotFound {
+		bounded, cancel := context.WithTimeout(ctx, s.config.timeout)
+		defer cancel()
+		status.older = r.client.older(bounded)
+	}
+	return err
 }
 
 // connect makes a store that has not looked at its schema, nor connected to
@@ -134,13 +206,46 @@ func connect(location string, opts []Option) (*Store, error) {
 		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: the server takes rows of up to 5 MB", c.limits.Payload, maxPayload))
 	}
 	s := &Store{config: c}
-	s.client = &client{http: &http.Client{Transport: newTransport(&c), CheckRedirect: noRedirect}, url: c.url.JoinPath("v3/pipeline").String(), token: c.token}
-	s.runner = newRunner(s.client, c.timeout)
+	seen := s.version
+	if c.transport == nil {
+		client, err := newClient(&c)
+		if err != nil {
+			return nil, err
+		}
+		r := newRunner(client, c.timeout)
+		s.runner, s.changes = r, r.changes
+	} else {
+		if c.dial != nil || c.client != nil || c.roots != nil || c.header != nil || c.tokens != nil {
+			return nil, store.Invalid("option", "a transport makes its own connections: WithDialer, WithHTTPClient, WithRootCAs, WithHeader and WithTokenSource do not go with it")
+		}
+		t, err := c.transport(Endpoint{c.url.String(), c.token})
+		if err != nil {
+			return nil, err
+		}
+		s.runner, s.changes, seen = newForeign(t, c.timeout), &changes{}, nil
+	}
 	s.poller.store, s.poller.wake = s, make(chan struct{}, 1)
 	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{
-		Clock: s.runner.bounds, ServerNow: serverNow, Version: s.version, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
+		Clock: s.runner.bounds, ServerNow: serverNow, Version: seen, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
 	})
 	return s, nil
+}
+
+func newClient(c *config) (*client, error) {
+	used := &http.Client{Transport: newTransport(c)}
+	if c.client != nil {
+		if c.dial != nil || c.roots != nil {
+			return nil, store.Invalid("option", "an HTTP client has its own transport: WithDialer and WithRootCAs do not go with WithHTTPClient")
+		}
+		own := *c.client
+		used = &own
+	}
+	used.CheckRedirect = noRedirect
+	token := c.tokens
+	if token == nil {
+		token = func(context.Context) (string, error) { return c.token, nil }
+	}
+	return &client{http: used, url: c.url.String(), token: token, header: c.header}, nil
 }
 
 // noRedirect passes a redirection on as an answer: followed, a POST becomes a GET.
@@ -236,7 +341,6 @@ func (s *Store) Close() error {
 		s.hub.Close()
 		s.poller.close()
 		s.runner.close()
-		s.client.close()
 	})
 	return nil
 }

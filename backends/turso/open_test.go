@@ -1,12 +1,19 @@
 package turso_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,7 +149,7 @@ func TestStrangeAnswers(t *testing.T) {
 			fmt.Fprint(w, c.body)
 		}))
 		defer srv.Close()
-		_, err := turso.Open(t.Context(), srv.URL)
+		_, err := turso.Open(t.Context(), srv.URL+"?timeout=100ms")
 		require.ErrorContains(t, err, c.says, name)
 		if c.transient {
 			require.True(t, store.Retryable(err), "%s: %v", name, err)
@@ -248,4 +255,234 @@ func stepRecord(position int64) store.StepRecord {
 		StepKey: store.StepKey{Name: fmt.Sprintf("step-%d", position), Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted,
 		Position: position, Attempt: 1, Output: []byte(`{"charge":"ch_1"}`),
 	}
+}
+
+// front stands before a server, with whatever an operator puts there.
+func front(t *testing.T, srv *sqldtest.Server, secure bool, handle func(w http.ResponseWriter, r *http.Request, pass func())) *httptest.Server {
+	t.Helper()
+	target := &http.Transport{DialContext: srv.Dial}
+	t.Cleanup(target.CloseIdleConnections)
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handle(w, r, func() {
+			(&httputil.ReverseProxy{Transport: target, Rewrite: func(p *httputil.ProxyRequest) {
+				p.Out.URL.Scheme, p.Out.URL.Host = "http", p.In.Host
+			}}).ServeHTTP(w, r)
+		})
+	})
+	s := httptest.NewUnstartedServer(h)
+	if secure {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A token that allows reads alone lists and shows; what writes says why it cannot.
+func TestReadOnlyToken(t *testing.T) {
+	t.Parallel()
+	srv := sqldtest.Start(t, sqldtest.Auth())
+	url := srv.Namespace(t)
+	ctx := t.Context()
+	owner := open(t, srv, url, turso.WithToken(srv.Token(time.Now().Add(time.Hour))))
+	run := newRun(3)
+	_, err := owner.Create(ctx, store.CreateParams{Namespace: ns, Runs: []store.NewRun{run}})
+	require.NoError(t, err)
+
+	reader := open(t, srv, url, turso.WithToken(srv.ReadToken(time.Now().Add(time.Hour))))
+	page, err := reader.List(ctx, store.ListParams{Namespace: ns})
+	require.NoError(t, err)
+	require.Len(t, page.Runs, 1)
+	got, err := reader.Get(ctx, store.GetParams{Namespace: ns, IDs: []store.ID{run.ID}})
+	require.NoError(t, err)
+	require.Equal(t, run.Input, got[0].Input)
+	_, err = reader.Steps(ctx, store.StepsParams{Namespace: ns, Run: run.ID})
+	require.NoError(t, err)
+	_, err = reader.Count(ctx, store.CountParams{Namespace: ns})
+	require.NoError(t, err)
+	_, err = reader.Clock(ctx)
+	require.NoError(t, err)
+	_, err = reader.Diagnose(ctx)
+	require.NoError(t, err)
+	_, err = turso.SchemaOf(ctx, url, turso.WithDialer(srv.Dial), turso.WithToken(srv.ReadToken(time.Now().Add(time.Hour))))
+	require.NoError(t, err)
+
+	_, err = reader.Create(ctx, store.CreateParams{Namespace: ns, Runs: []store.NewRun{newRun(3)}})
+	require.ErrorContains(t, err, "the token does not allow this")
+	require.NotErrorIs(t, err, store.ErrOutcomeUnknown)
+
+	// A database that has to be migrated says that this token cannot.
+	_, err = turso.Open(ctx, srv.Namespace(t), turso.WithDialer(srv.Dial), turso.WithToken(srv.ReadToken(time.Now().Add(time.Hour))))
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "the token does not allow this")
+}
+
+// Tokens that change come from a function.
+func TestTokenSource(t *testing.T) {
+	t.Parallel()
+	srv := sqldtest.Start(t, sqldtest.Auth())
+	var token atomic.Pointer[string]
+	set := func(s string) { token.Store(&s) }
+	set(srv.Token(time.Now().Add(time.Hour)))
+	s := open(t, srv, srv.Namespace(t)+"?authToken=sesame", turso.WithTokenSource(func(ctx context.Context) (string, error) {
+		if now := *token.Load(); now != "" {
+			return now, nil
+		}
+		return "", errors.New("the vault is sealed")
+	}))
+	set("")
+	_, err := s.Clock(t.Context())
+	require.ErrorContains(t, err, "the vault is sealed")
+	_, err = s.Create(t.Context(), store.CreateParams{Namespace: ns, Runs: []store.NewRun{newRun(1)}})
+	require.ErrorIs(t, err, store.ErrUnavailable, "nothing was sent")
+	set(srv.Token(time.Now().Add(-time.Hour)))
+	_, err = s.Clock(t.Context())
+	require.ErrorContains(t, err, "has expired")
+	set(srv.ReadToken(time.Now().Add(time.Hour)))
+	_, err = s.Clock(t.Context())
+	require.NoError(t, err)
+	set(srv.Token(time.Now().Add(2 * time.Hour)))
+	_, err = s.Create(t.Context(), store.CreateParams{Namespace: ns, Runs: []store.NewRun{newRun(1)}})
+	require.NoError(t, err)
+}
+
+// A gateway with a certificate of the company's own that asks for a header.
+func TestClientOptions(t *testing.T) {
+	t.Parallel()
+	srv := sqldtest.Start(t)
+	srv.NamespaceNamed(t, "example")
+	gate := front(t, srv, true, func(w http.ResponseWriter, r *http.Request, pass func()) {
+		if r.Header.Get("X-Gate") != "open" {
+			http.Error(w, "no such key", http.StatusForbidden)
+			return
+		}
+		pass()
+	})
+	roots := x509.NewCertPool()
+	roots.AddCert(gate.Certificate())
+	to := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, gate.Listener.Addr().String())
+	}
+	header := turso.WithHeader(http.Header{"X-Gate": {"open"}})
+	const url = "libsql://example.com"
+	s, err := turso.Open(t.Context(), url, turso.WithDialer(to), turso.WithRootCAs(roots), header)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+
+	client := &http.Client{Transport: &http.Transport{DialContext: to, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	s, err = turso.Open(t.Context(), url, turso.WithHTTPClient(client), header)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.Nil(t, client.CheckRedirect, "the program's own client was changed")
+
+	_, err = turso.Open(t.Context(), url, turso.WithDialer(to), header)
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "certificate is not trusted")
+	_, err = turso.Open(t.Context(), url, turso.WithDialer(to), turso.WithRootCAs(roots))
+	require.ErrorContains(t, err, "no such key")
+	_, err = turso.Open(t.Context(), url, turso.WithHTTPClient(client), turso.WithRootCAs(roots))
+	require.ErrorIs(t, err, store.ErrInvalid)
+}
+
+// A server that is busy while a program starts does not end the program.
+func TestOpenUnderLoad(t *testing.T) {
+	t.Parallel()
+	srv := sqldtest.Start(t)
+	srv.NamespaceNamed(t, "127")
+	var n atomic.Int64
+	busy := front(t, srv, false, func(w http.ResponseWriter, r *http.Request, pass func()) {
+		switch n.Add(1) {
+		case 1, 4:
+			http.Error(w, "no healthy upstream", http.StatusServiceUnavailable)
+		case 3: // a look at the version, and then the first write, which comes too late
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			late := bytes.Replace(body, []byte("BETWEEN ?1 AND ?2-1"), []byte("BETWEEN ?1 AND ?2-1 AND 0"), 1)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(late)), int64(len(late))
+			pass()
+		case 6:
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+		default:
+			pass()
+		}
+	})
+	s, err := turso.Open(t.Context(), busy.URL)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.Greater(t, n.Load(), int64(6))
+}
+
+// What a server without our protocol says is told from a database that is not there.
+func TestOlderProtocol(t *testing.T) {
+	t.Parallel()
+	for path, says := range map[string]string{"/v2": "older protocol", "/v3": "no such database", "/elsewhere": "no libSQL server"} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != path || r.Method != http.MethodGet {
+				http.NotFound(w, r)
+			}
+		}))
+		defer srv.Close()
+		_, err := turso.Open(t.Context(), srv.URL)
+		require.ErrorIs(t, err, store.ErrInvalid, path)
+		require.ErrorContains(t, err, says, path)
+		require.Equal(t, path == "/v2", strings.Contains(err.Error(), "older"), err.Error())
+	}
+}
+
+// A redirection names its target, without what may be a secret in it.
+func TestRedirection(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "https://user:sesame@login.example/db?token=sesame#sesame")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}))
+	defer srv.Close()
+	_, err := turso.Open(t.Context(), srv.URL)
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "redirects to https://login.example/db,")
+	require.NotContains(t, err.Error(), "sesame")
+}
+
+// A server that asks for a pause by Retry-After gets it, from all calls.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	srv := sqldtest.Start(t)
+	srv.NamespaceNamed(t, "127")
+	var refuse atomic.Bool
+	var refused, after atomic.Pointer[time.Time]
+	busy := front(t, srv, false, func(w http.ResponseWriter, r *http.Request, pass func()) {
+		now := time.Now()
+		if refuse.Swap(false) {
+			refused.Store(&now)
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+			return
+		}
+		after.CompareAndSwap(nil, &now)
+		pass()
+	})
+	s, err := turso.Open(t.Context(), busy.URL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	refuse.Store(true)
+	after.Store(nil)
+	_, err = s.List(t.Context(), store.ListParams{Namespace: ns})
+	require.ErrorIs(t, err, store.ErrUnavailable)
+
+	// Who does not want to wait that long is not kept, and nothing is sent.
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = s.Create(short, store.CreateParams{Namespace: ns, Runs: []store.NewRun{newRun(1)}})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, store.ErrOutcomeUnknown)
+	require.Nil(t, after.Load())
+
+	_, err = s.Create(t.Context(), store.CreateParams{Namespace: ns, Runs: []store.NewRun{newRun(1)}})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, after.Load().Sub(*refused.Load()), 900*time.Millisecond)
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,9 +39,13 @@ type fate struct {
 	before time.Duration   // it waits
 	after  time.Duration   // the answer waits
 	drop   bool            // the request never arrives
+	refuse bool            // it is not passed on, and answered with status
 	cut    bool            // it is applied, and the answer is cut
 	half   bool            // and with it half of the answer arrives
 	plain  bool            // the answer does not tell the count of changes
+	twice  bool            // it is delivered twice, and the first answer is lost
+	status int             // it is applied, and this is answered in the place of the answer
+	head   http.Header     // that goes with status
 }
 
 func newProxy(t testing.TB, srv *sqldtest.Server) *proxy {
@@ -79,6 +85,10 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		p.reset(w, nil)
 		return
 	}
+	if f.refuse {
+		w.WriteHeader(f.status)
+		return
+	}
 	if f.hold != nil {
 		<-f.hold
 	}
@@ -90,6 +100,16 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Header = r.Header.Clone()
+	if f.twice {
+		res, err := p.target.RoundTrip(req)
+		if err != nil {
+			p.t.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
 	res, err := p.target.RoundTrip(req)
 	if err != nil { // the server is away
 		p.reset(w, nil)
@@ -109,6 +129,10 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		answer = bytes.ReplaceAll(answer, []byte(`"replication_index":`), []byte(`"unknown":`))
 	}
 	switch {
+	case f.status != 0:
+		maps.Copy(w.Header(), f.head)
+		w.WriteHeader(f.status)
+		_, _ = io.WriteString(w, "upstream trouble")
 	case f.cut && f.half:
 		p.resets.Add(1)
 		p.reset(w, append([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"), answer[:len(answer)/2]...))
@@ -200,15 +224,14 @@ func TestLostAnswers(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnavailable, name)
 		require.NotErrorIs(t, err, store.ErrOutcomeUnknown, name)
 
-		// A claim cannot be sent again; what it has taken is found by its mark.
+		// What a claim has taken is found by its number.
 		s.Expect()
 		p.set(first(lost))
-		demand := store.ClaimParams{Namespace: "ns", Worker: name, LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 10}}}
+		demand := store.ClaimParams{Namespace: "ns", Worker: name, LeaseFor: time.Minute, ClaimID: 7, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 10}}}
+		_, err = s.Claim(ctx, demand)
+		require.ErrorIs(t, err, store.ErrOutcomeUnknown, name)
+		demand.Again = arrives
 		got, err := s.Claim(ctx, demand)
-		if !arrives {
-			require.ErrorIs(t, err, store.ErrOutcomeUnknown, name)
-			got, err = s.Claim(ctx, demand)
-		}
 		require.NoError(t, err, name)
 		require.Len(t, got.Runs, 2, name)
 		commits := store.CommitParams{Namespace: "ns"}
@@ -227,5 +250,70 @@ func TestLostAnswers(t *testing.T) {
 			require.Equal(t, arrives, r.Repeated, name)
 			require.Equal(t, store.Completed, r.Status, name)
 		}
+	}
+}
+
+// Whatever a proxy answers after it has passed a write on leaves the write's outcome
+// open; what a server answers before it executes anything does not.
+func TestStatusAfterAWrite(t *testing.T) {
+	t.Parallel()
+	s, p := behindProxy(t)
+	ctx := t.Context()
+	for status := 300; status < 600; status++ {
+		if http.StatusText(status) == "" && status != 520 {
+			continue
+		}
+		f := fate{status: status}
+		if slices.Contains(refusals, status) {
+			f.refuse = true
+		}
+		made := createParams(1)
+		p.set(first(f))
+		_, err := s.Create(ctx, made)
+		if f.refuse {
+			require.ErrorIs(t, err, store.ErrUnavailable, "%d", status)
+			require.NotErrorIs(t, err, store.ErrOutcomeUnknown, "%d", status)
+			continue
+		}
+		require.ErrorIs(t, err, store.ErrOutcomeUnknown, "%d", status)
+		require.NotErrorIs(t, err, store.ErrUnavailable, "%d", status)
+		require.Len(t, get(t, s, made.Runs[0].ID), 1, "%d", status)
+		_, err = s.Get(ctx, store.GetParams{Namespace: "ns", IDs: []store.ID{made.Runs[0].ID}})
+		require.NoError(t, err)
+	}
+}
+
+// A request that a network delivers twice takes effect once.
+func TestRequestsThatArriveTwice(t *testing.T) {
+	t.Parallel()
+	s, p := behindProxy(t)
+	ctx := t.Context()
+	p.set(first(fate{twice: true}))
+	eager := createParams(1)
+	eager.Runs[0].Worker, eager.Runs[0].LeaseFor = "w", time.Minute
+	res, err := s.Create(ctx, eager)
+	require.NoError(t, err)
+	require.Equal(t, store.Lease{Run: eager.Runs[0].ID, Worker: "w", Epoch: 1}, res[0].Lease)
+
+	_, err = s.Create(ctx, createParams(4))
+	require.NoError(t, err)
+	s.Expect()
+	p.set(first(fate{twice: true}))
+	demand := store.ClaimParams{Namespace: "ns", Worker: "w", LeaseFor: time.Minute, ClaimID: 7, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 2}}}
+	got, err := s.Claim(ctx, demand)
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 2)
+	commits := store.CommitParams{Namespace: "ns"}
+	for _, r := range got.Runs {
+		require.Equal(t, int64(1), r.Lease.Epoch)
+		require.Zero(t, r.Run.Crashes)
+		commits.Commits = append(commits.Commits, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete}})
+	}
+	require.Len(t, column[int64](t, s, `SELECT epoch FROM runs WHERE leased AND epoch=1`), 3, "the second delivery has taken more")
+	p.set(first(fate{twice: true}))
+	results, err := s.Commit(ctx, commits)
+	require.NoError(t, err)
+	for _, r := range results {
+		require.NoError(t, r.Err)
 	}
 }

@@ -84,24 +84,24 @@ func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	if _, _, err := r.bounds(ctx); err != nil {
 		return err
 	}
-	return r.patiently(ctx, stmts, true)
+	return patiently(ctx, r.timeout, func() error { return r.run(ctx, stmts, true) })
 }
 
 // Read implements sqlitecore.Runner. It is answered by the primary: a replica may
 // not know yet what was acknowledged.
 func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
-	return r.patiently(ctx, stmts, false)
+	return patiently(ctx, r.timeout, func() error { return r.run(ctx, stmts, false) })
 }
 
 // patience bounds the time for which a call that comes too early is repeated.
 const patience = 5 * time.Second
 
 // patiently repeats what was not applied because the server was busy.
-func (r *runner) patiently(ctx context.Context, stmts []sqlitecore.Stmt, write bool) error {
+func patiently(ctx context.Context, timeout time.Duration, run func() error) error {
 	begin := time.Now()
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
-		err := r.run(ctx, stmts, write)
-		if !errors.Is(err, errBusy) || time.Since(begin) > min(patience, r.timeout) {
+		err := run()
+		if !errors.Is(err, errBusy) || time.Since(begin) > min(patience, timeout) {
 			return err
 		}
 		if !pause(ctx, wait/2+rand.N(wait)) {
@@ -168,6 +168,14 @@ func (r *runner) withdraw(l *lane, j *job) bool {
 
 // pump begins round trips while there are jobs and room. The caller holds mu.
 func (r *runner) pump(l *lane) {
+	if wait := r.client.resting(); wait > 0 && len(l.queue) > 0 {
+		time.AfterFunc(wait, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.pump(l)
+		})
+		return
+	}
 	for l.active < l.limit && len(l.queue) > 0 {
 		n, size := 0, 0
 		for n < len(l.queue) && n < maxJobs {
@@ -220,13 +228,12 @@ func (j *job) size() int {
 const (
 	stepClean = iota
 	stepBegin
-	stepTime
-	stepGuard // fails unless the server's time is as expected
+	stepGuard // tells the server's time, and fails unless that is as expected
 	stepGiveUp
 )
 
-// guard raises an error: nothing behind it is run then.
-const guard = `SELECT CASE WHEN ` + serverNow + ` BETWEEN ?1 AND ?2-1 THEN 1 ELSE json('out of time') END`
+// guard tells the server's time, or raises an error: nothing behind it is run then.
+const guard = `SELECT CASE WHEN ` + serverNow + ` BETWEEN ?1 AND ?2-1 THEN ` + serverNow + ` ELSE json('out of time') END`
 
 // forwarded is what makes a replica pass a batch on to its primary, as it does
 // with all that may write. It is never run.
@@ -245,12 +252,12 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 		fail(errors.New("the server's clock was set meanwhile"))
 		return
 	}
+	if !jobs[0].write {
+		r.flyRead(ctx, jobs, fail)
+		return
+	}
 	p := newPipeline(jobs)
 	for _, j := range jobs {
-		if !j.write {
-			p.readBatch(j)
-			continue
-		}
 		life := r.timeout
 		if !j.deadline.IsZero() {
 			life = min(life, j.deadline.Sub(sent))
@@ -258,10 +265,8 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 		j.notAfter = early + max(life, 0).Microseconds()
 		p.writeBatches(j, early)
 	}
-	if jobs[0].write {
-		r.changes.begin(len(jobs))
-		defer r.changes.begin(-len(jobs))
-	}
+	r.changes.begin(len(jobs))
+	defer r.changes.begin(-len(jobs))
 	a, err := r.client.send(ctx, p)
 	if err != nil {
 		fail(err)
@@ -270,13 +275,28 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 	came := time.Now()
 	results := a.Results[len(p.ids):]
 	for _, j := range jobs {
-		if j.write {
-			r.readWrite(j, results[0], results[1], sent, came)
-			results = results[2:]
-		} else {
-			j.readRead(results[0])
-			results = results[1:]
+		r.readWrite(j, results[0], results[1], sent, came)
+		results = results[2:]
+	}
+}
+
+// flyRead is fly for reads.
+func (r *runner) flyRead(ctx context.Context, jobs []*job, fail func(error)) {
+	stored := 0
+	a, err := r.client.readThrough(ctx, func(primary bool) *pipeline {
+		p := newPipeline(jobs)
+		for _, j := range jobs {
+			p.readBatch(j, primary)
 		}
+		stored = len(p.ids)
+		return p
+	})
+	if err != nil {
+		fail(err)
+		return
+	}
+	for i, j := range jobs {
+		j.readRead(a.Results[stored+i])
 	}
 }
 
@@ -284,8 +304,7 @@ func (p *pipeline) writeBatches(j *job, early int64) {
 	p.batch(func() {
 		p.step(inTransaction, "ROLLBACK", false) // what a call before has left behind
 		p.step("", "BEGIN IMMEDIATE", false)
-		p.step(ok(stepBegin), `SELECT `+serverNow, true)
-		p.step(ok(stepTime), guard, false, early, j.notAfter)
+		p.step(ok(stepBegin), guard, true, early, j.notAfter)
 		p.step(both(ok(stepBegin), notOK(stepGuard)), "ROLLBACK", false)
 	})
 	p.batch(func() {
@@ -296,18 +315,19 @@ func (p *pipeline) writeBatches(j *job, early int64) {
 	})
 }
 
-func (p *pipeline) readBatch(j *job) {
+func (p *pipeline) readBatch(j *job, primary bool) {
 	p.batch(func() {
 		if len(j.stmts) == 1 { // a snapshot of its own
 			p.list("", j.stmts)
-			p.step(never, forwarded, false)
-			return
+		} else {
+			p.step("", "BEGIN", false)
+			done := p.list(ok(0), j.stmts)
+			p.step(done, "COMMIT", false)
+			p.step(inTransaction, "ROLLBACK", false)
 		}
-		p.step("", "BEGIN", false)
-		done := p.list(ok(0), j.stmts)
-		p.step(done, "COMMIT", false)
-		p.step(inTransaction, "ROLLBACK", false)
-		p.step(never, forwarded, false)
+		if primary {
+			p.step(never, forwarded, false)
+		}
 	})
 }
 
@@ -343,12 +363,9 @@ func (b *result) steps(n int) ([]*stepResult, *serverError) {
 // readWrite takes down what became of a write.
 func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 	opened, why := begin.steps(stepGiveUp)
-	if t := opened[stepTime]; t != nil && len(t.Rows) == 1 && len(t.Rows[0]) == 1 {
+	if t := opened[stepGuard]; t != nil && len(t.Rows) == 1 && len(t.Rows[0]) == 1 {
 		if now, ok := t.Rows[0][0].any.(int64); ok {
 			r.clock.heard(now, sent, came)
-			if opened[stepGuard] == nil && now < j.notAfter {
-				r.clock.forget()
-			}
 		}
 	}
 	switch {
@@ -359,6 +376,7 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 		j.err = busy(classify(why), why)
 		return
 	case opened[stepGuard] == nil:
+		r.clock.forget() // the write came late, or the clock was set: the server is asked which
 		j.err = errLate
 		return
 	}
@@ -446,30 +464,21 @@ func (j *job) handOver() error {
 	return nil
 }
 
-// bounds returns the server's time between two bounds, and asks for it if it is
-// not known.
+// bounds implements link.
 func (r *runner) bounds(ctx context.Context) (early, late time.Time, err error) {
-	for {
-		e, l, known := r.clock.now(time.Now())
-		if known {
-			return time.UnixMicro(e), time.UnixMicro(l), nil
-		}
-		if _, err := r.ask(ctx); err != nil {
-			return early, late, err
-		}
-	}
+	return r.clock.bounds(ctx, r.ask)
 }
 
-// ask asks the server for its time.
-func (r *runner) ask(ctx context.Context) (time.Time, error) {
-	var now int64
-	sent := time.Now()
-	err := r.Read(ctx, []sqlitecore.Stmt{{SQL: `SELECT ` + serverNow, Rows: func(scan func(...any) error) error { return scan(&now) }}})
-	if err != nil {
-		return time.Time{}, err
-	}
-	r.clock.heard(now, sent, time.Now())
-	return time.UnixMicro(now).UTC(), nil
+// ask implements link.
+func (r *runner) ask(ctx context.Context) (time.Time, error) { return askTime(ctx, r, r.clock) }
+
+// counters implements link.
+func (r *runner) counters() Counters { return r.client.counters() }
+
+// migrate implements link. A migration and the look at the version before it are one
+// transaction.
+func (r *runner) migrate(ctx context.Context, m sqlitecore.Migration, from int64) error {
+	return r.Write(ctx, statements(m, from))
 }
 
 // close fails what waits and lets end what is under way.
@@ -485,6 +494,7 @@ func (r *runner) close() {
 	}
 	r.mu.Unlock()
 	r.flights.Wait()
+	r.client.close()
 }
 
 // pause waits; false: ctx ended before.

@@ -124,7 +124,7 @@ func (c *stream) exec(sql string) *serverError {
 	c.t.Helper()
 	body, err := json.Marshal(map[string]any{"baton": c.baton, "requests": []any{map[string]any{"type": "execute", "stmt": map[string]any{"sql": sql}}}})
 	require.NoError(c.t, err)
-	res, err := c.s.client.http.Post(c.s.client.url, "application/json", bytes.NewReader(body))
+	res, err := c.s.runner.(*runner).client.http.Post(c.s.runner.(*runner).client.url, "application/json", bytes.NewReader(body))
 	require.NoError(c.t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
@@ -265,4 +265,54 @@ func TestCounters(t *testing.T) {
 	got, err = s.Claim(ctx, demand)
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 1)
+}
+
+// What a store counts is what the server's statistics count, which its owner is billed.
+func TestCountersMatchStatistics(t *testing.T) {
+	t.Parallel()
+	srv, url := sqldtest.Shared(t), sqldtest.Namespace(t)
+	s := openOn(t, srv, url)
+	ctx := t.Context()
+	demand := store.ClaimParams{Namespace: "ns", Worker: "w", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 7}}}
+	var seen Counters
+	same := func(what string) {
+		t.Helper()
+		now := s.Counters()
+		t.Logf("%-22s %4d read %4d written", what, now.RowsRead-seen.RowsRead, now.RowsWritten-seen.RowsWritten)
+		seen = now
+		require.Eventually(t, func() bool {
+			have := srv.Stats(t, url)
+			return have.RowsRead == now.RowsRead && have.RowsWritten == now.RowsWritten
+		}, 10*time.Second, 5*time.Millisecond, "%s: counted %+v, the server %+v", what, now, srv.Stats(t, url))
+	}
+	same("open")
+	_, err := s.Clock(ctx)
+	require.NoError(t, err)
+	same("clock")
+	_, err = s.Create(ctx, createParams(10))
+	require.NoError(t, err)
+	same("start of ten")
+	for _, what := range []string{"claim of seven", "claim of three", "claim of none", "look for none", "look again"} {
+		got, err := s.Claim(ctx, demand)
+		require.NoError(t, err)
+		same(what)
+		p := store.CommitParams{Namespace: "ns"}
+		for _, r := range got.Runs {
+			step := store.StepRecord{StepKey: store.StepKey{Name: "s", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: 1, Attempt: 1}
+			p.Commits = append(p.Commits, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{step}, Transition: &store.Transition{Kind: store.Complete}})
+		}
+		if len(p.Commits) > 0 {
+			_, err = s.Commit(ctx, p)
+			require.NoError(t, err)
+			same("their commit")
+		}
+	}
+	_, err = s.List(ctx, store.ListParams{Namespace: "ns"})
+	require.NoError(t, err)
+	same("list of ten")
+	require.NoError(t, s.look(ctx))
+	same("look at the changes")
+	_, err = s.Signal(ctx, store.SignalParams{Namespace: "ns", Signals: []store.NewSignal{{Run: store.NewID(), ID: store.SignalID(store.NewID()), Name: "s"}}})
+	require.NoError(t, err)
+	same("signal to nobody")
 }

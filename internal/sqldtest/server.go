@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,7 +101,12 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.user) }
 
 // Token makes a token of the server's key that is valid until then.
-func (s *Server) Token(until time.Time) string {
+func (s *Server) Token(until time.Time) string { return s.token(until, "rw") }
+
+// ReadToken makes a token that allows reads alone.
+func (s *Server) ReadToken(until time.Time) string { return s.token(until, "ro") }
+
+func (s *Server) token(until time.Time, access string) string {
 	part := func(v any) string {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -108,7 +114,7 @@ func (s *Server) Token(until time.Time) string {
 		}
 		return base64.RawURLEncoding.EncodeToString(b)
 	}
-	text := part(map[string]string{"alg": "EdDSA", "typ": "JWT"}) + "." + part(map[string]any{"a": "rw", "exp": until.Unix()})
+	text := part(map[string]string{"alg": "EdDSA", "typ": "JWT"}) + "." + part(map[string]any{"a": access, "exp": until.Unix()})
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(s.config.key, []byte(text)))
 }
 
@@ -273,6 +279,32 @@ func (s *Server) call(method, path string, body []byte) error {
 		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, said)
 	}
 	return nil
+}
+
+// Stats are what a server has counted of a database, as its owner is billed.
+type Stats struct {
+	RowsRead    int64 `json:"rows_read_count"`
+	RowsWritten int64 `json:"rows_written_count"`
+}
+
+// Stats returns what the server has counted of the database of a URL that Namespace
+// has returned.
+func (s *Server) Stats(t testing.TB, location string) (stats Stats) {
+	t.Helper()
+	u, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(u.Host, ".")
+	res, err := direct.Get(fmt.Sprintf("http://127.0.0.1:%d/v1/namespaces/%s/stats", s.admin, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&stats); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal("sqldtest: statistics:", res.Status, err)
+	}
+	return stats
 }
 
 func (s *Server) running() bool {

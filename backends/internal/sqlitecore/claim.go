@@ -3,8 +3,9 @@ package sqlitecore
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -52,21 +53,26 @@ const claimLevels = `WITH RECURSIVE
 			AND x.workflow=level.workflow AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>4)
 		FROM level WHERE priority IS NOT NULL)`
 
-// claimDue are the runs to be taken: ?3 now, ?4 the bound over all.
+// claimDue are the runs to be taken: ?3 now, ?4 the bound over all, ?5 stamp, ?7 end of
+// lease. If the very request arrives twice, the second time finds what the first has
+// taken: mine.
 const claimDue = claimLevels + `,
+	mine AS MATERIALIZED (SELECT r.id FROM level CROSS JOIN runs r
+		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.priority=level.priority
+		AND r.visible_at=?7 AND r.visible_at IS NOT NULL AND r.status<>4 AND r.stamp=?5),
 	due AS (
 		SELECT r.id, r.priority, r.visible_at,
 			row_number() OVER (PARTITION BY level.d ORDER BY r.priority DESC, r.visible_at, r.id) AS place, level.n
 		FROM level CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x
 			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.priority=level.priority
 			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>4 ORDER BY x.visible_at, x.id LIMIT ?4+0)
-		WHERE level.priority IS NOT NULL),
+		WHERE level.priority IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mine)),
 	wanted AS MATERIALIZED (SELECT id, priority, visible_at FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)`
 
-// claimSet: ?5 stamp, ?6 worker, ?7 end of lease.
+// claimSet: ?6 worker.
 const claimSet = `
-	UPDATE runs SET status=CASE status WHEN 5 THEN 5 ELSE 2 END, epoch=epoch+1, seq=0, stamp=?5, crashes=crashes+leased,
-		worker=?6, leased=1, due_at=visible_at, visible_at=?7, started_at=coalesce(started_at, ?3)
+	UPDATE runs SET status=CASE status WHEN 5 THEN 5 ELSE 2 END, epoch=epoch+(stamp<>?5), seq=0, stamp=?5, crashes=crashes+(leased AND stamp<>?5),
+		worker=?6, leased=1, due_at=CASE WHEN stamp<>?5 THEN visible_at ELSE due_at END, visible_at=?7, started_at=coalesce(started_at, ?3)
 	WHERE id IN `
 
 var (
@@ -74,11 +80,11 @@ var (
 	claimRuns = claimDue + `,
 	sized AS (SELECT w.id, row_number() OVER place AS nth, sum(` + inputLength + `+` + metaLength + `+` + failureLength + `) OVER place AS total
 		FROM wanted w CROSS JOIN runs r ON r.id=w.id WINDOW place AS (ORDER BY w.priority DESC, w.visible_at, w.id ROWS UNBOUNDED PRECEDING))` +
-		claimSet + `(SELECT id FROM sized WHERE nth=1 OR total<=?8)
+		claimSet + `(SELECT id FROM sized WHERE nth=1 OR total<=?8 UNION ALL SELECT id FROM mine)
 	RETURNING ` + claimColumns
 
 	// claimBare takes them all.
-	claimBare = claimDue + claimSet + `(SELECT id FROM wanted)
+	claimBare = claimDue + claimSet + `(SELECT id FROM wanted UNION ALL SELECT id FROM mine)
 	RETURNING ` + bareColumns + `, parts, due_at`
 
 	claimColumns = runColumns("input", "meta", "NULL") + `, parts, due_at`
@@ -108,9 +114,18 @@ const claimed = claimLevels + `,
 
 // claimedAgain is what the claim itself has returned. Its answer was lost.
 var (
-	claimedAgain     = claimed + `SELECT ` + claimColumns + ` FROM runs WHERE id IN (SELECT id FROM mine)`
-	claimedBareAgain = claimed + `SELECT ` + bareColumns + `, parts, due_at FROM runs WHERE id IN (SELECT id FROM mine)`
+	claimedAgain     = claimed + `SELECT ` + claimColumns + found
+	claimedBareAgain = claimed + `SELECT ` + bareColumns + `, parts, due_at` + found
 )
+
+// found: of worker ?6, up to ?5.
+const found = ` FROM runs WHERE id IN (SELECT id FROM mine ORDER BY priority DESC, due_at, id LIMIT ?5+0) AND leased AND worker=?6`
+
+// sought makes a statement over what a claim has taken look for leases of any end,
+// up to ?4, that are not over.
+func sought(sql string, leaseFor time.Duration) string {
+	return strings.Replace(sql, "AND r.visible_at=?4", fmt.Sprintf("AND r.visible_at>?4-%d AND r.visible_at<=?4", span(leaseFor)), 1)
+}
 
 // claimedFit decides on the items of all runs, in their order; ?5 is the bound.
 var claimedFit = fitting(`priority DESC, due_at, run_id, at`, 0, `1000`, `?5`)
@@ -159,7 +174,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		peek, take, bare, next, clock = claimPeek, claimRuns, claimBare, claimNext, []any{m.now}
 	}
 	// An idle poll reads and never takes the write lock.
-	if !c.busy.Load() || p.Wanted() == 0 {
+	if !p.Again && (!c.busy.Load() || p.Wanted() == 0) {
 		look := Stmt{SQL: peek, Args: append(levels[:2:2], clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}
 		if err := c.look(ctx, look, m, &out); err != nil {
 			return out, err
@@ -170,7 +185,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 
 	t := &taking{byID: map[store.ID]*taken{}}
-	until, stamp := m.after(p.LeaseFor), newStamp()
+	until, stamp := m.after(p.LeaseFor), cmp.Or(p.ClaimID, newStamp())
 	mine := append(levels[:2:2], stamp, until)
 	first, again := append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until), claimedAgain
 	bytes := atMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
@@ -184,20 +199,19 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
 		{SQL: claimedParts, Args: mine, Gate: true},
 	}, t.replay(mine, bytes, p.Bare)...)
-	if err = c.runner.Write(ctx, stmts); errors.Is(err, store.ErrOutcomeUnknown) && ctx.Err() == nil {
-		// The claim cannot be sent again: it would take more. What it has taken is
-		// asked for, so that it need not wait for the end of its lease.
-		stmts[0].SQL, stmts[0].Args = again, mine
-		t.runs, t.parts = nil, 0
-		clear(t.byID)
-		if c.read(ctx, stmts...) == nil && len(t.runs) > 0 {
-			err = nil
+	if p.Again {
+		stmts[0].SQL, stmts[0].Args = again, append(mine[:4:4], int64(p.Wanted()), p.Worker)
+		for i := range stmts {
+			stmts[i].SQL = sought(stmts[i].SQL, p.LeaseFor)
 		}
+		err = c.read(ctx, stmts...)
+	} else {
+		err = c.runner.Write(ctx, stmts)
 	}
 	if err != nil {
 		return store.Claimed{}, err
 	}
-	c.busy.Store(len(t.runs) > 0)
+	c.busy.Store(len(t.runs) > 0 || p.Again)
 	out.Runs = t.claimed(&p)
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
@@ -28,7 +29,7 @@ func TestPlans(t *testing.T) {
 
 	for name, sql := range map[string]string{
 		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
-		"claimedAgain": claimedAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedAnySteps": claimedAnySteps, "claimBare": claimBare,
+		"claimedAgain": claimedAgain, "claimedSought": sought(claimedAgain, time.Minute), "claimedBareAgain": claimedBareAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedAnySteps": claimedAnySteps, "claimBare": claimBare,
 		"inboxSignals": inboxSignals, "inboxState": inboxState, "inboxGroups": inboxGroups, "inboxGroup": inboxGroup, "someState": someState,
 		"pageOfSteps": pageOfSteps, "getBounded": getBounded,
 		"claimedState": claimedState, "claimedGroups": claimedGroups, "claimedSignals": claimedSignals,

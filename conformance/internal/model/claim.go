@@ -21,10 +21,19 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	runs, steps, signals, state := &bound{left: most, one: true}, &bound{left: most}, &bound{left: most}, &bound{left: most}
 	taken := make([]int, len(p.Demands))
 	for _, r := range s.candidates(p.Namespace, p.Demands) {
-		if d := room(p.Demands, r, taken); !r.VisibleAt.After(now) && len(out.Runs) < want && d >= 0 && (p.Bare || runs.take(r.claimBytes())) {
+		mine := !r.VisibleAt.After(now)
+		if p.Again {
+			mine = r.leased() && r.VisibleAt.After(now) && r.claim == p.ClaimID && r.Worker == p.Worker
+		}
+		if d := room(p.Demands, r, taken); mine && len(out.Runs) < want && d >= 0 && (p.Bare || p.Again || runs.take(r.claimBytes())) {
 			taken[d]++
 			c := store.ClaimedRun{Recovered: r.leased()}
-			c.Lease = r.lease(p.Worker, p.LeaseFor, now)
+			if p.Again {
+				c.Lease, c.Recovered = store.Lease{Run: r.ID, Worker: p.Worker, Epoch: r.Epoch}, r.Crashes > 0
+			} else {
+				c.Lease = r.lease(p.Worker, p.LeaseFor, now)
+				r.claim = p.ClaimID
+			}
 			c.Run = r.row()
 			if p.Bare {
 				omit(&c.Run)

@@ -62,6 +62,7 @@ type run struct {
 	// is known as one (P4).
 	holder string
 	seq    int64
+	claim  int64 // the ClaimID of the last lease
 
 	// While asleep: what ends the sleep besides its time.
 	wakes  store.WakeOn

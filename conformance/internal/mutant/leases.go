@@ -88,6 +88,53 @@ var leaseMutants = []Mutant{
 			return got, err
 		}
 	})},
+	{"lost-claim-not-found", "P4", "a claim that is sent again finds nothing: its runs wait for their leases", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			if p.Again {
+				got.Runs = nil
+			}
+			return got, err
+		}
+	})},
+	{"claim-again-takes-more", "P4", "a claim that is sent again is a claim like any other", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			p.Again = false
+			return claim(ctx, p)
+		}
+	})},
+	{"claim-again-raises-the-epoch", "P4", "a claim that is sent again finds its runs and leases them anew", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			for i := range got.Runs {
+				if c := &got.Runs[i]; p.Again {
+					s.Tamper(c.Run.ID, func(r model.Row) { r.Epoch++ })
+					c.Run.Epoch++
+					c.Lease.Epoch++
+				}
+			}
+			return got, err
+		}
+	})},
+	{"claim-again-of-all-its-worker-holds", "P4", "a claim that is sent again finds whatever its worker has leased", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			p.ClaimID = min(p.ClaimID, 1)
+			return claim(ctx, p)
+		}
+	})},
+	{"claim-again-finds-what-is-over", "P4", "a claim that is sent again finds runs whose leases have run out", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			if p.Again {
+				p.Now = clock(p.Now).Add(-p.LeaseFor)
+			}
+			return claim(ctx, p)
+		}
+	})},
 	{"epoch-not-raised", "P1", "the claim of a run that was claimed before leaves its epoch", wrap(func(s *faulty) {
 		s.onClaim(func(_ *store.ClaimedRun, r *store.Run) {
 			if r.Epoch > 1 {

@@ -29,6 +29,7 @@ var quotas = map[string]int64{
 	"start sent again":              10,
 	"eager start":                   30,
 	"external id taken":             5,
+	"claim found again":             10,
 	"takeover":                      50,
 	"takeover by the holder itself": 10,
 	"lease lost, by commit":         10,

@@ -26,6 +26,7 @@ type seen struct {
 	epoch    int64
 	worker   string // while leased
 	holder   *wire  // of the last lease
+	claim    int64  // that gave it
 	seq      int64
 	crashes  int // leases in a row that ran out
 	worst    int // the most of them
@@ -149,6 +150,15 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 			w.failLocked("run %s was claimed and never made", w.name(id))
 			continue
 		}
+		if p.Again {
+			w.count("claim found again")
+			w.noteLocked(w.from.who, "claim %s again: epoch %d", w.name(id), c.Lease.Epoch)
+			if s.worker != p.Worker || s.epoch != c.Lease.Epoch || s.holder != w.from || s.claim != p.ClaimID || !s.due.After(now) {
+				w.failLocked("run %s was found again under epoch %d, and worker %q holds it under epoch %d", w.name(id), c.Lease.Epoch, s.worker, s.epoch)
+			}
+			w.replay(s, c)
+			continue
+		}
 		leased := s.worker != ""
 		w.noteLocked(w.from.who, "claim %s: epoch %d recovered %v steps %d", w.name(id), c.Lease.Epoch, c.Recovered, len(c.Steps))
 		if s.due.After(now) {
@@ -183,6 +193,7 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 		}
 		w.replay(s, c)
 		s.epoch, s.worker, s.holder, s.seq, s.due = c.Lease.Epoch, p.Worker, w.from, 0, micro(now.Add(p.LeaseFor))
+		s.claim = p.ClaimID
 		if s.status = store.Running; s.cancel {
 			s.status = store.Canceling
 		}
