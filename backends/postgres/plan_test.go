@@ -305,6 +305,9 @@ func (w *watched) hot(t *testing.T) {
 	}
 	if w.dry != "create" {
 		require.NoError(t, claim(lane(1, "w"))(t.Context())) // the first one clears away what is dead
+		for _, name := range []string{"idle", "paused"} {
+			require.NoError(t, claim(lane(100, name))(t.Context())) // and looks for runs without a lane: see healEvery
+		}
 	}
 
 	const claims = "groups_pkey runs_claim runs_pkey signals_unread state_pkey steps_pkey"
