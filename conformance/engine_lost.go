@@ -176,6 +176,30 @@ var lostEngineCases = []EngineCase{
 		e.eq("epoch", run.Epoch, int64(1))
 		e.eq("steps", len(e.steps(h.ID())), 1)
 	}},
+	{Name: "lost/recorded", Promise: "P4", Rule: "Whether a transaction's commit was applied is told by its number; of one before which another is missing, that the lease is lost.", Run: func(e *E) {
+		t, ok := e.s.(store.Transactor)
+		if !ok || !e.s.Features().Transactions {
+			return
+		}
+		made, err := e.s.Create(e.ctx, store.CreateParams{Namespace: "engine", Runs: []store.NewRun{{ID: store.NewID(), Workflow: "w", Queue: "w", Worker: "the-case", LeaseFor: time.Hour}}})
+		e.ok("create", err)
+		lease := made[0].Lease
+		for last := range int64(3) {
+			for seq := int64(1); seq <= 5; seq++ {
+				recorded, err := t.Recorded(e.ctx, "engine", lease, seq)
+				what := fmt.Sprintf("Recorded(%d) after commit %d", seq, last)
+				if seq > last+1 {
+					e.check(errors.Is(err, store.ErrLeaseLost), "%s: saw %v, %v, expected ErrLeaseLost", what, recorded, err)
+					continue
+				}
+				e.ok(what, err)
+				e.eq(what, recorded, seq <= last)
+			}
+			res, err := e.s.Commit(e.ctx, store.CommitParams{Namespace: "engine", Commits: []store.Commit{{Lease: lease, Seq: last + 1}}})
+			e.ok("commit", err)
+			e.ok("commit", res[0].Err)
+		}
+	}},
 	{Name: "lost/claim", Promise: "P2", Rule: "A worker that is given the same lease again, the database having lost the first claim, gives up what it knew; no commit of the old execution is taken for one of the new.", Run: rewinding(func(e *E) {
 		var ran tally
 		blocked, goOn := make(chan struct{}, 9), make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -139,6 +140,37 @@ var txEngineCases = []EngineCase{
 		e.process(defs(wf)).wire.loseEvery(3)
 		e.eq("rows", result(e, start(e, wf, 0)), rows)
 		e.eq("executions", ran.get("add"), rows)
+	})},
+	{Name: "tx/attempt-gives-number-back", Promise: "P4", Rule: "A transaction that was not applied uses no number: its step is done again under the same lease.", Run: transactions(func(e *E) {
+		var ran tally
+		wf := withEffects(func(ctx workflow.Context, table string) error {
+			for range 3 {
+				err := workflow.DoTx(ctx, "add", func(ctx context.Context, tx *sql.Tx) error {
+					ran.add("add")
+					return addRow(ctx, tx, table)
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		p := e.build(defs(wf))
+		var calls atomic.Int64
+		p.wire.hook(func(verb string) {
+			if verb == "commit-tx" && calls.Add(1)%2 == 1 {
+				p.wire.set(wireDown)
+			} else {
+				p.wire.set(wireUp)
+			}
+		})
+		h := start(e, wf, 0)
+		p.run()
+		e.eq("rows", result(e, h), 3)
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("epoch", run.Epoch, int64(1))
+		e.check(ran.get("add") > 3, "saw %d executions, expected some to be repeated", ran.get("add"))
 	})},
 	{Name: "tx/killed-before-commit", Promise: "P6", Rule: "A process that dies between a step's writes and COMMIT leaves neither them nor the record; who takes over does both.", Run: transactions(func(e *E) {
 		var ran tally
