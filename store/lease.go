@@ -115,7 +115,7 @@ type ClaimedRun struct {
 	// Steps are the run's checkpoints by Position, at most MaxPage. MoreSteps says
 	// that the claim's bound, or MaxPage, cut them off; Steps has the rest. Cases:
 	// claim/brings-replay, claim/brings-each-its-own, claim/brings-one-moment,
-	// claim/bounded-in-bytes.
+	// claim/bounded-in-bytes, claim/steps-bounded.
 	Steps     []Step
 	MoreSteps bool
 	Inbox     Inbox
