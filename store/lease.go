@@ -94,6 +94,30 @@ const DefaultClaimBytes = 2 << 20
 // payload/call-of-commits, payload/call-of-runs, payload/call-of-signals.
 const CallBytes = 4 << 20
 
+// PayloadBytes is the size of what the commit carries, as [CallBytes] counts it.
+func (m *Commit) PayloadBytes() int {
+	n := 0
+	for i := range m.Steps {
+		n += len(m.Steps[i].Output) + m.Steps[i].Failure.bytes()
+	}
+	for i := range m.State {
+		n += len(m.State[i].Value)
+	}
+	for i := range m.Spawn {
+		n += m.Spawn[i].PayloadBytes()
+	}
+	if t := m.Transition; t != nil {
+		n += len(t.Input) + len(t.Output) + t.Failure.bytes()
+	}
+	return n
+}
+
+// PayloadBytes is the size of what the run carries, as [CallBytes] counts it.
+func (r *NewRun) PayloadBytes() int { return len(r.Input) + len(r.Meta) }
+
+// PayloadBytes is the size of what the signal carries, as [CallBytes] counts it.
+func (s *NewSignal) PayloadBytes() int { return len(s.Payload) }
+
 // Claimed is the result of a claim.
 type Claimed struct {
 	Runs []ClaimedRun // in the order of P7
@@ -115,7 +139,7 @@ type ClaimedRun struct {
 	// Steps are the run's checkpoints by Position, at most MaxPage. MoreSteps says
 	// that the claim's bound, or MaxPage, cut them off; Steps has the rest. Cases:
 	// claim/brings-replay, claim/brings-each-its-own, claim/brings-one-moment,
-	// claim/bounded-in-bytes, claim/steps-bounded.
+	// claim/steps-bounded.
 	Steps     []Step
 	MoreSteps bool
 	Inbox     Inbox

@@ -73,10 +73,15 @@ func size(field string, n, limit int) error {
 }
 
 func failureSize(field string, f *Failure) error {
+	return size(field, f.bytes(), MaxFailure)
+}
+
+// bytes is the size of a failure's fields.
+func (f *Failure) bytes() int {
 	if f == nil {
-		return nil
+		return 0
 	}
-	return size(field, len(f.Code)+len(f.Message)+len(f.Type)+len(f.Stack)+len(f.Details), MaxFailure)
+	return len(f.Code) + len(f.Message) + len(f.Type) + len(f.Stack) + len(f.Details)
 }
 
 func batch(field string, n int) error {
