@@ -491,10 +491,31 @@ var boundCases = []Case{
 			c.eq("bytes of the output", len(c.get(list[i].Lease.Run).Output), size)
 		}
 	}},
+	{"payload/large-commit", "P12", "a single commit may have more than CallBytes of payloads, each within the limit", func(c *C) {
+		size := c.callPayload()
+		n := store.CallBytes/size + 2
+		run := c.start()
+		m := store.Commit{Lease: run.Lease}
+		for i := range n {
+			s := step(int64(i+1), fmt.Sprintf("s%04d", i), "")
+			s.Output = make([]byte, size)
+			m.Steps = append(m.Steps, s)
+		}
+		c.commit(m)
+		page, err := c.s.Steps(c.ctx, store.StepsParams{Namespace: c.ns, Run: run.Run.ID, After: int64(n - 1)})
+		c.ok("Steps", err)
+		c.eq("steps behind the last but one", len(page.Steps), 1)
+		c.eq("bytes of the last", len(page.Steps[0].Output), size)
+	}},
 	{"payload/call-of-runs", "P12", "a call of new runs takes CallBytes of payloads", func(c *C) {
 		size := c.callPayload()
-		for _, id := range c.createN(store.CallBytes/size, store.NewRun{Input: make([]byte, size)}) {
-			c.eq("bytes of the input", len(c.get(id).Input), size)
+		runs := make([]store.NewRun, store.CallBytes/size)
+		for i := range runs {
+			runs[i] = fill(store.NewRun{Input: make([]byte, size)})
+		}
+		for _, res := range c.creates(runs...) {
+			c.ok("Create's item", res.Err)
+			c.eq("bytes of the input", len(c.get(res.ID).Input), size)
 		}
 	}},
 	{"payload/call-of-signals", "P12", "a call of signals takes CallBytes of payloads", func(c *C) {

@@ -91,7 +91,8 @@ const DefaultClaimBytes = 2 << 20
 // whatever its own bounds are. Callers fill their calls up to it. A single item may be
 // larger, as the payload limit allows; a call of several that is larger may be refused,
 // with [ErrTooLarge] for the whole call, and then nothing of it was applied. Cases:
-// payload/call-of-commits, payload/call-of-runs, payload/call-of-signals.
+// payload/call-of-commits, payload/large-commit, payload/call-of-runs,
+// payload/call-of-signals.
 const CallBytes = 4 << 20
 
 // PayloadBytes is the size of what the commit carries, as [CallBytes] counts it.
