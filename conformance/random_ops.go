@@ -1160,7 +1160,7 @@ func (q *sequence) filter() store.RunFilter {
 func (q *sequence) read() {
 	id := q.someRun()
 	ns := q.nsOf(id)
-	switch q.pick(10) {
+	switch q.pick(12) {
 	case 0:
 		p := store.GetParams{Namespace: ns, IDs: []store.ID{id, q.someRun()}, FinalOnly: q.chance(30), NoInput: q.chance(50), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Get", p, store.Store.Get)
@@ -1176,9 +1176,10 @@ func (q *sequence) read() {
 	case 6:
 		p := store.StepsParams{Namespace: ns, Run: id, After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Steps", p, store.Store.Steps)
-	case 7:
+	case 7, 10, 11:
+		id := q.runLike(func(r store.Run) bool { return r.Events > 1 })
 		q.inbox(store.InboxParams{
-			Namespace: ns, Run: id, Name: of(q, "", "", "go"), NoState: q.chance(30), Group: of(q, "", "", "g"), AfterGroup: of(q, "", "g"), MaxBytes: of(q, 0, 1, 700),
+			Namespace: q.nsOf(id), Run: id, Name: of(q, "", "", "go"), NoState: q.chance(30), Group: of(q, "", "", "g"), AfterGroup: of(q, "", "g"), MaxBytes: of(q, 0, 1, 700),
 		})
 	case 8:
 		p := store.GetStateParams{

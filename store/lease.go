@@ -103,7 +103,8 @@ const DefaultClaimBytes = 2 << 20
 // whatever its own bounds are. Callers fill their calls up to it. A single item may be
 // larger, as the payload limit allows; a call of several that is larger may be refused,
 // with [ErrTooLarge] for the whole call, and then nothing of it was applied. Cases:
-// payload/call-of-commits, payload/call-of-runs, payload/call-of-signals.
+// payload/call-of-commits, payload/large-commit, payload/call-of-runs,
+// payload/call-of-signals.
 const CallBytes = 4 << 20
 
 // Claimed is the result of a claim.
@@ -127,7 +128,7 @@ type ClaimedRun struct {
 	// Steps are the run's checkpoints by Position, at most MaxPage. MoreSteps says
 	// that the claim's bound, or MaxPage, cut them off; Steps has the rest. Cases:
 	// claim/brings-replay, claim/brings-each-its-own, claim/brings-one-moment,
-	// claim/bounded-in-bytes.
+	// claim/steps-bounded.
 	Steps     []Step
 	MoreSteps bool
 	Inbox     Inbox

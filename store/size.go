@@ -1,14 +1,15 @@
 package store
 
-// Size is how many bytes of payload a run to be made carries. Callers that fill a call
-// up to [CallBytes] count with it.
+// Size is how many bytes of payload a run to be made carries, as [CallBytes] counts them.
 func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) }
+
+// Size is how many bytes of payload a signal carries, as [CallBytes] counts them.
+func (s *NewSignal) Size() int { return len(s.Payload) }
 
 // Size is how many bytes of payload a record carries.
 func (s *StepRecord) Size() int { return len(s.Output) + s.Failure.size() }
 
-// Size is how many bytes of payload a commit carries. Callers that fill a call up to
-// [CallBytes] count with it.
+// Size is how many bytes of payload a commit carries, as [CallBytes] counts them.
 func (c *Commit) Size() int {
 	n := 0
 	for i := range c.Steps {

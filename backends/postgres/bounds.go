@@ -51,6 +51,38 @@ func wholeRuns(items, input, meta, output, bytes string) string {
 			WINDOW place AS (ORDER BY r.place ROWS UNBOUNDED PRECEDING)) r) r ORDER BY r.place`
 }
 
+// A message of PostgreSQL's protocol, and so the parameters of one statement, holds a
+// gigabyte, of which the server makes several copies.
+const (
+	maxCall      = 256 << 20 // of the payloads of a call of several items
+	maxStatement = 16 << 20  // of those that one statement takes, beyond the first
+)
+
+// checkCall refuses a call of several items that is larger than the server should take
+// at once. Nothing of it was sent.
+func checkCall[T any](field string, items []T, size func(*T) int) error {
+	total := 0
+	for i := range items {
+		total += size(&items[i])
+	}
+	if len(items) > 1 && total > maxCall {
+		return &store.TooLargeError{Field: "a call of " + strconv.Itoa(len(items)) + " " + field, Size: total, Limit: maxCall}
+	}
+	return nil
+}
+
+// perStatement cuts a list into parts that go into one statement each.
+func perStatement[T any](items []T, size func(*T) int) (parts [][]T) {
+	from, total := 0, 0
+	for i := range items {
+		n := size(&items[i])
+		if total += n; total > maxStatement && i > from {
+			parts, from, total = append(parts, items[from:i]), i, n
+		}
+	}
+	return append(parts, items[from:])
+}
+
 // atMost is a bound for a statement; 0: none.
 func atMost(n int) int64 { return cmp.Or(int64(n), math.MaxInt64) }
 

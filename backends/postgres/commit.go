@@ -173,10 +173,14 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if err := checkCall("commits", p.Commits, (*store.Commit).Size); err != nil {
+		return nil, err
+	}
 	results := make([]store.CommitResult, len(p.Commits))
 	seen := make(map[store.ID]struct{}, len(p.Commits))
 	var plain, list []*commit
 	ends, frees := false, false // a run of the call; an external id that another may want
+	bytes := 0
 	stamp, setnow := newStamp(), setNow(p.Now)
 	for i := range p.Commits {
 		m, res := &p.Commits[i], &results[i]
@@ -191,13 +195,14 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		b := &commit{Commit: m, namespace: p.Namespace, setnow: setnow, stamp: stamp + int64(i), place: i, res: res}
 		ends = ends || b.final()
 		frees = frees || slices.ContainsFunc(m.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
+		bytes += m.Size()
 		if b.plain() {
 			plain = append(plain, b)
 		} else {
 			list = append(list, b)
 		}
 	}
-	if ends && frees { // who comes first decides
+	if ends && frees || bytes > maxStatement { // who comes first decides; one statement is not to take it all
 		list, plain = append(list, plain...), nil
 	}
 	final := newHints(p.Namespace)
@@ -285,7 +290,7 @@ func plainArgs(setnow any, namespace string, list []*commit) []any {
 	var st stepList
 	for i, b := range list {
 		ids[i], seqs[i], status[i] = uuid(b.Lease.Run), b.Seq, int64(b.status())
-		st.add(b)
+		st.add(b, b.Steps)
 	}
 	workers := column(n, usual, func(i int) string { return list[i].Lease.Worker })
 	epochs := column(n, 1, func(i int) int64 { return list[i].Lease.Epoch })
@@ -314,13 +319,13 @@ func plainArgs(setnow any, namespace string, list []*commit) []any {
 // generally sends the commits that are not plain, or were not to be had plainly. Ends of
 // runs that stand together, as those of many children do, are tried at once first.
 func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
-	ends := 0
+	ends, bytes := 0, 0
 	for _, b := range list {
-		if b.plain() && b.final() {
+		if bytes += b.Size(); b.plain() && b.final() {
 			ends++
 		}
 	}
-	if ends > 1 && s.in == nil && s.apart.Add(-1) < 0 {
+	if ends > 1 && bytes <= maxStatement && s.in == nil && s.apart.Add(-1) < 0 {
 		err := s.inOrder(ctx, namespace, list, true)
 		var pg *pgconn.PgError
 		if !errors.As(err, &pg) || pg.Code != "22012" { // that of endMany
@@ -501,16 +506,20 @@ func (b *commit) statements(stmts []stmt) []stmt {
 	stmts = append(stmts, b.fence())
 	again := t != nil && t.Kind == store.Continue
 	if len(b.Steps) > 0 && !again {
-		var st stepList
-		st.add(b)
-		stmts = append(stmts, stmt{sql: putSteps, args: append(st.args(b.setnow), run, b.stamp)})
+		for _, part := range perStatement(b.Steps, stepBytes) {
+			var st stepList
+			st.add(b, part)
+			stmts = append(stmts, stmt{sql: putSteps, args: append(st.args(b.setnow), run, b.stamp)})
+		}
 	}
 	stmts = putState(stmts, b.setnow, b.Lease.Run, b.stamp, b.State)
 	if len(b.Consumed) > 0 {
 		guarded(consume, uuids(b.Consumed))
 	}
 	if len(b.Spawn) > 0 {
-		stmts = append(stmts, b.spawn())
+		for _, part := range perStatement(b.Spawn, (*store.NewRun).Size) {
+			stmts = append(stmts, b.spawn(part))
+		}
 	}
 	switch {
 	case t == nil:
@@ -638,9 +647,11 @@ type stepList struct {
 	of   []*commit
 }
 
-func (l *stepList) add(b *commit) {
-	for i := range b.Steps {
-		l.list, l.of = append(l.list, &b.Steps[i]), append(l.of, b)
+func stepBytes(s *store.StepRecord) int { return len(s.Output) }
+
+func (l *stepList) add(b *commit, steps []store.StepRecord) {
+	for i := range steps {
+		l.list, l.of = append(l.list, &steps[i]), append(l.of, b)
 	}
 }
 
@@ -671,15 +682,15 @@ func (l *stepList) args(setnow any) []any {
 		column(n, nil, func(i int) *int64 { return micros(l.list[i].DueAt) }))
 }
 
-func (b *commit) spawn() stmt {
-	n := len(b.Spawn)
+func (b *commit) spawn(children []store.NewRun) stmt {
+	n := len(children)
 	ids, workflows, queues, suffixes := make([]store.ID, n), make([]string, n), make([]string, n), make([]string, n)
 	priorities, afters, ordinals, closes := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	ats, timeouts := make([]*int64, n), make([]*int64, n)
 	externals, groups := make([]*string, n), make([]*string, n)
 	inputs, metas := make([][]byte, n), make([][]byte, n)
-	for i := range b.Spawn {
-		c := &b.Spawn[i]
+	for i := range children {
+		c := &children[i]
 		ids[i], workflows[i], queues[i], suffixes[i] = c.ID, c.Workflow, c.Queue, c.Suffix
 		priorities[i], afters[i], ordinals[i], closes[i] = int64(c.Priority), span(c.After), c.Ordinal, int64(c.OnClose)
 		if ats[i] = micros(c.At); c.Timeout > 0 {

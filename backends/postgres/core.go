@@ -227,6 +227,9 @@ func classify(ctx context.Context, err error, write bool) error {
 	var pg *pgconn.PgError
 	var unsent *notSent
 	outcome := store.ErrUnavailable
+	if tooLarge(err) {
+		return &sizeError{err}
+	}
 	switch {
 	case errors.As(err, &unsent):
 	case rolledBack(err, &pg):
@@ -247,6 +250,49 @@ func classify(ctx context.Context, err error, write bool) error {
 		code = pg.Code
 	}
 	return fmt.Errorf("postgres: %s%w: %w", advice(code), err, outcome)
+}
+
+// sizeError is what the server or the driver says of a request that is larger than they
+// take. Nothing of it was applied, and sent again it would fare the same.
+type sizeError struct{ error }
+
+func (e *sizeError) Error() string {
+	return "postgres: the request is larger than the server takes at once; send fewer or smaller things: " + e.error.Error()
+}
+
+func (e *sizeError) Unwrap() error { return e.error }
+
+// Is matches store.ErrTooLarge.
+func (e *sizeError) Is(target error) bool { return target == store.ErrTooLarge }
+
+// As makes a *store.TooLargeError.
+func (e *sizeError) As(target any) bool {
+	t, ok := target.(**store.TooLargeError)
+	if ok {
+		*t = &store.TooLargeError{Field: "a request to the server", Size: maxMessage + 1, Limit: maxMessage}
+	}
+	return ok
+}
+
+// maxMessage is what a message of the protocol holds.
+const maxMessage = 1<<30 - 1
+
+// tooLarge says whether a request was refused for its size. The driver's error has no
+// type: it fails before the message is sent, and its transaction with it.
+func tooLarge(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return strings.Contains(err.Error(), "message body too large")
+	}
+	switch pg.Code {
+	case "54000": // program_limit_exceeded
+		return true
+	case "XX000":
+		return strings.Contains(pg.Message, "invalid memory alloc request size")
+	case "08P01":
+		return strings.Contains(pg.Message, "invalid message length")
+	}
+	return false
 }
 
 // inPart is the error of a call of which another transaction has applied a part

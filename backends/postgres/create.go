@@ -150,6 +150,9 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if err := checkCall("runs", p.Runs, (*store.NewRun).Size); err != nil {
+		return nil, err
+	}
 	results := make([]store.CreateResult, len(p.Runs))
 	var open []int // into p.Runs: those without a result
 	var lanes []lane

@@ -42,6 +42,9 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if err := checkCall("signals", p.Signals, (*store.NewSignal).Size); err != nil {
+		return nil, err
+	}
 	h, results, at := newHints(p.Namespace), make([]store.SignalResult, len(p.Signals)), setNow(p.Now)
 	stored := make([]bool, len(p.Signals))
 	var ids []store.ID

@@ -39,12 +39,18 @@ var advice = map[int]string{
 	codes.SQLITE_NOMEM:    "SQLite is out of memory",
 }
 
+// maxRow is what SQLite takes in a row, unless it was built otherwise.
+const maxRow = 1_000_000_000
+
 // classify gives an error from before COMMIT its identity (P16): the transaction
 // is rolled back, so what the environment has refused may be sent again. Other
 // codes are mistakes of this package and are passed on as they are.
 func classify(err error) error {
 	if err == nil {
 		return nil
+	}
+	if code(err) == codes.SQLITE_TOOBIG {
+		return &store.TooLargeError{Field: "a row", Size: maxRow + 1, Limit: maxRow}
 	}
 	if hint, ok := advice[code(err)]; ok {
 		return fmt.Errorf("sqlite: %s: %w: %w", hint, err, store.ErrUnavailable)

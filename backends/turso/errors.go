@@ -222,11 +222,34 @@ func guess(text string) string {
 	return ""
 }
 
+// sizeError is the refusal of a request for its size: nothing of it was done, and sent
+// again it would fare the same.
+type sizeError struct{ error }
+
+func (e *sizeError) Error() string { return "turso: " + e.error.Error() }
+
+func (e *sizeError) Unwrap() error { return e.error }
+
+// Is matches store.ErrTooLarge.
+func (e *sizeError) Is(target error) bool { return target == store.ErrTooLarge }
+
+// As makes a *store.TooLargeError.
+func (e *sizeError) As(target any) bool {
+	t, ok := target.(**store.TooLargeError)
+	if ok {
+		*t = &store.TooLargeError{Field: "a request to the server", Size: callBytes + 1, Limit: callBytes}
+	}
+	return ok
+}
+
 // failure gives an error of a whole round trip its identity. What a read or an
 // unsent write loses may be sent again; of a write that was sent nobody knows.
 func failure(err error, write bool) error {
 	var unsure *unsureError
+	var status *statusError
 	switch {
+	case errors.As(err, &status) && status.status == http.StatusRequestEntityTooLarge:
+		return &sizeError{err}
 	case write && errors.As(err, &unsure):
 		return fmt.Errorf("turso: the answer was lost: %w: %w", err, store.ErrOutcomeUnknown)
 	default:

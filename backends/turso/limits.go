@@ -3,22 +3,33 @@ package turso
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/pawlhq/pawl/store"
 )
 
 // The server sends no more than 10 MB in answer to one call, unless it was told
-// otherwise, and less than that of step outputs is asked for. What is too much all
-// the same is asked for again in smaller parts.
+// otherwise, and less than that is asked for. What is too much all the same is asked for
+// again in smaller parts.
 
-// claimBytes bounds the step outputs that come with a claim.
-const claimBytes = 4 << 20
+// answerBytes bounds each kind of payload in an answer. A claim brings four kinds, and a
+// payload takes a third more on its way.
+const answerBytes = 3 << 19
+
+func atMost(n int) int {
+	if n == 0 {
+		return answerBytes
+	}
+	return min(n, answerBytes)
+}
+
+// callBytes bounds the payloads that go to the server in one request: a replica passes on
+// no more than 4 MB.
+const callBytes = 5 << 19
 
 // Claim implements store.Leases.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
-	if p.MaxBytes == 0 || p.MaxBytes > claimBytes {
-		p.MaxBytes = claimBytes
-	}
+	p.MaxBytes = atMost(p.MaxBytes)
 	for {
 		got, err := s.Core.Claim(ctx, p)
 		if !errors.Is(err, errTooMuch) {
@@ -38,7 +49,14 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 
 // Get implements store.Runs.
 func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
+	if p.MaxBytes > 0 {
+		p.MaxBytes = atMost(p.MaxBytes)
+	}
 	runs, err := s.Core.Get(ctx, p)
+	if errors.Is(err, errTooMuch) && p.MaxBytes > 1 {
+		p.MaxBytes = 1 // the first alone comes whole
+		return s.Core.Get(ctx, p)
+	}
 	if n := len(p.IDs); errors.Is(err, errTooMuch) && n > 1 {
 		first, second := p, p
 		first.IDs, second.IDs = p.IDs[:n/2], p.IDs[n/2:]
@@ -60,7 +78,14 @@ func fewer(limit *int) bool {
 
 // Children implements store.Runs.
 func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+	if p.MaxBytes > 0 {
+		p.MaxBytes = atMost(p.MaxBytes)
+	}
 	runs, err := s.Core.Children(ctx, p)
+	if errors.Is(err, errTooMuch) && p.MaxBytes > 1 {
+		p.MaxBytes = 1 // the first alone comes whole
+		return s.Core.Children(ctx, p)
+	}
 	first := p
 	if !errors.Is(err, errTooMuch) || !fewer(&first.Limit) {
 		return runs, err
@@ -84,6 +109,7 @@ func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.R
 
 // Steps implements store.Runs.
 func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
+	p.MaxBytes = atMost(p.MaxBytes)
 	for {
 		page, err := s.Core.Steps(ctx, p)
 		if !errors.Is(err, errTooMuch) || !fewer(&p.Limit) {
@@ -100,4 +126,164 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 			return page, err
 		}
 	}
+}
+
+// Inbox implements store.Coordination.
+func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+	p.MaxBytes = atMost(p.MaxBytes)
+	in, err := s.Core.Inbox(ctx, p)
+	if errors.Is(err, errTooMuch) && p.MaxBytes > 1 {
+		p.MaxBytes = 1 // the rest is paged
+		in, err = s.Core.Inbox(ctx, p)
+	}
+	return in, err
+}
+
+// GetState implements store.Coordination.
+func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
+	if p.MaxBytes > 0 {
+		p.MaxBytes = atMost(p.MaxBytes)
+	}
+	all, err := s.Core.GetState(ctx, p)
+	if !errors.Is(err, errTooMuch) || p.MaxBytes > 0 {
+		return all, err
+	}
+	limit := p.Limit
+	p.MaxBytes = answerBytes
+	for all = nil; limit == 0 || len(all) < limit; p.After = all[len(all)-1].Key {
+		if limit > 0 {
+			p.Limit = limit - len(all)
+		}
+		more, err := s.Core.GetState(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			break
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// Create implements store.Runs.
+func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return inParts(p.Runs, (*store.NewRun).Size,
+		func(part []store.NewRun) ([]store.CreateResult, error) {
+			q := p
+			q.Runs = part
+			return s.Core.Create(ctx, q)
+		},
+		func(err error) store.CreateResult { return store.CreateResult{Err: err} })
+}
+
+// Signal implements store.Coordination.
+func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return inParts(p.Signals, (*store.NewSignal).Size,
+		func(part []store.NewSignal) ([]store.SignalResult, error) {
+			q := p
+			q.Signals = part
+			return s.Core.Signal(ctx, q)
+		},
+		func(err error) store.SignalResult { return store.SignalResult{Err: err} })
+}
+
+// Commit implements store.Leases.
+func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	sent := map[store.ID]bool{} // by the parts before
+	return inParts(p.Commits, (*store.Commit).Size,
+		func(part []store.Commit) ([]store.CommitResult, error) {
+			q := p
+			if q.Commits = part; len(part) < len(p.Commits) {
+				return s.commitPart(ctx, q, sent)
+			}
+			return s.Core.Commit(ctx, q)
+		},
+		func(err error) store.CommitResult { return store.CommitResult{Err: err} })
+}
+
+// commitPart commits a part of a call: what is for a run that a part before has had is
+// wrong, as it is within one.
+func (s *Store) commitPart(ctx context.Context, p store.CommitParams, sent map[store.ID]bool) ([]store.CommitResult, error) {
+	results := make([]store.CommitResult, len(p.Commits))
+	var list []store.Commit
+	var places []int
+	for i, m := range p.Commits {
+		if sent[m.Lease.Run] {
+			results[i].Err = store.Invalid("commits", fmt.Sprintf("run %v has two commits in one call", m.Lease.Run))
+			continue
+		}
+		list, places = append(list, m), append(places, i)
+	}
+	p.Commits = list
+	got, err := s.Core.Commit(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range places {
+		results[i], sent[list[k].Lease.Run] = got[k], true
+	}
+	return results, nil
+}
+
+// inParts sends a call in parts of callBytes, in order. What is too large for the server
+// by itself gets that as its own result, so that it stops no other.
+func inParts[T, R any](items []T, size func(*T) int, send func([]T) ([]R, error), refuse func(error) R) ([]R, error) {
+	if len(items) == 0 {
+		return send(items)
+	}
+	results := make([]R, 0, len(items))
+	for len(items) > 0 {
+		n, total := 0, 0
+		for n < len(items) {
+			if total += size(&items[n]); n > 0 && total > callBytes {
+				break
+			}
+			n++
+		}
+		got, err := sendPart(items[:n], send, refuse)
+		switch {
+		case err == nil:
+		case len(results) == 0 || errors.Is(err, store.ErrOutcomeUnknown):
+			return nil, err
+		default:
+			return nil, fmt.Errorf("%v: a part of the call was applied before: %w", err, store.ErrOutcomeUnknown)
+		}
+		results, items = append(results, got...), items[n:]
+	}
+	return results, nil
+}
+
+// sendPart sends a part, and in halves what is too large at once.
+func sendPart[T, R any](part []T, send func([]T) ([]R, error), refuse func(error) R) ([]R, error) {
+	results, err := send(part)
+	switch n := len(part); {
+	case !errors.Is(err, store.ErrTooLarge):
+		return results, err
+	case n == 1:
+		return []R{refuse(err)}, nil
+	default:
+		return inPartsOf(part[:n/2], part[n/2:], send, refuse)
+	}
+}
+
+func inPartsOf[T, R any](first, second []T, send func([]T) ([]R, error), refuse func(error) R) ([]R, error) {
+	results, err := sendPart(first, send, refuse)
+	if err != nil {
+		return nil, err
+	}
+	more, err := sendPart(second, send, refuse)
+	if err != nil && !errors.Is(err, store.ErrOutcomeUnknown) {
+		err = fmt.Errorf("%v: a part of the call was applied before: %w", err, store.ErrOutcomeUnknown)
+	}
+	return append(results, more...), err
 }

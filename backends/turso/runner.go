@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,10 @@ const (
 	maxJobs  = 64      // calls that share a round trip
 	maxBytes = 4 << 20 // of their arguments, beyond the first call's
 )
+
+// maxPassed is what a replica surely passes on: with its statements a call is larger than
+// its arguments.
+const maxPassed = 7 << 19
 
 // runner runs statement lists, each in one round trip. Calls that wait for a
 // round trip of others share the next one, each with a transaction of its own.
@@ -268,6 +273,13 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 	r.changes.begin(len(jobs))
 	defer r.changes.begin(-len(jobs))
 	a, err := r.client.send(ctx, p)
+	var status *statusError
+	if errors.As(err, &status) && status.status == http.StatusRequestEntityTooLarge && len(jobs) > 1 {
+		for i := range jobs { // nothing was done: each by itself may pass
+			r.fly(ctx, jobs[i:i+1])
+		}
+		return
+	}
 	if err != nil {
 		fail(err)
 		return
@@ -395,6 +407,9 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 		}
 	case len(body.Response.Result.Errors) == 0: // not even skipped
 		j.err = fmt.Errorf("turso: the server has not begun the call; a replica passes on no more than 4 MB at once: %w", store.ErrUnavailable)
+		if n := j.size(); n > maxPassed {
+			j.err = &store.TooLargeError{Field: "a call through a replica", Size: n, Limit: maxPassed}
+		}
 	case why == nil:
 		j.err = fmt.Errorf("turso: the server has ended the transaction: %w: %w", errBusy, store.ErrUnavailable)
 	case j.complete() && steps[n] == nil:

@@ -76,11 +76,16 @@ const claimSet = `
 	WHERE id IN `
 
 var (
-	// claimRuns takes the first of them, and those with it that fit into ?8.
+	// claimRuns takes the first of them, and those with it that fit into ?8. They are put
+	// in order only where not all of them fit.
 	claimRuns = claimDue + `,
-	sized AS (SELECT w.id, row_number() OVER place AS nth, sum(` + inputLength + `+` + metaLength + `+` + failureLength + `) OVER place AS total
-		FROM wanted w CROSS JOIN runs r ON r.id=w.id WINDOW place AS (ORDER BY w.priority DESC, w.visible_at, w.id ROWS UNBOUNDED PRECEDING))` +
-		claimSet + `(SELECT id FROM sized WHERE nth=1 OR total<=?8 UNION ALL SELECT id FROM mine)
+	sized AS MATERIALIZED (SELECT w.id, w.priority, w.visible_at, ` + inputLength + `+` + metaLength + `+` + failureLength + ` AS size
+		FROM wanted w CROSS JOIN runs r ON r.id=w.id),
+	total AS MATERIALIZED (SELECT sum(size)<=?8 AS fits FROM sized)` +
+		claimSet + `(SELECT id FROM sized WHERE (SELECT fits FROM total)
+		UNION ALL SELECT id FROM (SELECT id, row_number() OVER place AS nth, sum(size) OVER place AS total FROM sized WHERE NOT (SELECT fits FROM total)
+			WINDOW place AS (ORDER BY priority DESC, visible_at, id ROWS UNBOUNDED PRECEDING)) WHERE nth=1 OR total<=?8
+		UNION ALL SELECT id FROM mine)
 	RETURNING ` + claimColumns
 
 	// claimBare takes them all.
@@ -127,27 +132,39 @@ func sought(sql string, leaseFor time.Duration) string {
 	return strings.Replace(sql, "AND r.visible_at=?4", fmt.Sprintf("AND r.visible_at>?4-%d AND r.visible_at<=?4", span(leaseFor)), 1)
 }
 
-// claimedFit decides on the items of all runs, in their order; ?5 is the bound.
-var claimedFit = fitting(`priority DESC, due_at, run_id, at`, 0, `1000`, `?5`)
+// claimedPart is what comes along of the items of the claimed runs.
+type claimedPart struct {
+	tally string // how many any run has, and their size, without what is beyond MaxPage
+	all   string
+	fit   string // what fits into ?5, in the order of the runs; and the first that does not
+}
 
-const claimedItems = claimed + `, item AS (SELECT mine.id AS run_id, mine.priority, mine.due_at, `
+// newPart makes one of the items of a table, as s, of which at is the place in the run,
+// size the length, key what else their primary key has, and which a further condition.
+// columns may depend on z.fits.
+func newPart(table, which, at, size, key, columns string) claimedPart {
+	from := `mine CROSS JOIN ` + table + ` s ON s.run_id=mine.id` + which
+	const of = claimed + `, item AS (SELECT mine.id AS run_id, mine.priority, mine.due_at, `
+	return claimedPart{
+		tally: claimed + `SELECT coalesce(max(n), 0), coalesce(sum(size), 0) FROM (SELECT count(*) AS n, sum(` + size + `) AS size FROM ` + from + ` GROUP BY mine.id)`,
+		all:   claimed + `, z AS (SELECT 1 AS fits) SELECT s.run_id, z.fits, ` + columns + ` FROM z CROSS JOIN ` + from + ` ORDER BY s.run_id, s.` + at,
+		fit: of + key + `, s.` + at + ` AS at, ` + size + ` AS size, row_number() OVER (PARTITION BY mine.id ORDER BY s.` + at + `) AS nth FROM ` + from + `)` +
+			fitting(`priority DESC, due_at, run_id, at`, 0, `1000`, `?5`) +
+			`SELECT s.run_id, z.fits, ` + columns + ` FROM fit z CROSS JOIN ` + table + ` s USING (run_id, ` + strings.ReplaceAll(key, "s.", "") + `)
+		ORDER BY s.run_id, s.` + at,
+	}
+}
 
 var (
 	claimedParts  = claimed + `SELECT CASE WHEN EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE json('none') END`
 	claimedInputs = claimed + `SELECT mine.id, l.data FROM mine CROSS JOIN large_inputs l ON l.run_id=mine.id`
-	claimedSteps  = claimedItems + `s.branch, s.name, s.occurrence, s.position AS at, coalesce(length(s.output), 0)+coalesce(octet_length(s.failure), 0) AS size,
-			row_number() OVER (PARTITION BY mine.id ORDER BY s.position) AS nth
-			FROM mine CROSS JOIN steps s ON s.run_id=mine.id)` + claimedFit + `
-		SELECT s.run_id, z.fits, ` + stepColumnsIf + ` FROM fit z CROSS JOIN steps s USING (run_id, branch, name, occurrence) ORDER BY s.run_id, s.position`
-	claimedState = claimedItems + `s.key AS at, coalesce(length(s.value), 0) AS size, row_number() OVER (PARTITION BY mine.id ORDER BY s.key) AS nth
-			FROM mine CROSS JOIN state s ON s.run_id=mine.id AND s.key IN (SELECT x.key FROM state x WHERE x.run_id=mine.id ORDER BY x.key LIMIT 1001+0))` + claimedFit + `
-		SELECT s.run_id, z.fits, s.key, iif(z.fits, s.value, NULL), s.version, s.updated_at
-		FROM fit z CROSS JOIN state s ON s.run_id=z.run_id AND s.key=z.at ORDER BY s.run_id, s.key`
-	claimedSignals = claimedItems + `s.id, s.pos AS at, coalesce(length(s.payload), 0) AS size, row_number() OVER (PARTITION BY mine.id ORDER BY s.pos) AS nth
-			FROM mine CROSS JOIN signals s ON s.run_id=mine.id AND s.consumed=0
-				AND s.pos IN (SELECT x.pos FROM signals x WHERE x.run_id=mine.id AND x.consumed=0 ORDER BY x.pos LIMIT 1001+0))` + claimedFit + `
-		SELECT s.run_id, z.fits, s.id, s.name, iif(z.fits, s.payload, NULL), s.sent_at, s.pos
-		FROM fit z CROSS JOIN signals s ON s.run_id=z.run_id AND s.id=z.id ORDER BY s.run_id, s.pos`
+	claimedSteps  = newPart(`steps`, ``,
+		`position`, `coalesce(length(s.output), 0)+coalesce(octet_length(s.failure), 0)`, `s.branch, s.name, s.occurrence`, stepColumnsIf)
+	claimedState = newPart(`state`, ` AND s.key IN (SELECT x.key FROM state x WHERE x.run_id=mine.id ORDER BY x.key LIMIT 1001+0)`,
+		`key`, `coalesce(length(s.value), 0)`, `s.key`, `s.key, iif(z.fits, s.value, NULL), s.version, s.updated_at`)
+	claimedSignals = newPart(`signals`, ` AND s.consumed=0
+			AND s.pos IN (SELECT x.pos FROM signals x WHERE x.run_id=mine.id AND x.consumed=0 ORDER BY x.pos LIMIT 1001+0)`,
+		`pos`, `coalesce(length(s.payload), 0)`, `s.id`, `s.id, s.name, iif(z.fits, s.payload, NULL), s.sent_at, s.pos`)
 	claimedGroups = claimed + `SELECT mine.id, g.name, g.total, g.open, g.completed, g.failed, g.canceled FROM mine CROSS JOIN groups g ON g.run_id=mine.id
 			AND g.name IN (SELECT x.name FROM groups x WHERE x.run_id=mine.id ORDER BY x.name LIMIT 1001+0) ORDER BY mine.id, g.name`
 	claimedAnySteps = claimed + `SELECT mine.id FROM mine WHERE EXISTS (SELECT 1 FROM steps s WHERE s.run_id=mine.id)`
@@ -198,7 +215,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		{SQL: take, Args: first, Rows: t.run},
 		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
 		{SQL: claimedParts, Args: mine, Gate: true},
-	}, t.replay(mine, bytes, p.Bare)...)
+	}, t.replay(mine, bytes, p.Bare, c.config.InTurn)...)
 	if p.Again {
 		stmts[0].SQL, stmts[0].Args = again, append(mine[:4:4], int64(p.Wanted()), p.Worker)
 		for i := range stmts {
@@ -238,7 +255,7 @@ func (t *taking) run(scan func(...any) error) error {
 }
 
 // replay asks for the parts of the claimed runs that any of them has.
-func (t *taking) replay(mine []any, bytes int64, bare bool) []Stmt {
+func (t *taking) replay(mine []any, bytes int64, bare, inTurn bool) []Stmt {
 	with := func(part int64, sql string, args []any, rows func(scan func(...any) error) error) Stmt {
 		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return t.parts&part == 0 }}
 	}
@@ -251,40 +268,50 @@ func (t *taking) replay(mine []any, bytes int64, bare bool) []Stmt {
 		})}
 	}
 	var fits bool
-	bounded := append(mine[:4:4], bytes)
-	return []Stmt{
-		with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
-			var data []byte
-			err := scan(scanID{&id}, scanBlob{&data})
-			t.byID[id].Run.Input = data
-			return err
-		}),
-		with(partSteps, claimedSteps, bounded, func(scan func(...any) error) error {
-			var s store.Step
-			err := scan(append([]any{scanID{&id}, &fits}, stepDest(&s)...)...)
-			r := t.byID[id]
-			keep(&r.Steps, &r.MoreSteps, s, fits)
-			return err
-		}),
-		with(partState, claimedState, bounded, func(scan func(...any) error) error {
-			e, err := scanEntry(scan, scanID{&id}, &fits)
-			in := &t.byID[id].Inbox
-			keep(&in.State, &in.MoreState, e, fits)
-			return err
-		}),
-		with(partGroups, claimedGroups, mine, func(scan func(...any) error) error {
-			g, err := scanGroup(scan, scanID{&id})
-			in := &t.byID[id].Inbox
-			keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
-			return err
-		}),
-		with(partSignals, claimedSignals, bounded, func(scan func(...any) error) error {
-			s, err := scanSignal(scan, scanID{&id}, &fits)
-			in := &t.byID[id].Inbox
-			keep(&in.Signals, &in.MoreSignals, s, fits)
-			return err
-		}),
+	var stmts []Stmt
+	// bounded asks for a part, without putting it in order where all of it is seen to fit.
+	bounded := func(part int64, sql *claimedPart, rows func(scan func(...any) error) error) {
+		fit := with(part, sql.fit, append(mine[:4:4], bytes), rows)
+		if inTurn {
+			var n, size int64
+			all := with(part, sql.all, mine, rows)
+			all.Unneeded = func() bool { return n == 0 || n > store.MaxPage || size > bytes }
+			fit.Unneeded = func() bool { return n == 0 || !all.Unneeded() }
+			stmts = append(stmts, with(part, sql.tally, mine, one(&n, &size)), all)
+		}
+		stmts = append(stmts, fit)
 	}
+	stmts = append(stmts, with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
+		var data []byte
+		err := scan(scanID{&id}, scanBlob{&data})
+		t.byID[id].Run.Input = data
+		return err
+	}))
+	bounded(partSteps, &claimedSteps, func(scan func(...any) error) error {
+		var s store.Step
+		err := scan(append([]any{scanID{&id}, &fits}, stepDest(&s)...)...)
+		r := t.byID[id]
+		keep(&r.Steps, &r.MoreSteps, s, fits)
+		return err
+	})
+	bounded(partState, &claimedState, func(scan func(...any) error) error {
+		e, err := scanEntry(scan, scanID{&id}, &fits)
+		in := &t.byID[id].Inbox
+		keep(&in.State, &in.MoreState, e, fits)
+		return err
+	})
+	bounded(partSignals, &claimedSignals, func(scan func(...any) error) error {
+		s, err := scanSignal(scan, scanID{&id}, &fits)
+		in := &t.byID[id].Inbox
+		keep(&in.Signals, &in.MoreSignals, s, fits)
+		return err
+	})
+	return append(stmts, with(partGroups, claimedGroups, mine, func(scan func(...any) error) error {
+		g, err := scanGroup(scan, scanID{&id})
+		in := &t.byID[id].Inbox
+		keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
+		return err
+	}))
 }
 
 // claimed are the runs in the order of P7.

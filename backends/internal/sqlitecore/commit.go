@@ -98,13 +98,18 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		}
 	}
 	some := false
-	if c.config.Batched {
+	bytes := 0
+	for _, b := range list {
+		bytes += b.Size()
+	}
+	batched := c.config.Batched && bytes <= maxTable
+	if batched {
 		if some, err = c.commitMany(ctx, list); err != nil {
 			return nil, err
 		}
 	}
 	rest := slices.DeleteFunc(slices.Clone(list), func(b *commit) bool { return !b.missed() })
-	together := c.config.Batched && c.apart.Add(-1) < 0
+	together := batched && c.apart.Add(-1) < 0
 	for len(rest) > 0 {
 		part, ends := rest, false
 		if together {

@@ -29,10 +29,12 @@ func TestPlans(t *testing.T) {
 
 	for name, sql := range map[string]string{
 		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
-		"claimedAgain": claimedAgain, "claimedSought": sought(claimedAgain, time.Minute), "claimedBareAgain": claimedBareAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedSteps": claimedSteps, "claimedAnySteps": claimedAnySteps, "claimBare": claimBare,
+		"claimedAgain": claimedAgain, "claimedSought": sought(claimedAgain, time.Minute), "claimedBareAgain": claimedBareAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedAnySteps": claimedAnySteps, "claimBare": claimBare,
 		"inboxSignals": inboxSignals, "inboxState": inboxState, "inboxGroups": inboxGroups, "inboxGroup": inboxGroup, "someState": someState,
 		"pageOfSteps": pageOfSteps, "getBounded": getBounded,
-		"claimedState": claimedState, "claimedGroups": claimedGroups, "claimedSignals": claimedSignals,
+		"claimedGroups": claimedGroups, "steps/tally": claimedSteps.tally, "steps/all": claimedSteps.all, "steps/fit": claimedSteps.fit,
+		"state/tally": claimedState.tally, "state/all": claimedState.all, "state/fit": claimedState.fit,
+		"signals/tally": claimedSignals.tally, "signals/all": claimedSignals.all, "signals/fit": claimedSignals.fit,
 		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
 		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
 		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,

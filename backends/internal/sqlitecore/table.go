@@ -17,6 +17,10 @@ type table struct {
 	data []byte
 }
 
+// maxTable bounds the payloads of a table: they are one value, and libSQL takes none
+// beyond five million bytes.
+const maxTable = 4 << 20
+
 // payload takes two columns, its place in the data and its length; both are NULL if it
 // is nil, and so is what substr makes of them.
 type payload []byte

@@ -28,7 +28,7 @@ type Mutant struct {
 
 // All lists the mutants.
 func All() []Mutant {
-	return slices.Concat(leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants, signalMutants, steerMutants)
+	return slices.Concat(leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants, signalMutants, steerMutants, boundMutants)
 }
 
 // None is a mutant without a fault: what goes through it is the model.
@@ -51,6 +51,7 @@ type faulty struct {
 	commit        verb[store.CommitParams, []store.CommitResult]
 	signal        verb[store.SignalParams, []store.SignalResult]
 	setState      verb[store.SetStateParams, []store.StateEntry]
+	getState      verb[store.GetStateParams, []store.StateEntry]
 	inbox         verb[store.InboxParams, store.Inbox]
 	listWorkers   verb[store.ListWorkersParams, []store.Worker]
 	pause         verb[store.PauseParams, []store.ControlResult]
@@ -71,7 +72,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 	return func(m *model.Store) store.Store {
 		s := &faulty{
 			Store: m, create: m.Create, get: m.Get, list: m.List, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
-			commit: m.Commit, signal: m.Signal, setState: m.SetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
+			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
 			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose,
 		}
@@ -109,6 +110,9 @@ func (s *faulty) Signal(ctx context.Context, p store.SignalParams) ([]store.Sign
 }
 func (s *faulty) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
 	return s.setState(ctx, p)
+}
+func (s *faulty) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
+	return s.getState(ctx, p)
 }
 func (s *faulty) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
 	return s.inbox(ctx, p)
