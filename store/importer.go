@@ -19,8 +19,8 @@ type Importer interface {
 	// P4: a run of that ID in the namespace is taken for the same import sent again:
 	// nothing changes and created is false. Case: import/repeat.
 	//
-	// ErrAlreadyExists when another namespace has the ID, or another active run the
-	// external id; ErrInvalid; ErrTooLarge. Further cases: import/as-recorded,
+	// ErrAlreadyExists when another namespace has the ID, or the run is to hold an
+	// external id that another one holds (see [Reuse]); ErrInvalid; ErrTooLarge. Further cases: import/as-recorded,
 	// import/open-run-is-paused, import/taken, import/refused, import/state-goes-on.
 	Import(ctx context.Context, p ImportParams) (created bool, err error)
 }
@@ -45,7 +45,7 @@ type RunRecord struct {
 // Validate checks the call against the sizes that a backend enforces.
 func (p *ImportParams) Validate(l Limits) error {
 	r := &p.Record.Run
-	like := NewRun{ID: r.ID, Workflow: r.Workflow, Queue: r.Queue, Input: r.Input, Meta: r.Meta, Priority: r.Priority, ExternalID: r.ExternalID, Suffix: r.Suffix}
+	like := NewRun{ID: r.ID, Workflow: r.Workflow, Queue: r.Queue, Input: r.Input, Meta: r.Meta, Priority: r.Priority, ExternalID: r.ExternalID, Suffix: r.Suffix, Reuse: r.Reuse, Digest: r.Digest}
 	if err := first(ValidateName("namespace", p.Namespace), like.validate(l), size("output", len(r.Output), l.Payload), failureSize("failure", r.Failure), optionalName("group", r.Group)); err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func scanJSON(dst any) dest {
 func runColumns(input, meta, output string) string {
 	return `r.id, r.namespace, r.workflow, r.queue, r.status, r.priority, r.external_id, r.suffix, r.parent, r.grp, r.ordinal, r.on_close,
 	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
-	r.started_at, r.finished_at, r.deadline, r.forked_from, r.failure, ` + input + `, ` + meta + `, ` + output
+	r.started_at, r.finished_at, r.deadline, r.forked_from, r.failure, r.reuse, r.digest, ` + input + `, ` + meta + `, ` + output
 }
 
 const (
@@ -210,6 +210,7 @@ func cols(list string) string {
 type runRow struct {
 	run                       store.Run
 	status, onClose, priority int16
+	reuse                     int16
 	dests                     []any
 }
 
@@ -222,7 +223,7 @@ func newRunRow(more ...any) *runRow {
 		scanID(&r.Parent), scanText(&r.Group), &r.Ordinal, &w.onClose,
 		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, scanText(&r.Worker), &r.Events, &r.Pausing, scanTime(&r.VisibleAt),
 		scanTime(&r.CreatedAt), scanTime(&r.StartedAt), scanTime(&r.FinishedAt), scanTime(&r.Deadline), scanID(&r.ForkedFrom),
-		scanFailure(&r.Failure), &r.Input, &r.Meta, &r.Output,
+		scanFailure(&r.Failure), &w.reuse, &r.Digest, &r.Input, &r.Meta, &r.Output,
 	}, more...)
 	return w
 }
@@ -231,7 +232,7 @@ func newRunRow(more ...any) *runRow {
 func (w *runRow) read(scan func(...any) error) (store.Run, error) {
 	w.run = store.Run{} // so that no run shares a payload with the one before
 	err := scan(w.dests...)
-	w.run.Status, w.run.OnClose, w.run.Priority = store.Status(w.status), store.ClosePolicy(w.onClose), int(w.priority)
+	w.run.Status, w.run.OnClose, w.run.Priority, w.run.Reuse = store.Status(w.status), store.ClosePolicy(w.onClose), int(w.priority), store.Reuse(w.reuse)
 	return w.run, err
 }
 

@@ -165,7 +165,7 @@ func (s scanJSON) Scan(v any) error {
 func runColumns(input, meta, output string) string {
 	return `id, namespace, workflow, queue, status, priority, external_id, suffix, parent, grp, ordinal, on_close,
 	attempt, crashes, generation, epoch, iif(leased, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
-	deadline, forked_from, failure, ` + input + `, ` + meta + `, ` + output
+	deadline, forked_from, failure, reuse, digest, ` + input + `, ` + meta + `, ` + output
 }
 
 // anyInput reads an input wherever it stands.
@@ -177,7 +177,7 @@ func scanRun(scan func(...any) error, r *store.Run, more ...any) error {
 		scanID{&r.Parent}, scanText{&r.Group}, &r.Ordinal, &r.OnClose,
 		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, scanText{&r.Worker}, &r.Events, &r.Pausing, scanTime{&r.VisibleAt},
 		scanTime{&r.CreatedAt}, scanTime{&r.StartedAt}, scanTime{&r.FinishedAt}, scanTime{&r.Deadline}, scanID{&r.ForkedFrom},
-		scanFailure{&r.Failure}, scanBlob{&r.Input}, scanBlob{&r.Meta}, scanBlob{&r.Output},
+		scanFailure{&r.Failure}, &r.Reuse, scanBlob{&r.Digest}, scanBlob{&r.Input}, scanBlob{&r.Meta}, scanBlob{&r.Output},
 	}, more...)...)
 }
 

@@ -28,14 +28,14 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	r := &run{Run: in, state: map[string]store.StateEntry{}, had: map[store.SignalID]bool{}, groups: map[string]*store.Group{}}
 	r.Run = r.row() // copies
 	r.CreatedAt, r.StartedAt, r.FinishedAt, r.Deadline = micro(in.CreatedAt), micro(in.StartedAt), micro(in.FinishedAt), micro(in.Deadline)
-	if !r.Status.Final() {
+	if r.ExternalID != "" && (!r.Status.Final() || r.Reuse == store.ReuseNever) {
 		key := external{r.Namespace, r.ExternalID, r.Suffix}
-		if id, taken := s.active[key]; taken && r.ExternalID != "" {
-			return false, fmt.Errorf("run %s is active with external id %q: %w", id, r.ExternalID, store.ErrAlreadyExists)
+		if id, taken := s.holders[key]; taken {
+			return false, fmt.Errorf("run %s holds external id %q: %w", id, r.ExternalID, store.ErrAlreadyExists)
 		}
-		if r.ExternalID != "" {
-			s.active[key] = r.ID
-		}
+		s.holders[key] = r.ID
+	}
+	if !r.Status.Final() {
 		r.resume, r.VisibleAt = store.Pending, clock(p.Now)
 		s.live[r.ID] = r
 	}

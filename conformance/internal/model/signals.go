@@ -28,11 +28,11 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 	}
 	id := n.Run
 	if n.ExternalID != "" {
+		if r := s.lastWith(namespace, n.ExternalID, n.Suffix, func(r *run) bool { return r.had[n.ID] }); r != nil {
+			return r.ID, nil // P4, also when that run has ended and another one holds the external id
+		}
 		var ok bool
-		if id, ok = s.active[external{namespace, n.ExternalID, n.Suffix}]; !ok {
-			if r := s.lastWith(namespace, n.ExternalID, n.Suffix, func(r *run) bool { return r.had[n.ID] }); r != nil {
-				return r.ID, nil // P4, also when the run has ended since
-			}
+		if id, ok = s.holders[external{namespace, n.ExternalID, n.Suffix}]; !ok {
 			return store.ID{}, fmt.Errorf("active run of external id %q, suffix %q: %w", n.ExternalID, n.Suffix, store.ErrNotFound)
 		}
 	}

@@ -49,6 +49,28 @@ var signalMutants = []Mutant{
 			return next(c)
 		})
 	})},
+	{"signal-repeated-to-the-next-run", "P4", "a signal to an external id that is sent again reaches the run that holds it by now", wrap(func(s *faulty) {
+		signal := s.signal
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			out, err := signal(ctx, p)
+			for i := range out {
+				n := p.Signals[i]
+				r, ok := s.row(out[i].Run)
+				if err != nil || !ok || out[i].Err != nil || n.ExternalID == "" || !r.Status.Final() {
+					continue
+				}
+				if now, err := s.find(ctx, store.FindParams{Namespace: p.Namespace, ExternalID: n.ExternalID, Suffix: n.Suffix}); err == nil && !now.Status.Final() {
+					n.Run, n.ExternalID, n.Suffix = now.ID, "", ""
+					again, err := signal(ctx, store.SignalParams{Namespace: p.Namespace, Signals: []store.NewSignal{n}, Now: p.Now})
+					if err != nil {
+						return nil, err
+					}
+					out[i] = again[0]
+				}
+			}
+			return out, err
+		}
+	})},
 	{"signal-dropped-before-the-start", "P17", "a signal to a run that has not begun goes nowhere", wrap(func(s *faulty) {
 		signal := s.signal
 		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
