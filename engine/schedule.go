@@ -525,6 +525,7 @@ func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, err
 	}
 	started, err := e.Start(ctx, s.Workflow, s.Input, func(r *store.NewRun) {
 		run.Meta = runMeta(r.Meta, name, time.Time{})
+		run.Digest = []byte{} // whatever the schedule's active run was started with
 		*r = run
 	})
 	return started, scheduleError(name, err)

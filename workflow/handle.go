@@ -20,7 +20,7 @@ type Handle[Out any] struct {
 // ID is the run's.
 func (h Handle[Out]) ID() store.ID { return h.id }
 
-// Existing says that the start found an active run of the same external id and
+// Existing says that the start found a run of the same external id (see engine.ID) and
 // made no new one.
 func (h Handle[Out]) Existing() bool { return h.existing }
 
