@@ -198,14 +198,27 @@ func startError(workflow string, err error) error {
 
 // Know tells the engine that this process has a worker for a workflow, so that
 // starts need not ask the store.
-func (e *Engine) Know(workflow, queue string) { e.base().known.Store(workflow, queue) }
+func (e *Engine) Know(workflow, queue string) {
+	e.base().known.Store(workflow, knownQueue{queue: queue})
+}
+
+// knownQueue is a workflow's queue.
+type knownQueue struct {
+	queue string
+	until time.Time // zero: this process serves it
+}
+
+// A workflow that was looked up may be registered with another queue later.
+const knownFor = time.Minute
 
 // queueOf finds a workflow's default queue, which some worker must have
-// registered. What was found once is remembered.
+// registered. What was found is remembered for a while.
 func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	known := &e.base().known
-	if q, ok := known.Load(workflow); ok {
-		return q.(string), nil
+	if v, ok := known.Load(workflow); ok {
+		if k := v.(knownQueue); k.until.IsZero() || time.Now().Before(k.until) {
+			return k.queue, nil
+		}
 	}
 	if err := store.ValidateName("workflow", workflow); err != nil {
 		return "", err
@@ -225,7 +238,7 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	case err != nil:
 		return "", startError(workflow, err)
 	case len(found) > 0:
-		known.Store(workflow, found[0].Queue)
+		known.Store(workflow, knownQueue{found[0].Queue, time.Now().Add(knownFor)})
 		return found[0].Queue, nil
 	case e.trigger == TriggerAny:
 		return workflow, nil
