@@ -56,7 +56,7 @@ type Case struct {
 // Cases lists the cases of the store tier.
 func Cases() []Case {
 	return slices.Concat(
-		createCases, reuseCases, getCases, claimCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
+		createCases, reuseCases, exportCases, getCases, claimCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
 		childrenCases, signalCases, stateCases, cancelCases, pauseCases, restartCases, listCases, purgeCases,
 		scheduleCases, fireCases, registryCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
 		hintCases, importCases, diagnoseCases, closeCases,

@@ -2,6 +2,8 @@ package sqlitecore
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -15,9 +17,17 @@ const (
 	importStep  = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
 		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied
 	importState  = `INSERT INTO state (run_id, key, value, version, updated_at) SELECT ?,?,?,?,? WHERE` + applied
-	importSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at) SELECT ?,?,?,?,?,? WHERE` + applied
+	importSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at, consumed) SELECT ?,?,?,?,?,?,? WHERE` + applied
 	importGroup  = `INSERT INTO groups (run_id, name, total, open, completed, failed, canceled) SELECT ?,?,?,?,?,?,? WHERE` + applied
 )
+
+// since is a time in microseconds; the zero time lies before all others.
+func since(t time.Time) int64 {
+	if t.IsZero() {
+		return math.MinInt64
+	}
+	return t.UnixMicro()
+}
 
 // Import implements store.Importer.
 func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
@@ -37,7 +47,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	var pausedFrom int64
 	var visible any
 	if !r.Status.Final() {
-		pausedFrom, visible = int64(store.Pending), now
+		pausedFrom, visible = int64(store.Pending), max(now, since(r.VisibleAt))
 	}
 	var made int64
 	missed := func() bool { return made == 0 }
@@ -62,9 +72,13 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	for _, e := range p.Record.State {
 		add(importState, id, e.Key, blob(e.Value), e.Version, e.UpdatedAt.UnixMicro())
 	}
+	// Signals to come have higher positions: theirs are above the count of events.
+	read := len(p.Record.Consumed)
+	for i, consumed := range p.Record.Consumed {
+		add(importSignal, id, consumed[:], int64(i+1), "", nil, int64(0), int64(1))
+	}
 	for i, s := range p.Record.Signals {
-		// Those to come have higher positions: theirs are above the count of events.
-		add(importSignal, id, s.ID[:], int64(i+1), s.Name, blob(s.Payload), s.SentAt.UnixMicro())
+		add(importSignal, id, s.ID[:], int64(read+i+1), s.Name, blob(s.Payload), s.SentAt.UnixMicro(), int64(0))
 	}
 	for _, g := range p.Record.Groups {
 		add(importGroup, id, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)

@@ -37,6 +37,9 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	}
 	if !r.Status.Final() {
 		r.resume, r.VisibleAt = store.Pending, clock(p.Now)
+		if at := micro(in.VisibleAt); at.After(r.VisibleAt) {
+			r.VisibleAt = at
+		}
 		s.live[r.ID] = r
 	}
 	for _, st := range p.Record.Steps {
@@ -49,9 +52,14 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		e.Value, e.UpdatedAt = bytes.Clone(e.Value), micro(e.UpdatedAt)
 		r.state[e.Key] = e
 	}
+	for _, id := range p.Record.Consumed {
+		r.had[id] = true
+		r.sent = append(r.sent, id)
+	}
 	for _, sig := range p.Record.Signals {
 		sig.Payload, sig.SentAt = bytes.Clone(sig.Payload), micro(sig.SentAt)
 		r.signals, r.had[sig.ID] = append(r.signals, sig), true
+		r.sent = append(r.sent, sig.ID)
 	}
 	for _, g := range p.Record.Groups {
 		r.groups[g.Name] = &g

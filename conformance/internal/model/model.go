@@ -56,6 +56,7 @@ type run struct {
 	state   map[string]store.StateEntry
 	signals []store.Signal          // unread, in the order of sending
 	had     map[store.SignalID]bool // every signal that ever came: P4
+	sent    []store.SignalID        // the same, in the order of sending
 	groups  map[string]*store.Group
 
 	// Of the last lease, kept when it has ended so that a repeated transition

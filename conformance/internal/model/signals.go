@@ -46,6 +46,7 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 		return store.ID{}, finished(r)
 	}
 	r.had[n.ID] = true
+	r.sent = append(r.sent, n.ID)
 	r.signals = append(r.signals, store.Signal{ID: n.ID, Name: n.Name, Payload: bytes.Clone(n.Payload), SentAt: now})
 	r.Events++
 	s.stirred(r, store.WakeSignal, now)
