@@ -295,6 +295,8 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 	switch {
 	case !run.ID.IsZero() || run.ExternalID != "" || run.Suffix != "":
 		return s.Schedule, rule, store.Invalid("schedule's runs", "their ids are the schedule's to give; leave out engine.RunID, engine.ID and engine.Suffix")
+	case len(run.Meta) > 0:
+		return s.Schedule, rule, store.Invalid("schedule's runs", "how often they are tried is their workflow's to say; leave out engine.Attempts and engine.Backoff")
 	case !run.At.IsZero():
 		return s.Schedule, rule, store.Invalid("schedule's runs", "when they start is the schedule's to say; leave out engine.At")
 	}

@@ -29,7 +29,7 @@ var ErrTimeout = errors.New("timed out")
 
 // Receive waits for the next signal of this kind and takes it. The wait may last
 // for months: the run sleeps meanwhile. It fails with [ErrCanceled] or
-// [ErrDeadline].
+// [ErrDeadline], or with a [*DecodeError] for a payload that is no T, which is taken.
 func (s Signal[T]) Receive(ctx Context) (T, error) { return s.receive(ctx, -1) }
 
 // ReceiveTimeout is [Signal.Receive] that waits for at most d, counted from the
@@ -49,7 +49,7 @@ func (s Signal[T]) receive(ctx Context, d time.Duration) (T, error) {
 		return v, fmt.Errorf("signal %q: %w", s.name, ErrTimeout)
 	}
 	if err := ctx.codec.Unmarshal(data, &v); err != nil {
-		return v, fmt.Errorf("the payload of signal %q cannot be decoded into %T: %w", s.name, v, err)
+		return v, decodeError(v, err, "the payload of signal %q", s.name)
 	}
 	return v, nil
 }
