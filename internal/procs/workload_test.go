@@ -74,7 +74,7 @@ func (o order) options() []engine.StartOption {
 		opts = append(opts, engine.Delay(o.Delay))
 	}
 	if o.ID != "" {
-		opts = append(opts, engine.ID(o.ID))
+		opts = append(opts, engine.ID(o.ID, engine.WhileActive), engine.AnyInput())
 	}
 	return opts
 }

@@ -255,7 +255,7 @@ func (w *world) starter(p *plan) {
 		opts = append(opts, engine.RunID(p.id))
 	}
 	if p.external != "" {
-		opts = append(opts, engine.ID(p.external))
+		opts = append(opts, engine.ID(p.external, engine.WhileActive), engine.AnyInput())
 	}
 	if p.delay > 0 {
 		opts = append(opts, engine.Delay(p.delay))
