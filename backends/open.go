@@ -17,15 +17,15 @@ import (
 
 // backend is what a URL's scheme leads to.
 type backend struct {
-	open      func(ctx context.Context, url string) (store.Store, error)
+	open      func(ctx context.Context, url string, o options) (store.Store, error)
 	schemaOf  func(ctx context.Context, url string) (store.Schema, error)
 	schemaSQL func(url string, since int64) (string, error)
 }
 
 var (
 	onPostgres = backend{
-		open: func(ctx context.Context, url string) (store.Store, error) {
-			s, err := postgres.Open(ctx, url)
+		open: func(ctx context.Context, url string, o options) (store.Store, error) {
+			s, err := postgres.Open(ctx, url, of(o, postgres.WithLogger, postgres.WithLimits, postgres.WithoutMigration)...)
 			if err != nil {
 				return nil, err // not a *postgres.Store that is nil
 			}
@@ -41,8 +41,8 @@ var (
 		},
 	}
 	onSQLite = backend{
-		open: func(ctx context.Context, url string) (store.Store, error) {
-			s, err := sqlite.Open(ctx, url)
+		open: func(ctx context.Context, url string, o options) (store.Store, error) {
+			s, err := sqlite.Open(ctx, url, of(o, sqlite.WithLogger, sqlite.WithLimits, sqlite.WithoutMigration)...)
 			if err != nil {
 				return nil, err // not a *sqlite.Store that is nil
 			}
@@ -52,8 +52,8 @@ var (
 		schemaSQL: func(_ string, since int64) (string, error) { return sqlite.SchemaSQL(since) },
 	}
 	onTurso = backend{
-		open: func(ctx context.Context, url string) (store.Store, error) {
-			s, err := turso.Open(ctx, url)
+		open: func(ctx context.Context, url string, o options) (store.Store, error) {
+			s, err := turso.Open(ctx, url, of(o, turso.WithLogger, turso.WithLimits, turso.WithoutMigration)...)
 			if err != nil {
 				return nil, err // not a *turso.Store that is nil
 			}
@@ -81,12 +81,12 @@ var schemes = map[string]backend{
 //	libsql://name-org.turso.io?authToken=...       see package turso; also http and https
 //
 // An unknown scheme is an error that matches store.ErrInvalid.
-func Open(ctx context.Context, url string) (store.Store, error) {
+func Open(ctx context.Context, url string, opts ...Option) (store.Store, error) {
 	b, err := find(url)
 	if err != nil {
 		return nil, err
 	}
-	return b.open(ctx, url)
+	return b.open(ctx, url, apply(opts))
 }
 
 // SchemaOf tells which migrations the database has had that the URL names, and

@@ -3,6 +3,8 @@ package codec
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,6 +52,9 @@ func AESGCM(keys Keyring) Transform {
 			t.err = fmt.Errorf("%w: key %q has %d bytes; AES takes 16, 24 or 32", ErrKey, name, len(key))
 		}
 	}
+	mac := hmac.New(sha256.New, keys.Keys[keys.Current])
+	mac.Write([]byte("pawl: digests of inputs"))
+	t.digests = mac.Sum(nil)
 	if t.err == nil && t.ciphers[t.current] == nil {
 		t.err = fmt.Errorf("%w: the current key %q is not in the keyring, which has %s", ErrKey, t.current, t.names())
 	}
@@ -60,6 +65,7 @@ type aesGCM struct {
 	current string
 	plain   bool
 	ciphers map[string]cipher.AEAD
+	digests []byte // the key of digests, made from the current key
 	err     error
 }
 
@@ -77,6 +83,22 @@ func (t *aesGCM) Seal(data []byte) ([]byte, error) {
 	out = append(out, byte(len(t.current)))
 	out = append(out, t.current...)
 	return c.Seal(out, nil, data, out), nil
+}
+
+// keyedDigest makes a digest that only those can make who have the current key. It
+// begins with what tells that key from others: digests under different keys are not
+// compared.
+func (t *aesGCM) keyedDigest(digest []byte) ([]byte, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	mac := hmac.New(sha256.New, t.digests)
+	mac.Write([]byte("scheme"))
+	name := mac.Sum(nil)[:8]
+	mac.Reset()
+	mac.Write([]byte("digest"))
+	mac.Write(digest)
+	return mac.Sum(name), nil
 }
 
 // Open implements [Transform].

@@ -47,6 +47,34 @@ func (c chain) Marshal(v any) ([]byte, error) {
 	return data, err
 }
 
+// Digest implements [engine.Digester], where the base does: of what was encoded, by the
+// base; with encryption in the chain under its current key, so that the hash tells
+// nothing to those who do not have it.
+func (c chain) Digest(data []byte) ([]byte, error) {
+	base, ok := c.base.(engine.Digester)
+	if !ok {
+		return make([]byte, 8), nil // inputs are not compared
+	}
+	for i := len(c.transforms) - 1; i >= 0 && len(data) > 0; i-- {
+		var err error
+		if data, err = c.transforms[i].Open(data); err != nil {
+			return nil, err
+		}
+	}
+	digest, err := base.Digest(data)
+	for _, t := range c.transforms {
+		if k, ok := t.(keyed); ok && err == nil {
+			digest, err = k.keyedDigest(digest)
+		}
+	}
+	return digest, err
+}
+
+// keyed is implemented by transforms that keep payloads secret.
+type keyed interface {
+	keyedDigest(digest []byte) ([]byte, error)
+}
+
 func (c chain) Unmarshal(data []byte, v any) error {
 	if len(data) > 0 {
 		for i := len(c.transforms) - 1; i >= 0; i-- {

@@ -175,3 +175,28 @@ func TestProtobuf(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `"text"`, string(data))
 }
+
+// Inputs are compared by what they are, however they were compressed and sealed.
+func TestDigests(t *testing.T) {
+	t.Parallel()
+	digest := func(c engine.Codec, v any) []byte {
+		data, err := c.Marshal(v)
+		require.NoError(t, err)
+		d, err := c.(engine.Digester).Digest(data)
+		require.NoError(t, err)
+		return d
+	}
+	sealed := func(current string) engine.Codec {
+		return codec.Chain(engine.JSON{}, zstd.New(), codec.AESGCM(codec.Keyring{Current: current, Keys: map[string][]byte{"a": keyA, "b": keyB}}))
+	}
+	plain, packed := engine.Codec(engine.JSON{}), codec.Chain(engine.JSON{}, zstd.New())
+	one, two := order{"1", strings.Repeat("x", 1000)}, order{"2", ""}
+	for _, c := range []engine.Codec{plain, packed, sealed("a"), protobuf.Codec{}} {
+		require.Equal(t, digest(c, one), digest(c, one))
+		require.NotEqual(t, digest(c, one), digest(c, two))
+		require.Equal(t, digest(c, one)[:8], digest(c, two)[:8], "what says how it was made")
+	}
+	require.Equal(t, digest(plain, one), digest(packed, one), "compression changes nothing")
+	require.NotEqual(t, digest(plain, one)[8:], digest(sealed("a"), one)[8:], "the hash of a secret has a key")
+	require.NotEqual(t, digest(sealed("a"), one)[:8], digest(sealed("b"), one)[:8], "digests under different keys are not compared")
+}

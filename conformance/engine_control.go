@@ -281,7 +281,7 @@ var controlEngineCases = []EngineCase{
 	{Name: "control/restart-skips", Promise: "P8", Rule: "A run whose external id another active run has by now is not restarted with the others.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		e.eng.Know(wf.Name(), wf.Name())
-		old := start(e, wf, 0, engine.ID("x"))
+		old := start(e, wf, 0, engine.ID("x", engine.WhileActive))
 		e.ok("cancel", e.eng.Cancel(e.ctx, old.ID(), ""))
 		start(e, wf, 1, engine.ID("x"))
 		done, err := e.eng.RestartMany(e.ctx, store.RunFilter{Statuses: []store.Status{store.Canceled}})

@@ -166,12 +166,75 @@ var exportEngineCases = []EngineCase{
 		e.ok("import", err)
 		e.eq("imported without children", len(made), 1)
 	}},
+	{Name: "export/carries-everything", Promise: "P4", Rule: "A run that waits for its start waits as long where it is imported; all its signals come along, of those that it has read the ids; state steps and the hold on its external id, too.", Run: func(e *E) {
+		next := workflow.NewSignal[int]("next")
+		sums := workflow.NewState[int]("sum")
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			for range in {
+				v, err := next.Receive(ctx)
+				if err != nil {
+					return 0, err
+				}
+				if err := sums.Set(ctx, v); err != nil {
+					return 0, err
+				}
+			}
+			return in, nil
+		})
+		const n = store.MaxPage + 50
+		p := e.process(defs(wf))
+		h := start(e, wf, n+3, engine.ID("order-1"))
+		for i := range 2 {
+			e.ok("send", next.Send(e.ctx, e.eng, h.ID(), i, workflow.SendKey(fmt.Sprint(i))))
+		}
+		for len(e.steps(h.ID())) < 5 {
+			pause(e) // until it waits for the third
+		}
+		e.until(h.ID(), store.Sleeping)
+		p.stop()
+		for i := range n {
+			e.ok("send", next.Send(e.ctx, e.eng, h.ID(), i+2))
+		}
+		later, err := wf.Start(e.ctx, e.eng, 0, engine.Delay(e.d(24*time.Hour)))
+		e.ok("start", err)
+		there := e.elsewhere(wf)
+		for _, id := range []store.ID{h.ID(), later.ID()} {
+			_, err := there.Import(e.ctx, bytes.NewReader(e.export(id)))
+			e.ok("import", err)
+		}
+		again, err := wf.Start(e.ctx, there, n+3, engine.ID("order-1"))
+		e.ok("start of what was imported", err)
+		e.check(again.Existing() && again.ID() == h.ID(), "the imported run does not hold its external id")
+		_, err = wf.Start(e.ctx, there, 1, engine.ID("order-1"))
+		e.says("start with another input", err, store.ErrConflict, "another input")
+		e.ok("send again", next.Send(e.ctx, there, h.ID(), 0, workflow.SendKey("0")))
+		e.ok("send", next.Send(e.ctx, there, h.ID(), n+2))
+		e.ok("resume", there.Resume(e.ctx, h.ID()))
+		out, err := wf.Handle(there, h.ID()).Result(e.ctx)
+		e.ok("result", err)
+		e.eq("output", out, n+3)
+		e.ok("resume", there.Resume(e.ctx, later.ID()))
+		here, err := e.eng.Get(e.ctx, later.ID())
+		e.ok("get", err)
+		run, err := there.Get(e.ctx, later.ID())
+		e.ok("get", err)
+		e.eq("status and start of the run that waits", []any{run.Status, run.VisibleAt}, []any{store.Pending, here.VisibleAt})
+	}},
+	{Name: "export/version-1", Promise: "P4", Rule: "An export of version 1 can be imported.", Run: func(e *E) {
+		there := e.elsewhere()
+		id := store.NewID()
+		made, err := there.Import(e.ctx, strings.NewReader(`{"format":"pawl-runs","version":1,"exported_at":"2026-11-01T00:00:00Z","backend":"sqlite","namespace":"engine","runs":[
+			{"id":"`+id.String()+`","workflow":"wf","queue":"wf","status":"sleeping","created_at":"2026-11-01T00:00:00Z","started_at":"2026-11-01T00:00:01Z","attempt":1,"epoch":2,"events":1,
+			"input":{"json":7},"signals":[{"id":"`+store.NewID().String()+`","name":"go","payload":{"base64":"AAE="},"sent_at":"2026-11-01T00:00:02Z"}]}]}`))
+		e.ok("import", err)
+		e.eq("imported", made, []engine.Imported{{ID: id, Status: store.Paused}})
+	}},
 	{Name: "export/bad-input", Promise: "P16", Rule: "What is no export, or cannot be imported, is refused with the reason.", Run: func(e *E) {
 		there := e.elsewhere()
 		for text, word := range map[string]string{
 			"":                                   "no JSON",
 			"{}":                                 `format is ""`,
-			`{"format":"pawl-runs","version":2}`: "version is 2",
+			`{"format":"pawl-runs","version":3}`: "version is 3",
 			`{"format":"pawl-runs","version":1,"runs":[{"id":"x"}]}`:                                                                   "x",
 			`{"format":"pawl-runs","version":1,"runs":[{"id":"` + store.NewID().String() + `","status":"failed"}]}`:                    "workflow",
 			`{"format":"pawl-runs","version":1,"runs":[{"id":"` + store.NewID().String() + `","steps":[{"name":"a","kind":"what"}]}]}`: `"what"`,

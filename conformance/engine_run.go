@@ -324,7 +324,7 @@ var startEngineCases = []EngineCase{
 		hs := make([]workflow.Handle[int], 20)
 		for i := range hs {
 			wg.Go(func() {
-				h, err := wf.Start(e.ctx, []*engine.Engine{e.eng, p.eng}[i%2], i, engine.ID("order-1"))
+				h, err := wf.Start(e.ctx, []*engine.Engine{e.eng, p.eng}[i%2], i, engine.ID("order-1", engine.WhileActive), engine.AnyInput())
 				if err != nil {
 					e.Errorf("start: %v", err)
 				}
@@ -341,13 +341,91 @@ var startEngineCases = []EngineCase{
 		}
 		e.eq("starts that made a run", made, 1)
 		result(e, hs[0])
-		again := start(e, wf, 1, engine.ID("order-1"))
+		again := start(e, wf, 1, engine.ID("order-1", engine.WhileActive))
 		e.check(!again.Existing() && again.ID() != hs[0].ID(), "a finished run still holds its external id")
 		other := start(e, wf, 1, engine.ID("order-1"), engine.Suffix("2"))
 		e.check(!other.Existing(), "another suffix is another run")
 		found, err := e.eng.Find(e.ctx, "order-1", "")
 		e.ok("find", err)
 		e.eq("found run", found.ID, again.ID())
+	}},
+	{Name: "start/for-ever", Promise: "P8", Rule: "engine.ID starts one run for as long as that run is kept: programs that start it again find it, before and after its end, and nothing is done twice.", Run: func(e *E) {
+		var ran tally
+		wf := workflow.New("wf", func(ctx workflow.Context, in string) (string, error) {
+			return workflow.Step(ctx, "charge", func(context.Context) (string, error) { return fmt.Sprint(in, ran.add(in)), nil })
+		})
+		p := e.process(defs(wf))
+		var first workflow.Handle[string]
+		for i := range 3 {
+			eng := []*engine.Engine{p.eng, e.eng}[i%2] // p.eng leases the run as it makes it
+			h, err := wf.Start(e.ctx, eng, "lamp", engine.ID("order-42"))
+			e.ok("start", err)
+			e.eq("Existing", h.Existing(), i > 0)
+			e.eq("output", result(e, h), "lamp1")
+			if i == 0 {
+				first = h
+			}
+			e.eq("run", h.ID(), first.ID())
+		}
+		hs, err := wf.StartMany(e.ctx, e.eng, []workflow.Each[string]{
+			{In: "lamp", Options: []engine.StartOption{engine.ID("order-42")}}, {In: "desk", Options: []engine.StartOption{engine.ID("order-43")}}})
+		e.ok("start of many", err)
+		e.eq("outputs", results(e, hs), []string{"lamp1", "desk1"})
+		e.eq("Existing", []bool{hs[0].Existing(), hs[1].Existing()}, []bool{true, false})
+		e.eq("executions", []int{ran.get("lamp"), ran.get("desk")}, []int{1, 1})
+		n, err := e.s.Purge(e.ctx, store.PurgeParams{Namespace: "engine"})
+		e.ok("Purge", err)
+		e.eq("runs purged", n, 2)
+		h := start(e, wf, "lamp", engine.ID("order-42"))
+		e.eq("Existing behind the purge", h.Existing(), false)
+		e.eq("output behind the purge", result(e, h), "lamp2")
+	}},
+	{Name: "start/conflict", Promise: "P8", Rule: "A start whose id a run of another workflow or another input has fails with ErrConflict, and one that is to be the first with ErrAlreadyExists; both name the id.", Run: func(e *E) {
+		type order struct {
+			Item string
+			N    int
+		}
+		wf := workflow.New("wf", func(ctx workflow.Context, in order) (int, error) {
+			if in.Item == "sofa" {
+				return in.N, workflow.Sleep(ctx, "nap", e.d(time.Hour))
+			}
+			return in.N, nil
+		})
+		other := workflow.New("other", func(ctx workflow.Context, in order) (int, error) { return 0, nil })
+		e.process(defs(wf, other))
+		id := store.NewID()
+		for _, opts := range [][]engine.StartOption{{engine.ID("order-1")}, {engine.ID("order-2", engine.Reject)}, {engine.RunID(id)}} {
+			e.eq("output", result(e, start(e, wf, order{"lamp", 7}, opts...)), 7)
+		}
+		start(e, wf, order{"sofa", 7}, engine.ID("active", engine.WhileActive))
+		for _, tt := range []struct {
+			item string
+			opt  engine.StartOption
+		}{
+			{"lamp", engine.ID("order-1")}, {"lamp", engine.ID("order-1", engine.WhileActive)}, {"lamp", engine.ID("order-1", engine.Reject)},
+			{"lamp", engine.RunID(id)}, {"sofa", engine.ID("active", engine.WhileActive)},
+		} {
+			_, err := wf.Start(e.ctx, e.eng, order{tt.item, 8}, tt.opt)
+			e.says("another input", err, store.ErrConflict, "another input")
+			_, err = other.Start(e.ctx, e.eng, order{tt.item, 7}, tt.opt)
+			e.says("another workflow", err, store.ErrConflict, `"wf"`, `"other"`)
+			_, err = other.Start(e.ctx, e.eng, order{tt.item, 7}, tt.opt, engine.AnyInput())
+			e.says("another workflow with any input", err, store.ErrConflict, `"wf"`)
+		}
+		_, err := wf.Start(e.ctx, e.eng, order{"lamp", 7}, engine.ID("order-1", engine.Reject))
+		e.says("a start that is to be the first", err, store.ErrAlreadyExists, `"order-1"`)
+		_, err = wf.Start(e.ctx, e.eng, order{"lamp", 7}, engine.ID("order-3", 9))
+		e.says("no such policy", err, store.ErrInvalid, "policy")
+		again := start(e, wf, order{"lamp", 8}, engine.ID("order-1"), engine.AnyInput())
+		e.eq("with any input: existing, output", []any{again.Existing(), result(e, again)}, []any{true, 7})
+		spaced, err := e.eng.Start(e.ctx, "wf", []byte(`{ "Item": "lamp", "N": 7 }`), engine.ID("order-2"))
+		e.ok("the same input written otherwise", err)
+		e.check(spaced.Existing, "the same input written otherwise made another run")
+		elsewhere := engine.New(e.s, engine.Namespace("elsewhere"), engine.Logger(quiet), engine.TriggerCheck(engine.TriggerAny))
+		defer elsewhere.Close()
+		there, err := elsewhere.Start(e.ctx, "other", nil, engine.ID("order-1"))
+		e.ok("the same id in another namespace", err)
+		e.check(!there.Existing, "another namespace has the id")
 	}},
 	{Name: "start/many", Promise: "P4", Rule: "Many starts and awaits keep their order, and starting them again with their ids makes nothing new.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, i int) (int, error) { return i * i, nil })

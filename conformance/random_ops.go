@@ -203,6 +203,13 @@ func (q *sequence) ownRun() store.NewRun {
 	if q.chance(35) {
 		r.ExternalID = of(q, "e1", "e2", "E1")
 		r.Suffix = of(q, "", "", "x")
+		if q.chance(30) {
+			r.Reuse = store.ReuseNever
+		}
+		r.MustBeNew = q.chance(10)
+	}
+	if q.chance(20) {
+		r.Digest = digest(of[byte](q, 1, 1, 2), of(q, "a", "b"))
 	}
 	if q.chance(25) {
 		r.Worker, r.LeaseFor = of(q, randomWorkers...), q.span()
@@ -1058,6 +1065,9 @@ func (q *sequence) fire() {
 			r.ExternalID = of(q, "e1", "e2")
 		}
 		r.Worker, r.LeaseFor = "", 0 // a firing has no worker to give the lease to
+		if !q.chance(5) {
+			r.Reuse, r.MustBeNew, r.Digest = store.ReuseAfterEnd, false, nil
+		}
 		p.Run = &r
 	}
 	res, err := do(q, "Fire", p, store.Store.Fire)

@@ -60,7 +60,7 @@ type Case struct {
 // Cases lists the cases of the store tier.
 func Cases() []Case {
 	return slices.Concat(
-		createCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
+		createCases, reuseCases, exportCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
 		childrenCases, signalCases, stateCases, cancelCases, pauseCases, restartCases, listCases, purgeCases,
 		scheduleCases, fireCases, registryCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
 		hintCases, importCases, diagnoseCases, closeCases,

@@ -203,6 +203,15 @@ func (w *wire) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	return carry(w, ctx, "create", true, p, w.Store.Create)
 }
 
+// Sent is for exports; a store that has it not says so.
+func (w *wire) Sent(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
+	x, ok := w.Store.(store.Exporter)
+	if !ok {
+		return nil, store.ErrUnsupported
+	}
+	return carry(w, ctx, "sent", false, p, x.Sent)
+}
+
 func (w *wire) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
 	return carry(w, ctx, "get", false, p, w.Store.Get)
 }

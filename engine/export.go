@@ -10,13 +10,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
 // The format that [Engine.Export] writes.
 const (
 	exportFormat  = "pawl-runs"
-	exportVersion = 1
+	exportVersion = 2
 )
 
 // ExportOption configures an export.
@@ -27,8 +28,8 @@ type exportPlan struct{ children bool }
 // WithChildren exports the run's descendants with it.
 func WithChildren() ExportOption { return func(p *exportPlan) { p.children = true } }
 
-// Export writes a run as JSON, with its steps, flow state, unread signals (the first
-// 1,000) and counts of children, so that it can be opened elsewhere with [Engine.Import]: a production
+// Export writes a run as JSON, with its steps, flow state, unread signals, the ids of
+// those that it has read, and counts of children, so that it can be opened elsewhere with [Engine.Import]: a production
 // run on a laptop's SQLite, say. A run may be exported at any time; one that is
 // executed meanwhile is exported as it is at some moment of the export, or a later
 // moment for parts of it. store.ErrNotFound.
@@ -104,14 +105,82 @@ func (e *Engine) exportRun(ctx context.Context, id store.ID) (exportedRun, error
 	}
 	var box store.Inbox
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
-		box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: id})
+		box, err = exec.ReadInbox(ctx, e.store, e.namespace, id, exec.Look{State: true})
 		return err
 	})
+	if err == nil && box.MoreGroups {
+		box.Groups, err = e.groups(ctx, id)
+	}
 	if err != nil {
 		return exportedRun{}, fmt.Errorf("inbox of run %s: %w", id, err)
 	}
-	run.Events = max(run.Events, box.Events)
-	return newExportedRun(&store.RunRecord{Run: run, Steps: steps, State: box.State, Signals: box.Signals, Groups: box.Groups}), nil
+	rec := store.RunRecord{Run: run, Steps: steps, State: box.State, Groups: box.Groups}
+	if err := e.sent(ctx, &rec, &box); err != nil {
+		return exportedRun{}, fmt.Errorf("signals of run %s: %w", id, err)
+	}
+	// Those that have come between the reads are events too.
+	rec.Run.Events = max(run.Events, box.Events, int64(len(rec.Signals)+len(rec.Consumed)))
+	return newExportedRun(&rec), nil
+}
+
+// sent reads the signals that the run has had.
+func (e *Engine) sent(ctx context.Context, rec *store.RunRecord, box *store.Inbox) error {
+	x, ok := e.store.(store.Exporter)
+	if !ok {
+		return e.unread(ctx, rec, box)
+	}
+	limit := sentPage
+	for after := int64(0); ; {
+		var page []store.SentSignal
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			page, err = x.Sent(ctx, store.SentParams{Namespace: e.namespace, Run: rec.Run.ID, After: after, Limit: limit})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		bytes := 0
+		for _, s := range page {
+			bytes += len(s.Payload)
+			if s.Consumed {
+				rec.Consumed = append(rec.Consumed, s.ID)
+			} else {
+				rec.Signals = append(rec.Signals, s.Signal)
+			}
+			after = s.Position
+		}
+		switch {
+		case len(page) < limit:
+			return nil
+		case bytes < store.DefaultClaimBytes/2:
+			limit = min(2*limit, store.MaxPage)
+		case bytes > store.DefaultClaimBytes:
+			limit = max(1, limit/2)
+		}
+	}
+}
+
+// sentPage is the first page: an answer with payloads of the usual limit stays small.
+const sentPage = 4
+
+// unread reads the signals of a run that were not consumed, where the backend tells of no
+// others.
+func (e *Engine) unread(ctx context.Context, rec *store.RunRecord, box *store.Inbox) error {
+	page := *box
+	for {
+		rec.Signals = append(rec.Signals, page.Signals...)
+		if !page.MoreSignals {
+			return nil
+		}
+		after := page.Signals[len(page.Signals)-1].Position
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			page, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: rec.Run.ID, After: after, NoState: true, MaxBytes: store.DefaultClaimBytes})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // Imported is one run of an import.
@@ -204,11 +273,14 @@ type exportedRun struct {
 	Suffix     string       `json:"suffix,omitempty"`
 
 	Parent     store.ID `json:"parent,omitzero"`
+	Reuse      string   `json:"reuse,omitempty"`  // of the external id: "never", or absent (version 2)
+	Digest     []byte   `json:"digest,omitempty"` // (version 2)
 	Group      string   `json:"group,omitempty"`
 	Ordinal    int64    `json:"ordinal,omitempty"`
 	OnClose    string   `json:"on_close,omitempty"` // "abandon", or absent
 	ForkedFrom store.ID `json:"forked_from,omitzero"`
 
+	VisibleAt  time.Time `json:"visible_at,omitzero"` // of a start or a retry to come (version 2)
 	CreatedAt  time.Time `json:"created_at"`
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	FinishedAt time.Time `json:"finished_at,omitzero"`
@@ -228,6 +300,7 @@ type exportedRun struct {
 	Steps   []exportedStep   `json:"steps,omitempty"`
 	State   []exportedState  `json:"state,omitempty"`
 	Signals []exportedSignal `json:"signals,omitempty"`
+	Read    []store.ID       `json:"read_signals,omitempty"` // (version 2)
 	Groups  []exportedGroup  `json:"groups,omitempty"`
 }
 
@@ -320,6 +393,13 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 	if r.OnClose == store.CloseAbandon {
 		out.OnClose = "abandon"
 	}
+	if r.Reuse == store.ReuseNever {
+		out.Reuse = "never"
+	}
+	out.Digest, out.Read = r.Digest, rec.Consumed
+	if rec.Waits() {
+		out.VisibleAt = r.VisibleAt
+	}
 	for i := range rec.Steps {
 		s := &rec.Steps[i]
 		out.Steps = append(out.Steps, exportedStep{
@@ -361,9 +441,17 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	default:
 		errs = append(errs, store.Invalid("on_close", fmt.Sprintf(`%q is neither "abandon" nor absent`, x.OnClose)))
 	}
+	switch x.Reuse {
+	case "":
+	case "never":
+		r.Reuse = store.ReuseNever
+	default:
+		errs = append(errs, store.Invalid("reuse", fmt.Sprintf(`%q is neither "never" nor absent`, x.Reuse)))
+	}
+	r.Digest, r.VisibleAt, rec.Consumed = x.Digest, x.VisibleAt, x.Read
 	for i := range x.Steps {
 		s := &x.Steps[i]
-		kind, err := byName(s.Kind, store.KindFunction, store.KindValue)
+		kind, err := byName(s.Kind, store.KindFunction, store.KindState)
 		errs = append(errs, err)
 		status, err := byName(s.Status, store.StepPending, store.StepFailed)
 		errs = append(errs, err)

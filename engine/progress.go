@@ -46,9 +46,13 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 		return nil, err
 	}
 	// The counts are read last: they have every item that a record tells of.
-	groups, err := e.groups(ctx, run)
+	counts, err := e.groups(ctx, run)
 	if err != nil {
 		return nil, fmt.Errorf("progress of run %s: %w", run, err)
+	}
+	groups := make(map[string]store.Group, len(counts))
+	for _, g := range counts {
+		groups[g.Name] = g
 	}
 	var list []Progress
 	for i := range steps {
@@ -69,9 +73,8 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 	return list, nil
 }
 
-// groups reads the counts of a run's children, by the names of their groups.
-func (e *Engine) groups(ctx context.Context, run store.ID) (map[string]store.Group, error) {
-	groups := make(map[string]store.Group)
+// groups reads the counts of a run's children, in the order of their groups' names.
+func (e *Engine) groups(ctx context.Context, run store.ID) (groups []store.Group, err error) {
 	for last := ""; ; {
 		var box store.Inbox
 		err := e.retry(ctx, func(ctx context.Context) (err error) {
@@ -81,12 +84,11 @@ func (e *Engine) groups(ctx context.Context, run store.ID) (map[string]store.Gro
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range box.Groups {
-			groups[g.Name], last = g, g.Name
-		}
+		groups = append(groups, box.Groups...)
 		if !box.MoreGroups {
 			return groups, nil
 		}
+		last = groups[len(groups)-1].Name
 	}
 }
 

@@ -295,6 +295,8 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 	switch {
 	case !run.ID.IsZero() || run.ExternalID != "" || run.Suffix != "":
 		return s.Schedule, rule, store.Invalid("schedule's runs", "their ids are the schedule's to give; leave out engine.RunID, engine.ID and engine.Suffix")
+	case len(run.Meta) > 0:
+		return s.Schedule, rule, store.Invalid("schedule's runs", "how often they are tried is their workflow's to say; leave out engine.Attempts and engine.Backoff")
 	case !run.At.IsZero():
 		return s.Schedule, rule, store.Invalid("schedule's runs", "when they start is the schedule's to say; leave out engine.At")
 	}
@@ -525,6 +527,7 @@ func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, err
 	}
 	started, err := e.Start(ctx, s.Workflow, s.Input, func(r *store.NewRun) {
 		run.Meta = runMeta(r.Meta, name, time.Time{})
+		run.Digest = []byte{} // whatever the schedule's active run was started with
 		*r = run
 	})
 	return started, scheduleError(name, err)

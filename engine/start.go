@@ -13,16 +13,13 @@ import (
 // StartOption configures a start.
 type StartOption func(*store.NewRun)
 
-// ID gives the run an external id: while a run with that id is active, another
-// start returns that run instead of making one.
-func ID(id string) StartOption { return func(r *store.NewRun) { r.ExternalID = id } }
-
 // Suffix sets the idempotency suffix: runs of one external id with different
-// suffixes may be active together.
+// suffixes are independent of each other.
 func Suffix(s string) StartOption { return func(r *store.NewRun) { r.Suffix = s } }
 
-// RunID sets the run's own ID instead of a new one. Starting twice with one ID
-// is one run.
+// RunID sets the run's own ID instead of a new one, for those who have to know it before
+// the start. Starting twice with one ID is one run, and Existing does not tell; another
+// namespace cannot have the same. Where an id of the program's is at hand, use [ID].
 func RunID(id store.ID) StartOption { return func(r *store.NewRun) { r.ID = id } }
 
 // Queue puts the run into another queue than its workflow's.
@@ -43,8 +40,8 @@ func Timeout(d time.Duration) StartOption { return func(r *store.NewRun) { r.Tim
 // Started is the outcome of a start.
 type Started struct {
 	ID store.ID
-	// Existing says that an active run of the same external id was found; ID is
-	// that run's and no new one was made.
+	// Existing says that another run has the external id (see [ID]): ID is that run's and
+	// no new one was made.
 	Existing bool
 }
 
@@ -52,8 +49,9 @@ type Started struct {
 // encoded. Concurrent starts share one write. Most programs use the typed Start
 // of their workflow.
 //
-// It fails with [ErrUnknownWorkflow], [ErrNoWorker], store.ErrInvalid, store.ErrTooLarge, or,
-// after [RetryFor], store.ErrUnavailable (no run was made) or
+// It fails with [ErrUnknownWorkflow], [ErrNoWorker], store.ErrInvalid, store.ErrTooLarge,
+// store.ErrConflict (the id's run is of another workflow or input), store.ErrAlreadyExists
+// ([Reject]; or another namespace has the [RunID]), or, after [RetryFor], store.ErrUnavailable (no run was made) or
 // store.ErrOutcomeUnknown (perhaps one was made: start again with the same
 // [RunID] or [ID]). A start whose context ends may or may not have been made.
 func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (started Started, err error) {
@@ -165,6 +163,9 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 			return fresh, err
 		}
 	}
+	if err := e.compare(run, fresh); err != nil {
+		return fresh, err
+	}
 	if err := run.Validate(e.store.Limits()); err != nil {
 		return fresh, startError(run.Workflow, err)
 	}
@@ -185,14 +186,27 @@ func startError(workflow string, err error) error {
 
 // Know tells the engine that this process has a worker for a workflow, so that
 // starts need not ask the store.
-func (e *Engine) Know(workflow, queue string) { e.base().known.Store(workflow, queue) }
+func (e *Engine) Know(workflow, queue string) {
+	e.base().known.Store(workflow, knownQueue{queue: queue})
+}
+
+// knownQueue is a workflow's queue.
+type knownQueue struct {
+	queue string
+	until time.Time // zero: this process serves it
+}
+
+// A workflow that was looked up may be registered with another queue later.
+const knownFor = time.Minute
 
 // queueOf finds a workflow's default queue, which some worker must have
-// registered. What was found once is remembered.
+// registered. What was found is remembered for a while.
 func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	known := &e.base().known
-	if q, ok := known.Load(workflow); ok {
-		return q.(string), nil
+	if v, ok := known.Load(workflow); ok {
+		if k := v.(knownQueue); k.until.IsZero() || time.Now().Before(k.until) {
+			return k.queue, nil
+		}
 	}
 	if err := store.ValidateName("workflow", workflow); err != nil {
 		return "", err
@@ -212,7 +226,7 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	case err != nil:
 		return "", startError(workflow, err)
 	case len(found) > 0:
-		known.Store(workflow, found[0].Queue)
+		known.Store(workflow, knownQueue{found[0].Queue, time.Now().Add(knownFor)})
 		return found[0].Queue, nil
 	case e.trigger == TriggerAny:
 		return workflow, nil

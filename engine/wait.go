@@ -28,7 +28,8 @@ func (o Outcome) Err() error {
 
 // Wait returns how the run of that ID ended, once it is final. It fails with
 // store.ErrNotFound, [ErrClosed], or the context's error; while the store is out
-// of reach it goes on waiting.
+// of reach it goes on waiting. A run that is purged before its end was seen gives
+// store.ErrNotFound within one poll (see [Poll]).
 //
 // Any number of waiting calls share one poll, which hints of the store make
 // prompt. Of runs that this process executes itself, their worker tells.
@@ -195,9 +196,18 @@ func (ws *waiters) loop(wake chan struct{}) {
 	poll := least
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
+	due := time.Now().Add(poll) // of timer
+	// sooner never puts the poll off, or runs that end all the time would do so for ever.
+	sooner := func(d time.Duration) {
+		if at := time.Now().Add(d); at.Before(due) {
+			due = at
+			timer.Reset(d)
+		}
+	}
 	var rest time.Time // no look at everything before
+	missed := time.Now()
 	for {
-		all := false
+		all, gone := false, false
 		select {
 		case <-ctx.Done():
 			return
@@ -209,8 +219,11 @@ func (ws *waiters) loop(wake chan struct{}) {
 			}
 			ws.take(batch)
 		case <-timer.C:
-			all = true
+			// What was purged is looked for less often than what is final, because
+			// such a look returns every run.
+			all, gone = true, poll == most || time.Since(missed) >= most
 			poll = min(2*poll, most)
+			due = time.Now().Add(poll)
 			timer.Reset(poll)
 		}
 		resting := time.Until(rest)
@@ -219,15 +232,18 @@ func (ws *waiters) loop(wake chan struct{}) {
 			return
 		}
 		from := time.Now()
-		if ws.ask(ctx, ids) > 0 {
+		if gone {
+			missed = from
+		}
+		if ws.ask(ctx, ids, whole && !gone) > 0 {
 			poll = least
-			timer.Reset(poll)
+			sooner(poll)
 		}
 		switch {
 		case whole: // with many who wait, one look at all of them takes its time
 			rest = time.Now().Add(4 * time.Since(from))
 		case resting > 0:
-			timer.Reset(min(resting, poll))
+			sooner(min(resting, poll))
 		}
 	}
 }
@@ -274,15 +290,18 @@ func (ws *waiters) next(all, mayRescan bool) (ids []store.ID, whole, more bool) 
 }
 
 // ask reads runs and serves those who wait for the final ones. It returns how
-// many runs were final. The first look at a run also tells one that is not final
-// from one that does not exist.
-func (ws *waiters) ask(ctx context.Context, ids []store.ID) (final int) {
+// many runs were final. Only a look that is not finalOnly, or the first one at a run,
+// tells a run that is not final from one that does not exist.
+func (ws *waiters) ask(ctx context.Context, ids []store.ID, finalOnly bool) (final int) {
 	st, ns := ws.engine.store, ws.engine.namespace
 	for ; len(ids) > 0; ids = ids[min(len(ids), store.MaxPage):] {
 		part := ids[:min(len(ids), store.MaxPage)]
-		fresh := ws.firstLooks(part)
+		missing := ws.firstLooks(part)
+		if !finalOnly {
+			missing = set(part)
+		}
 		callCtx, cancel := context.WithTimeout(ctx, lookTimeout)
-		runs, err := st.Get(callCtx, store.GetParams{Namespace: ns, IDs: part, FinalOnly: len(fresh) == 0, NoInput: true})
+		runs, err := st.Get(callCtx, store.GetParams{Namespace: ns, IDs: part, FinalOnly: len(missing) == 0, NoInput: true})
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
@@ -291,17 +310,25 @@ func (ws *waiters) ask(ctx context.Context, ids []store.ID) (final int) {
 			return final
 		}
 		for _, run := range runs {
-			delete(fresh, run.ID)
+			delete(missing, run.ID)
 			if run.Status.Final() {
 				ws.serve(Outcome{run.ID, run.Workflow, run.Status, run.Output, run.Failure}, nil)
 				final++
 			}
 		}
-		for id := range fresh {
+		for id := range missing {
 			ws.serve(Outcome{Run: id}, fmt.Errorf("waiting for run %s in namespace %q: %w", id, ns, store.ErrNotFound))
 		}
 	}
 	return final
+}
+
+func set(ids []store.ID) map[store.ID]bool {
+	s := make(map[store.ID]bool, len(ids))
+	for _, id := range ids {
+		s[id] = true
+	}
+	return s
 }
 
 // firstLooks returns those of the runs that some waiter has not been told about.

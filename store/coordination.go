@@ -27,8 +27,11 @@ type NewSignal struct {
 // signal/every-live-status, signal/concurrent-senders.
 //
 // P4: a signal ID that the run has had is the same signal sent again, consumed
-// or not. Cases: signal/repeat, signal/repeat-after-consumed,
-// signal/repeat-after-finish, signal/repeat-race.
+// or not. To an external id, it is the same if any run that holds it or has held it, and
+// is still kept, has had that ID: the result names that run, and another run that holds
+// the external id by now hears nothing. Such a signal costs a look at each run that has
+// held the external id and is kept. Cases: signal/repeat, signal/repeat-after-consumed,
+// signal/repeat-after-finish, signal/repeat-race, signal/repeat-to-the-next-run.
 //
 // Further cases: signal/as-sent, signal/leaves-the-lease, signal/wakes-sleeper,
 // signal/no-wake-unasked.
@@ -39,8 +42,9 @@ type SignalParams struct {
 }
 
 // SignalResult is the outcome of one signal: the run that got it. Err matches
-// ErrNotFound (no such run, or no active one of that external id), ErrFinished,
-// ErrInvalid or ErrTooLarge. Cases: signal/finished, signal/unknown-run.
+// ErrNotFound (no such run, or none that holds that external id), ErrFinished,
+// ErrInvalid or ErrTooLarge. Cases: signal/finished, signal/unknown-run,
+// signal/finished-holder.
 type SignalResult struct {
 	Run ID
 	Err error

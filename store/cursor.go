@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"hash/fnv"
 	"time"
@@ -48,7 +51,7 @@ func cursorHash(kind string, query any) []byte {
 
 // Cursor kinds, shared so that a cursor survives a change of backend.
 const (
-	cursorRuns      = "runs"
+	cursorRuns      = "runs by creation"
 	cursorSchedules = "schedules"
 	cursorFirings   = "firings"
 )
@@ -61,19 +64,39 @@ func (p *ListParams) query() any {
 	return []any{p.Namespace, f, p.Filter.CreatedAfter.UnixMicro(), p.Filter.CreatedBefore.UnixMicro(), p.OldestFirst}
 }
 
-// Position decodes the cursor: the ID of the last run seen, zero at the start.
-func (p *ListParams) Position() (ID, error) {
-	var id ID
+// RunPosition is where a run stands in a listing: by its creation, then by its ID.
+type RunPosition struct {
+	CreatedAt time.Time
+	ID        ID
+}
+
+// Position is the run's.
+func (r *Run) Position() RunPosition { return RunPosition{r.CreatedAt, r.ID} }
+
+// Compare orders positions, the oldest first.
+func (p RunPosition) Compare(q RunPosition) int {
+	return cmp.Or(p.CreatedAt.Compare(q.CreatedAt), bytes.Compare(p.ID[:], q.ID[:]))
+}
+
+// Position decodes the cursor: the position of the last run seen, zero at the start.
+func (p *ListParams) Position() (RunPosition, error) {
 	pos, err := DecodeCursor(cursorRuns, p.query(), p.Cursor)
-	if err == nil && pos != nil && copy(id[:], pos) != len(id) {
-		err = Invalid("cursor", "it is cut short; start without one")
+	if err != nil || pos == nil {
+		return RunPosition{}, err
 	}
-	return id, err
+	var last RunPosition
+	if len(pos) != 8+len(last.ID) {
+		return last, Invalid("cursor", "its length is wrong; start without one")
+	}
+	last.CreatedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(pos))).UTC()
+	copy(last.ID[:], pos[8:])
+	return last, nil
 }
 
 // NextCursor makes the cursor behind a page's last run.
-func (p *ListParams) NextCursor(last ID) string {
-	return EncodeCursor(cursorRuns, p.query(), last[:])
+func (p *ListParams) NextCursor(last RunPosition) string {
+	pos := binary.BigEndian.AppendUint64(nil, uint64(last.CreatedAt.UnixMicro()))
+	return EncodeCursor(cursorRuns, p.query(), append(pos, last.ID[:]...))
 }
 
 // Position decodes the cursor: the name of the last schedule seen.

@@ -39,7 +39,7 @@
 //	P5  No lost wake-up: an event between claim and sleep ends the sleep at once.
 //	P6  Crash: a run whose lease ran out is claimable by anyone; crashes are counted.
 //	P7  Order: by priority, then due time; equals first come, first served.
-//	P8  One active run per namespace, external id and suffix.
+//	P8  One run holds a namespace's external id and suffix: while active, or for as long as it is kept.
 //	P9  Children: a parent wakes when what it awaits is reached, not before, once.
 //	P10 Schedules: one run at most for each schedule and fire time.
 //	P11 Cancel: what is not running is final at once; children follow.

@@ -98,7 +98,7 @@ func FuzzDecodeCursor(f *testing.F) {
 func FuzzPosition(f *testing.F) {
 	id := NewID()
 	made := ListParams{Namespace: "a"}
-	f.Add("a", "", "", made.NextCursor(id), int64(0), false)
+	f.Add("a", "", "", made.NextCursor(RunPosition{time.UnixMicro(1), id}), int64(0), false)
 	f.Add("a", "q", "01", "", int64(1), true)
 	f.Add("a", "\xff", "", EncodeCursor(cursorRuns, made.query(), []byte("short")), int64(-1), false)
 	f.Fuzz(func(t *testing.T, namespace, queue, prefix, cursor string, after int64, oldest bool) {
@@ -108,9 +108,10 @@ func FuzzPosition(f *testing.F) {
 		if _, err := p.Position(); err != nil {
 			wantInvalid(t, err)
 		}
-		p.Cursor = p.NextCursor(id)
-		if got, err := p.Position(); err != nil || got != id {
-			t.Fatalf("saw %v, %v come back, expected %v", got, err, id)
+		last := RunPosition{time.UnixMicro(after).UTC(), id}
+		p.Cursor = p.NextCursor(last)
+		if got, err := p.Position(); err != nil || got != last {
+			t.Fatalf("saw %v, %v come back, expected %v", got, err, last)
 		}
 		s := ListSchedulesParams{Namespace: namespace, Names: []string{queue}, Cursor: cursor}
 		if _, err := s.Position(); err != nil {

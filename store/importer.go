@@ -12,16 +12,18 @@ type Importer interface {
 	// Import makes a run out of a record, with its ID, all or nothing. A run that is
 	// not final becomes paused, whatever it was, so that no worker takes it up by
 	// accident; resumed it is pending, and its replay finds what it waits for. It has
-	// no lease, no Crashes, and its VisibleAt is the time of the import. Everything
-	// else is as recorded: a final run stays final, times and epochs stay, and the
-	// ids of signals that were consumed are not known any more.
+	// no lease, no Crashes, and its VisibleAt is the time of the import, or the recorded
+	// one if that is later and the run waited for its start or a retry: [RunRecord.Waits].
+	// Everything else is as recorded: a final run stays final, times and epochs stay, and
+	// the ids of signals that were consumed are known.
 	//
 	// P4: a run of that ID in the namespace is taken for the same import sent again:
 	// nothing changes and created is false. Case: import/repeat.
 	//
-	// ErrAlreadyExists when another namespace has the ID, or another active run the
-	// external id; ErrInvalid; ErrTooLarge. Further cases: import/as-recorded,
-	// import/open-run-is-paused, import/taken, import/refused, import/state-goes-on.
+	// ErrAlreadyExists when another namespace has the ID, or the run is to hold an
+	// external id that another one holds (see [Reuse]); ErrInvalid; ErrTooLarge. Further cases: import/as-recorded,
+	// import/open-run-is-paused, import/start-time, import/consumed-signals, import/taken,
+	// import/refused, import/state-goes-on.
 	Import(ctx context.Context, p ImportParams) (created bool, err error)
 }
 
@@ -32,20 +34,27 @@ type ImportParams struct {
 	Now       time.Time
 }
 
-// RunRecord is a run with all that belongs to it. The run's Namespace, Worker,
-// Pausing and VisibleAt do not count.
+// RunRecord is a run with all that belongs to it. The run's Namespace, Worker and
+// Pausing do not count.
 type RunRecord struct {
-	Run     Run
-	Steps   []Step
-	State   []StateEntry
-	Signals []Signal // unread, in the order of sending
-	Groups  []Group
+	Run      Run
+	Steps    []Step
+	State    []StateEntry
+	Signals  []Signal   // unread, in the order of sending
+	Consumed []SignalID // of the signals that were read
+	Groups   []Group
+}
+
+// Waits reports whether the run waits for its start or a retry, by its VisibleAt. A paused
+// run tells only that it never started or that an attempt has failed.
+func (r *RunRecord) Waits() bool {
+	return r.Run.Status == Pending || r.Run.Status == Paused && (r.Run.StartedAt.IsZero() || r.Run.Failure != nil)
 }
 
 // Validate checks the call against the sizes that a backend enforces.
 func (p *ImportParams) Validate(l Limits) error {
 	r := &p.Record.Run
-	like := NewRun{ID: r.ID, Workflow: r.Workflow, Queue: r.Queue, Input: r.Input, Meta: r.Meta, Priority: r.Priority, ExternalID: r.ExternalID, Suffix: r.Suffix}
+	like := NewRun{ID: r.ID, Workflow: r.Workflow, Queue: r.Queue, Input: r.Input, Meta: r.Meta, Priority: r.Priority, ExternalID: r.ExternalID, Suffix: r.Suffix, Reuse: r.Reuse, Digest: r.Digest}
 	if err := first(ValidateName("namespace", p.Namespace), like.validate(l), size("output", len(r.Output), l.Payload), failureSize("failure", r.Failure), optionalName("group", r.Group)); err != nil {
 		return err
 	}
@@ -64,8 +73,8 @@ func (p *ImportParams) Validate(l Limits) error {
 		return Invalid("run", "one of its counts is below what is possible")
 	case r.OnClose > CloseAbandon:
 		return Invalid("close policy", "it is neither cancel nor abandon")
-	case int64(len(p.Record.Signals)) > r.Events:
-		return Invalid("signals", fmt.Sprintf("there are %d, and the run has had %d events; each signal is one", len(p.Record.Signals), r.Events))
+	case int64(len(p.Record.Signals)+len(p.Record.Consumed)) > r.Events:
+		return Invalid("signals", fmt.Sprintf("there are %d, and the run has had %d events; each signal is one", len(p.Record.Signals)+len(p.Record.Consumed), r.Events))
 	}
 	keys, positions := make(map[StepKey]bool), make(map[int64]bool)
 	for i := range p.Record.Steps {
@@ -97,6 +106,12 @@ func (p *ImportParams) Validate(l Limits) error {
 		names[e.Key] = true
 	}
 	ids := make(map[SignalID]bool)
+	for _, id := range p.Record.Consumed {
+		if id.IsZero() || ids[id] {
+			return Invalid("signal id", fmt.Sprintf("%q is zero or there twice", id.String()))
+		}
+		ids[id] = true
+	}
 	for _, s := range p.Record.Signals {
 		switch err := first(ValidateName("signal name", s.Name), size("signal payload", len(s.Payload), l.Payload)); {
 		case err != nil:
@@ -119,11 +134,15 @@ func (p *ImportParams) Validate(l Limits) error {
 	return nil
 }
 
-// Imported is the run as [Importer.Import] is to make it of the record, but for its
-// VisibleAt.
+// Imported is the run as [Importer.Import] is to make it of the record. Its VisibleAt is
+// the recorded one where that counts, and zero otherwise: of a run that is not final, the
+// store takes the time of the import if that is later.
 func (p *ImportParams) Imported() Run {
 	r := p.Record.Run
-	r.Namespace, r.Worker, r.Pausing, r.VisibleAt = p.Namespace, "", false, time.Time{}
+	r.Namespace, r.Worker, r.Pausing = p.Namespace, "", false
+	if !p.Record.Waits() {
+		r.VisibleAt = time.Time{}
+	}
 	if !r.Status.Final() {
 		r.Status, r.Crashes = Paused, 0
 	}

@@ -97,6 +97,8 @@ type Run struct {
 	Priority   int // higher is claimed first
 	ExternalID string
 	Suffix     string
+	Reuse      Reuse  // when another run may have the external id
+	Digest     []byte // of what the run was started with: [NewRun.Digest]; nil: none
 
 	Parent  ID     // zero: none
 	Group   string // the parent's group that counts this child; empty: none
@@ -138,6 +140,16 @@ type NewRun struct {
 	Priority   int // from MinPriority to MaxPriority; 0 is usual
 	ExternalID string
 	Suffix     string
+	// Reuse says when another run may have the external id.
+	Reuse Reuse
+	// MustBeNew makes the external id of another run an error, ErrAlreadyExists,
+	// instead of giving that run back.
+	MustBeNew bool
+	// Digest stands for what the run is started with: a few bytes that say how it was
+	// made, then a hash, say. A start that meets a run of another workflow, or of a
+	// digest made alike that differs, conflicts: see [NewRun.Meets]. Empty compares
+	// nothing. The run keeps it for good, also when it continues as new.
+	Digest []byte
 
 	// After delays the run by the store's clock; At names an absolute time. The
 	// later of both counts. Case: create/later-of-delay-and-time.
@@ -189,16 +201,16 @@ type CreateParams struct {
 // Cases: create/repeat-is-one-run, create/repeat-in-one-batch,
 // create/repeat-after-finish, create/repeat-of-eager-lease, create/repeat-race.
 //
-// P8: when an active (not final) run has the same namespace, external id and
-// suffix, no run is made; ID is that run's and Created is false. Concurrent
-// creates agree on one. A final run frees its external id. Cases:
-// create/external-id-active, create/external-id-in-one-batch,
+// P8: when a run holds the same namespace, external id and suffix (see [Reuse]), no
+// run is made; ID is that run's and Created is false. Concurrent creates agree on one.
+// Cases: create/external-id-active, create/external-id-in-one-batch,
 // create/external-id-race, create/external-id-free-after-finish,
 // create/suffix-makes-another, create/external-id-is-exact,
 // create/no-external-id-never-meets, create/eager-without-lease-on-conflict.
 //
-// An item's Err matches ErrInvalid, ErrTooLarge, or ErrAlreadyExists (that ID
-// exists in another namespace). Cases: create/makes-a-pending-run,
+// An item's Err matches ErrInvalid, ErrTooLarge, ErrAlreadyExists (that ID exists in
+// another namespace, or MustBeNew was asked for), or ErrConflict (what was met was
+// started otherwise: [NewRun.Meets]). Cases: create/makes-a-pending-run,
 // create/batch-in-order, create/empty-batch, create/id-of-another-namespace.
 type CreateResult struct {
 	ID      ID
@@ -225,8 +237,8 @@ type GetParams struct {
 	MaxBytes int
 }
 
-// FindParams is the input of Find, which returns the active run of that
-// external id and suffix, or else the one created last, or ErrNotFound. Case:
+// FindParams is the input of Find, which returns the run that holds that external id
+// and suffix (see [Reuse]), or else the one created last, or ErrNotFound. Case:
 // get/find-by-external-id.
 type FindParams struct {
 	Namespace  string
@@ -246,11 +258,11 @@ type RunFilter struct {
 	CreatedBefore time.Time
 }
 
-// ListParams is the input of List, which pages through runs in the order of
-// their IDs (those of [NewID] are in the order of creation), newest first
-// unless OldestFirst. Input, Output and Meta are left out of the rows. A page ends
-// before the run whose failure would bring its failures above [PageBytes]: it may
-// hold fewer runs than Limit and have a Next. Case: list/bounded-in-bytes.
+// ListParams is the input of List, which pages through runs in the order of their
+// creation, those of one moment in the order of their IDs; newest first unless
+// OldestFirst. Input, Output and Meta are left out of the rows. A page ends before the
+// run whose failure would bring its failures above [PageBytes]: it may hold fewer runs
+// than Limit and have a Next. Cases: list/by-creation, list/bounded-in-bytes.
 //
 // P14: rows that exist during the whole listing come exactly once, whatever is
 // made, changed or purged meanwhile. A cursor of another query is refused with
@@ -365,8 +377,8 @@ type PauseParams struct {
 // again, with attempt 1 and a raised epoch; steps are forgotten as a [Retry]
 // forgets them, its failure and its deadline are cleared. A restarted child no
 // longer counts in its parent's group. ErrNotFound; ErrConflict when the run is
-// not failed or canceled; ErrAlreadyExists when another active run has its
-// external id. Cases: restart/keeps-completed-steps, restart/canceled,
+// not failed or canceled; ErrAlreadyExists when another run holds its external id.
+// Cases: restart/keeps-completed-steps, restart/canceled,
 // restart/zombie, restart/child-counts-once, restart/not-finished,
 // restart/external-id-taken.
 type RestartParams struct {

@@ -126,6 +126,10 @@ func Page(limit int) (int, error) {
 	return limit, nil
 }
 
+// FewIDs is from how many characters on a prefix of IDs selects few runs: those of
+// [NewID] that have eight digits in common were made within about a minute.
+const FewIDs = 8
+
 // IDRange gives the lowest and the highest ID whose text begins with prefix.
 func IDRange(prefix string) (lo, hi ID, err error) {
 	digits := strings.ReplaceAll(strings.ToLower(prefix), "-", "")
@@ -180,6 +184,7 @@ func (r *NewRun) validate(l Limits) error {
 		return Invalid("suffix", "it needs an external id")
 	}
 	return first(
+		r.validateReuse(),
 		ValidateName("workflow", r.Workflow),
 		ValidateName("queue", r.Queue),
 		externalID("external id", r.ExternalID),
@@ -197,6 +202,8 @@ func (r *NewRun) validateChild(l Limits) error {
 		return Invalid("external id", "a child is named by its parent and cannot have one")
 	case r.Worker != "":
 		return Invalid("worker", "a child cannot be leased as it is made")
+	case len(r.Digest) > 0:
+		return Invalid("digest", "a child is named by its parent and is compared with none")
 	case r.Group == "" && r.Ordinal != 0:
 		return Invalid("ordinal", "it needs a group")
 	case r.Group != "" && r.Ordinal < 1:
@@ -558,6 +565,9 @@ func (p *FireParams) Validate(l Limits) error {
 	if p.Run != nil {
 		if p.Run.Worker != "" {
 			return Invalid("worker", "a fired run is not leased as it is made")
+		}
+		if p.Run.Reuse != ReuseAfterEnd || p.Run.MustBeNew || len(p.Run.Digest) > 0 {
+			return Invalid("reuse policy", "a fired run holds its external id while it is active, and is compared with none")
 		}
 		if err := p.Run.Validate(l); err != nil {
 			return err

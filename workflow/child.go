@@ -114,7 +114,7 @@ func (c *ChildRun[Out]) Get(ctx Context) (Out, error) {
 		return out, &engine.RunError{Run: c.ID(), Workflow: c.workflow, Status: end.Status, Failure: end.Failure}
 	}
 	if err := ctx.codec.Unmarshal(end.Output, &out); err != nil {
-		return out, fmt.Errorf("the output of child %s of workflow %q cannot be decoded into %T: %w", c.ID(), c.workflow, out, err)
+		return out, decodeError(out, err, "the output of child %s of workflow %q", c.ID(), c.workflow)
 	}
 	return out, nil
 }

@@ -3,7 +3,6 @@ package workflow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/pawlhq/pawl/engine"
@@ -20,13 +19,13 @@ type Handle[Out any] struct {
 // ID is the run's.
 func (h Handle[Out]) ID() store.ID { return h.id }
 
-// Existing says that the start found an active run of the same external id and
+// Existing says that the start found a run of the same external id (see engine.ID) and
 // made no new one.
 func (h Handle[Out]) Existing() bool { return h.existing }
 
 // Result waits until the run is final and returns its output, or an
-// [*engine.RunError] that matches engine.ErrFailed or engine.ErrCanceled. Other
-// errors are those of [engine.Engine.Wait].
+// [*engine.RunError] that matches engine.ErrFailed or engine.ErrCanceled, or a
+// [*DecodeError] if the output is no Out. Other errors are those of [engine.Engine.Wait].
 func (h Handle[Out]) Result(ctx context.Context) (Out, error) {
 	var out Out
 	if h.eng == nil {
@@ -40,7 +39,7 @@ func (h Handle[Out]) Result(ctx context.Context) (Out, error) {
 		return out, err
 	}
 	if err := h.eng.Codec().Unmarshal(end.Output, &out); err != nil {
-		return out, fmt.Errorf("the output of run %s of workflow %q cannot be decoded into %T: %w", end.Run, end.Workflow, out, err)
+		return out, decodeError(out, err, "the output of run %s of workflow %q", end.Run, end.Workflow)
 	}
 	return out, nil
 }

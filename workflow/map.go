@@ -119,7 +119,7 @@ func runMap[In, Out any](ctx Context, name string, items []In, item *Workflow[In
 
 func (w *Workflow[In, Out]) decode(ctx Context, name string, i int, output []byte, out *Out) error {
 	if err := ctx.codec.Unmarshal(output, out); err != nil {
-		return Permanent(fmt.Errorf("the output of item %d of %s, a run of workflow %q, cannot be decoded into %T: %w", i, name, w.name, *out, err))
+		return Permanent(decodeError(*out, err, "the output of item %d of %s, a run of workflow %q,", i, name, w.name))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/exec"
@@ -24,7 +23,7 @@ func (s Signal[T]) Into(v *T) Case {
 	c.take = func(codec exec.Codec, payload []byte) error {
 		var got T
 		if err := codec.Unmarshal(payload, &got); err != nil {
-			return fmt.Errorf("the payload of signal %q cannot be decoded into %T: %w", s.name, got, err)
+			return decodeError(got, err, "the payload of signal %q", s.name)
 		}
 		*v = got
 		return nil

@@ -29,7 +29,7 @@ var ErrTimeout = errors.New("timed out")
 
 // Receive waits for the next signal of this kind and takes it. The wait may last
 // for months: the run sleeps meanwhile. It fails with [ErrCanceled] or
-// [ErrDeadline].
+// [ErrDeadline], or with a [*DecodeError] for a payload that is no T, which is taken.
 func (s Signal[T]) Receive(ctx Context) (T, error) { return s.receive(ctx, -1) }
 
 // ReceiveTimeout is [Signal.Receive] that waits for at most d, counted from the
@@ -49,28 +49,42 @@ func (s Signal[T]) receive(ctx Context, d time.Duration) (T, error) {
 		return v, fmt.Errorf("signal %q: %w", s.name, ErrTimeout)
 	}
 	if err := ctx.codec.Unmarshal(data, &v); err != nil {
-		return v, fmt.Errorf("the payload of signal %q cannot be decoded into %T: %w", s.name, v, err)
+		return v, decodeError(v, err, "the payload of signal %q", s.name)
 	}
 	return v, nil
 }
 
+// SendOption configures the sending of a signal.
+type SendOption func(*store.NewSignal)
+
+// SendKey makes sending idempotent over calls and processes: a run receives one signal of
+// each name and key, the first, for as long as the run is kept. With SendTo that holds for all runs of the
+// external id together. A payload that differs the second time is dropped.
+func SendKey(key string) SendOption {
+	return func(n *store.NewSignal) { n.ID = store.DeriveID(store.ID{}, "signal\x00"+n.Name+"\x00"+key) }
+}
+
 // Send sends a signal to a run, durably. It fails with store.ErrNotFound or
-// store.ErrFinished. A lost answer is made up for: the signal arrives once.
-func (s Signal[T]) Send(ctx context.Context, eng *engine.Engine, run store.ID, v T) error {
-	return s.send(ctx, eng, store.NewSignal{Run: run}, v)
+// store.ErrFinished. A lost answer is made up for: the signal arrives once. Sent by two
+// calls, it arrives twice, unless both have the same [SendKey].
+func (s Signal[T]) Send(ctx context.Context, eng *engine.Engine, run store.ID, v T, opts ...SendOption) error {
+	return s.send(ctx, eng, store.NewSignal{Run: run}, v, opts)
 }
 
-// SendTo sends a signal to the active run of an external id (see [engine.ID] and
+// SendTo sends a signal to the run that holds an external id (see [engine.ID] and
 // [engine.Suffix]), as [Signal.Send] does.
-func (s Signal[T]) SendTo(ctx context.Context, eng *engine.Engine, externalID, suffix string, v T) error {
-	return s.send(ctx, eng, store.NewSignal{ExternalID: externalID, Suffix: suffix}, v)
+func (s Signal[T]) SendTo(ctx context.Context, eng *engine.Engine, externalID, suffix string, v T, opts ...SendOption) error {
+	return s.send(ctx, eng, store.NewSignal{ExternalID: externalID, Suffix: suffix}, v, opts)
 }
 
-func (s Signal[T]) send(ctx context.Context, eng *engine.Engine, to store.NewSignal, v T) error {
+func (s Signal[T]) send(ctx context.Context, eng *engine.Engine, to store.NewSignal, v T, opts []SendOption) error {
 	data, err := eng.Codec().Marshal(v)
 	if err != nil {
 		return fmt.Errorf("the payload of signal %q, a %T, cannot be encoded: %w", s.name, v, err)
 	}
 	to.Name, to.Payload = s.name, data
+	for _, opt := range opts {
+		opt(&to)
+	}
 	return eng.Signal(ctx, to)
 }

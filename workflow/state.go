@@ -130,7 +130,7 @@ func (s State[T]) encode(in StateScope, v T) ([]byte, error) {
 
 func (s State[T]) decode(codec exec.Codec, data []byte, v *T) error {
 	if err := codec.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("the value of state %q cannot be decoded into %T: %w", s.key, *v, err)
+		return decodeError(*v, err, "the value of state %q", s.key)
 	}
 	return nil
 }

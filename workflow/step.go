@@ -52,7 +52,7 @@ func Do(ctx Context, name string, fn func(ctx context.Context) error, opts ...St
 
 func decode(ctx Context, name string, data []byte, v any) error {
 	if err := ctx.codec.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("the record of step %q cannot be decoded into %T: %w", name, v, err)
+		return decodeError(v, err, "the record of step %q", name)
 	}
 	return nil
 }

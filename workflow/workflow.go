@@ -92,8 +92,7 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In
 	if err != nil {
 		return Handle[Out]{}, err
 	}
-	started, err := eng.Start(ctx, w.name, data, opts...)
-	return Handle[Out]{eng: eng, id: started.ID, existing: started.Existing}, err
+	return startRun[Out](ctx, eng, w.name, data, opts)
 }
 
 // Each is one start of many: an input with options of its own.
@@ -105,31 +104,19 @@ type Each[In any] struct {
 // StartMany starts many runs with few writes. The handles come in the order of
 // the inputs; when it fails, those of the inputs that were not started are zero.
 func (w *Workflow[In, Out]) StartMany(ctx context.Context, eng *engine.Engine, inputs []Each[In]) ([]Handle[Out], error) {
-	items := make([]engine.Item, len(inputs))
-	for i, in := range inputs {
+	return startRuns[Out](ctx, eng, w.name, inputs, func(in Each[In]) (engine.Item, error) {
 		data, opts, err := w.encode(eng, in.In, in.Options)
-		if err != nil {
-			return make([]Handle[Out], len(inputs)), fmt.Errorf("item %d: %w", i, err)
-		}
-		items[i] = engine.Item{Input: data, Options: opts}
-	}
-	started, err := eng.StartMany(ctx, w.name, items)
-	handles := make([]Handle[Out], len(inputs))
-	for i, s := range started {
-		if !s.ID.IsZero() {
-			handles[i] = Handle[Out]{eng: eng, id: s.ID, existing: s.Existing}
-		}
-	}
-	return handles, err
+		return engine.Item{Input: data, Options: opts}, err
+	})
 }
 
 func (w *Workflow[In, Out]) encode(eng *engine.Engine, in In, opts []engine.StartOption) ([]byte, []engine.StartOption, error) {
 	if w.err != nil {
 		return nil, nil, w.err
 	}
-	data, err := eng.Codec().Marshal(in)
+	data, err := encodeInput(eng, w.name, in)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the input of workflow %q, a %T, cannot be encoded: %w", w.name, in, err)
+		return nil, nil, err
 	}
 	// The definition's own queue goes first, so that an option can override it.
 	return data, append([]engine.StartOption{engine.Queue(w.queue)}, opts...), nil

@@ -25,6 +25,8 @@ type wire struct {
 	cut    bool
 	onCut  func()
 	record []string // what the calls were
+
+	foreign sync.Map // contexts of steps in transactions that SQLite does not have -> their types
 }
 
 func newWire() *wire { return &wire{} }
@@ -121,7 +123,9 @@ type CrashOption func(*crashConfig)
 type crashConfig struct {
 	reset   func()
 	observe func() any
+	prepare func(env *Env)
 	script  func(env *Env, run store.ID)
+	finish  func(env *Env)
 }
 
 // Reset is called before every run, to make the world outside as it was.
@@ -134,6 +138,14 @@ func Observe(f func() any) CrashOption { return func(c *crashConfig) { c.observe
 // Script is called behind every start, for what the run needs from outside, such as
 // signals.
 func Script(f func(env *Env, run store.ID)) CrashOption { return func(c *crashConfig) { c.script = f } }
+
+// Prepare is called before every start, in the run's own world: to make tables that steps
+// in transactions write to, say, with [Env.Tx].
+func Prepare(f func(env *Env)) CrashOption { return func(c *crashConfig) { c.prepare = f } }
+
+// Finish is called behind every run, before its world is gone: to read what [Observe] is
+// to return, say.
+func Finish(f func(env *Env)) CrashOption { return func(c *crashConfig) { c.finish = f } }
 
 // crashLease is how long a killed worker's runs wait for the next one.
 const crashLease = 10 * time.Minute
@@ -159,7 +171,7 @@ func CrashEverywhere[In, Out any](t *testing.T, w *workflow.Workflow[In, Out], i
 // crashEverywhere reports what it finds by complain.
 func crashEverywhere[In, Out any](t *testing.T, complain func(format string, args ...any), w *workflow.Workflow[In, Out], in In, opts []CrashOption) {
 	t.Helper()
-	c := crashConfig{reset: func() {}, observe: func() any { return nil }, script: func(*Env, store.ID) {}}
+	c := crashConfig{reset: func() {}, observe: func() any { return nil }, prepare: func(*Env) {}, script: func(*Env, store.ID) {}, finish: func(*Env) {}}
 	for _, opt := range opts {
 		opt(&c)
 	}
@@ -169,6 +181,7 @@ func crashEverywhere[In, Out any](t *testing.T, complain func(format string, arg
 		c.reset()
 		synctest.Test(t, func(t *testing.T) {
 			run(t, wire, crashLease, func(env *Env) {
+				c.prepare(env)
 				started := Start(env, w, in)
 				c.script(env, started.ID())
 				out, err := started.Wait()
@@ -176,6 +189,7 @@ func crashEverywhere[In, Out any](t *testing.T, complain func(format string, arg
 					got.Error = errorText(err)
 				}
 				synctest.Wait()
+				c.finish(env)
 			})
 		})
 		got.World = c.observe()

@@ -2,6 +2,7 @@ package workflowtest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"slices"
@@ -119,8 +120,11 @@ func (e *Env) restart() {
 			}
 		}()
 	}
-	eng := engine.New(e.wire, engine.Logger(e.log))
-	w := worker.New(eng, worker.Concurrency(100), worker.Grace(time.Second), worker.Lease(e.lease), worker.Poll(e.lease/2), worker.WrapSteps(e.step))
+	eng, wire := engine.New(e.wire, engine.Logger(e.log)), e.wire
+	wrap := func(ctx context.Context, call worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
+		return e.step(ctx, wire, call, next)
+	}
+	w := worker.New(eng, worker.Concurrency(100), worker.Grace(time.Second), worker.Lease(e.lease), worker.Poll(e.lease/2), worker.WrapSteps(wrap))
 	e.NoError(w.Register(e.defs...))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -148,11 +152,14 @@ func (e *Env) stop() {
 }
 
 // step stands before every attempt of every step.
-func (e *Env) step(ctx context.Context, call worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
+func (e *Env) step(ctx context.Context, w *wire, call worker.StepCall, next func(context.Context) ([]byte, error)) ([]byte, error) {
 	e.mu.Lock()
 	s := e.stubs[call.Key.Name]
 	e.mu.Unlock()
 	if s == nil {
+		if err := w.unstubbed(ctx, call.Key.Name); err != nil {
+			return nil, err
+		}
 		return next(ctx)
 	}
 	return s(ctx, e.engine.Codec())
@@ -191,8 +198,22 @@ func Start[In, Out any](e *Env, w *workflow.Workflow[In, Out], in In, opts ...en
 // ID is the run's.
 func (s *Started[Out]) ID() store.ID { return s.handle.ID() }
 
-// Wait lets time pass until the run is final and returns how it ended.
-func (s *Started[Out]) Wait() (Out, error) { return s.handle.Result(s.env.ctx) }
+// Wait lets time pass until the run is final and returns how it ended. A run that waits
+// for what never comes, such as a signal that nobody sends or a child whose workflow is
+// not registered, ends the test, with what [engine.Engine.Explain] knows of it: when for a
+// year nothing has changed and nothing is due.
+func (s *Started[Out]) Wait() (out Out, err error) {
+	s.env.Helper()
+	err = s.env.await(s.ID(), func(ctx context.Context) (err error) {
+		out, err = s.handle.Result(ctx)
+		return err
+	})
+	var stuck *errStuck
+	if errors.As(err, &stuck) {
+		s.env.Fatal(stuck)
+	}
+	return out, err
+}
 
 // Result is Wait for a run that is to complete.
 func (s *Started[Out]) Result() Out {

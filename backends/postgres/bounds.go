@@ -45,7 +45,7 @@ func whenFits(columns string, some ...string) string {
 func wholeRuns(items, input, meta, output, bytes string) string {
 	const fits = `(r.nth=1 OR r.total<=`
 	only := func(column string) string { return `CASE WHEN r.whole THEN ` + column + ` END` }
-	return `SELECT ` + runHead + only("r.failure") + `, ` + only(input) + `, ` + only(meta) + `, ` + only(output) + `, r.whole
+	return `SELECT ` + runHead + only("r.failure") + runPolicy + only(input) + `, ` + only(meta) + `, ` + only(output) + `, r.whole
 		FROM (SELECT r.*, ` + fits + bytes + `) AS whole FROM (
 			SELECT r.*, row_number() OVER place AS nth, sum(r.size) OVER place AS total FROM (` + items + `) r
 			WINDOW place AS (ORDER BY r.place ROWS UNBOUNDED PRECEDING)) r) r ORDER BY r.place`

@@ -134,7 +134,7 @@ const (
 	restartRun = `UPDATE pawl.runs r SET status=1, attempt=1, epoch=epoch+1, seq=0, worker=NULL, leased=false, stamp=$4::bigint, crashes=0,
 		wakes=0, visible_at=` + now + `, due_at=NULL, deadline=NULL, output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0
 		WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status IN (7,8) AND NOT EXISTS (SELECT 1 FROM pawl.runs o
-			WHERE o.namespace=r.namespace AND o.external_id=r.external_id AND o.suffix=r.suffix AND o.external_id IS NOT NULL AND o.status<6)`
+			WHERE o.namespace=r.namespace AND o.external_id=r.external_id AND o.suffix=r.suffix AND o.external_id IS NOT NULL AND (o.status<6 OR o.reuse=1) AND o.id<>r.id)`
 	restartFate = `SELECT stamp=$3::bigint, status, queue, external_id FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`
 )
 
@@ -173,7 +173,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 	case status == 0:
 		return notFound("run %v", p.ID)
 	case store.Status(status) == store.Failed || store.Status(status) == store.Canceled:
-		return exists("run %v cannot restart: another active run has its external id %q", p.ID, external)
+		return exists("run %v cannot restart: another run holds its external id %q", p.ID, external)
 	}
 	return conflict("run %v is %v; only a failed or canceled run restarts", p.ID, store.Status(status))
 }

@@ -106,15 +106,15 @@ func insertArgs(setnow any, namespace string, r *store.NewRun, parent store.ID) 
 
 const (
 	createInto = `INSERT INTO pawl.runs (id, namespace, workflow, queue, priority, external_id, suffix, created_at, deadline,
-		input, meta, visible_at, ordinal, on_close, grp, status`
+		input, meta, visible_at, ordinal, on_close, grp, reuse, digest, status`
 	// An array that is NULL stands for the usual value of each row: see column.
 	createValues = `SELECT t.id, $2::text, coalesce(t.workflow, $17::text), coalesce(t.queue, $18::text), coalesce(t.priority, 0)::smallint,
 		t.external_id, coalesce(t.suffix, ''), ` + now + `, ` + now + `+t.timeout, t.input, t.meta, `
 	createPending = `least(greatest(` + now + `+coalesce(t.after, 0), t.at), ` + now + `+t.timeout)`
-	createMore    = `, coalesce(t.ordinal, 0), coalesce(t.on_close, 0)::smallint, t.grp, `
+	createMore    = `, coalesce(t.ordinal, 0), coalesce(t.on_close, 0)::smallint, t.grp, coalesce(t.reuse, 0)::smallint, t.digest, `
 	createFrom    = ` FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
-		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[]`
-	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp`
+		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[], $19::bigint[], $20::bytea[]`
+	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp, reuse, digest`
 	createEnd   = ` ON CONFLICT DO NOTHING` + createGives
 	createGives = ` RETURNING id, queue, leased, worker, created_at`
 
@@ -122,22 +122,22 @@ const (
 	// createEager also takes the leases that are asked for, unless the lane is
 	// paused. OFFSET keeps the question from being asked once for each column.
 	createEager = createInto + `, epoch, leased, worker, started_at) ` + createValues +
-		`CASE WHEN e.eager THEN ` + now + `+coalesce(t.lease, $22::bigint) ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN 2 ELSE 1 END,
-		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN coalesce(t.worker, $21::text) END, CASE WHEN e.eager THEN ` + now + ` END` +
-		createFrom + `, $19::text[], $20::bigint[]) ` + createNames + `, worker, lease)
-		CROSS JOIN LATERAL (SELECT coalesce(t.worker, $21::text) <> '' AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
+		`CASE WHEN e.eager THEN ` + now + `+coalesce(t.lease, $24::bigint) ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN 2 ELSE 1 END,
+		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN coalesce(t.worker, $23::text) END, CASE WHEN e.eager THEN ` + now + ` END` +
+		createFrom + `, $21::text[], $22::bigint[]) ` + createNames + `, worker, lease)
+		CROSS JOIN LATERAL (SELECT coalesce(t.worker, $23::text) <> '' AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
 			AND (p.queue = coalesce(t.queue, $18::text) AND p.workflow = '' OR p.queue = '' AND p.workflow = coalesce(t.workflow, $17::text))) AS eager OFFSET 0) e` + createEnd
 
-	// createMet is what stood in the way: the run of that id itself, or the active
-	// one of that external id.
-	createMet = `SELECT t.place, r.id, r.namespace, r.epoch, CASE WHEN r.leased THEN r.worker END, r.created_at
+	// createMet is what stood in the way: the run of that id itself, or the one that
+	// holds the external id.
+	createMet = `SELECT t.place, r.id, r.namespace, r.epoch, CASE WHEN r.leased THEN r.worker END, r.created_at, r.workflow, r.digest
 		FROM unnest($2::uuid[], $3::text[], $4::text[]) WITH ORDINALITY t(id, external_id, suffix, place)
 		CROSS JOIN LATERAL (
-			SELECT 0 AS rank, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at FROM pawl.runs x WHERE x.id = t.id
+			SELECT 0 AS rank, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at, x.workflow, x.digest FROM pawl.runs x WHERE x.id = t.id
 			UNION ALL
-			SELECT 1, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at FROM pawl.runs x
+			SELECT 1, x.id, x.namespace, x.epoch, x.worker, x.leased, x.created_at, x.workflow, x.digest FROM pawl.runs x
 			WHERE x.namespace = $1::text AND x.external_id = nullif(t.external_id, '') AND x.suffix = t.suffix
-				AND x.external_id IS NOT NULL AND x.status < 6
+				AND x.external_id IS NOT NULL AND (x.status < 6 OR x.reuse = 1)
 			ORDER BY 1 LIMIT 1) r`
 )
 
@@ -190,7 +190,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 			if !ok {
 				return false
 			}
-			// Of a run that is twice in the batch, both are the one.
+			delete(made, r.ID) // one that is in the call twice has met itself
 			results[i] = store.CreateResult{ID: r.ID, Created: true}
 			if m.leased && m.worker == r.Worker {
 				results[i].Lease, results[i].CreatedAt = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, m.at
@@ -213,6 +213,14 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	}
 	h.send(ctx, s)
 	return nil, fmt.Errorf("postgres: runs of external id %q come and go too fast: %w", p.Runs[open[0]].ExternalID, store.ErrOutcomeUnknown)
+}
+
+// digest is a digest as it is stored; an empty one is NULL.
+func digest(d []byte) []byte {
+	if len(d) == 0 {
+		return nil
+	}
+	return d
 }
 
 // madeRun is a run that an insert made.
@@ -255,6 +263,8 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		column(n, 0, func(k int) int64 { return int64(at(k).OnClose) }),
 		column(n, nil, func(k int) *string { return text(at(k).Group) }),
 		first.Workflow, first.Queue,
+		column(n, 0, func(k int) int64 { return int64(at(k).Reuse) }),
+		payloads(n, func(k int) []byte { return digest(at(k).Digest) }),
 	}
 	if eager {
 		query, args = createEager, append(args,
@@ -311,24 +321,21 @@ func (s *Store) meet(ctx context.Context, p *store.CreateParams, which []int, re
 		rows: func(scan func(...any) error) error {
 			var place, epoch int64
 			var id store.ID
-			var namespace, worker string
+			var namespace, worker, workflow string
 			var created time.Time
-			if err := scan(&place, scanID(&id), &namespace, &epoch, scanText(&worker), scanTime(&created)); err != nil {
+			var digest []byte
+			if err := scan(&place, scanID(&id), &namespace, &epoch, scanText(&worker), scanTime(&created), &workflow, &digest); err != nil {
 				return err
 			}
 			i := which[place-1]
 			r, res := &p.Runs[i], &results[i]
 			met[place-1] = true
-			switch {
-			case id == r.ID && namespace != p.Namespace:
+			if namespace != p.Namespace {
 				*res = store.CreateResult{Err: exists("run %v exists in another namespace; ids are made with NewID", id)}
-			case id == r.ID:
-				*res = store.CreateResult{ID: id, Created: true}
-				if r.Worker != "" && epoch == 1 && worker == r.Worker {
-					res.Lease, res.CreatedAt = store.Lease{Run: id, Worker: worker, Epoch: 1}, created
-				}
-			default:
-				*res = store.CreateResult{ID: id}
+				return nil
+			}
+			if *res = r.Meets(id, workflow, digest); res.Created && r.Worker != "" && epoch == 1 && worker == r.Worker {
+				res.Lease, res.CreatedAt = store.Lease{Run: id, Worker: worker, Epoch: 1}, created
 			}
 			return nil
 		},

@@ -9,18 +9,18 @@ import (
 const (
 	importRun = `INSERT INTO pawl.runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
-			input, meta, output, failure)
+			input, meta, output, failure, reuse, digest)
 		VALUES ($2::uuid, $3::text, $4::text, $5::text, $6::smallint, CASE WHEN $6::smallint=4 THEN 1 ELSE 0 END, $7::smallint,
-			CASE WHEN $6::smallint=4 THEN ` + now + ` END, $8::bigint, $9::smallint, $10::bigint, $11::bigint, $12::bigint,
+			CASE WHEN $6::smallint=4 THEN greatest(` + now + `, $32::bigint) END, $8::bigint, $9::smallint, $10::bigint, $11::bigint, $12::bigint,
 			$13::bigint, $14::bigint, $15::text, $16::text, $17::uuid, $18::text, $19::bigint, $20::smallint, $21::bigint, $22::bigint, $23::bigint,
-			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text) ON CONFLICT DO NOTHING`
+			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text, $30::smallint, $31::bytea) ON CONFLICT DO NOTHING`
 	// ours holds for what belongs to a run that this very import has made.
 	ours       = ` WHERE (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::uuid)=$2::bigint`
 	importStep = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
 		SELECT $1::uuid, $3::text, $4::text, $5::bigint, $6::smallint, $7::smallint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bytea, $13::text,
 			$14::bigint, $15::bigint, $16::bigint` + ours
 	importState  = `INSERT INTO pawl.state (run_id, key, value, version, updated_at) SELECT $1::uuid, $3::text, $4::bytea, $5::bigint, $6::bigint` + ours
-	importSignal = `INSERT INTO pawl.signals (run_id, id, name, payload, sent_at) SELECT $1::uuid, $3::uuid, $4::text, $5::bytea, $6::bigint` + ours
+	importSignal = `INSERT INTO pawl.signals (run_id, id, name, payload, sent_at, consumed) SELECT $1::uuid, $3::uuid, $4::text, $5::bytea, $6::bigint, $7::boolean` + ours
 	importGroup  = `INSERT INTO pawl.groups (run_id, name, total, open, completed, failed, canceled)
 		SELECT $1::uuid, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint` + ours
 )
@@ -43,7 +43,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		args: []any{setNow(p.Now), id, r.Namespace, r.Workflow, r.Queue, int16(r.Status), int16(r.Priority), stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
 			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, uuid(r.Parent), text(r.Group), r.Ordinal, int16(r.OnClose),
 			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), uuid(r.ForkedFrom),
-			r.Input, r.Meta, r.Output, failure(r.Failure)},
+			r.Input, r.Meta, r.Output, failure(r.Failure), int16(r.Reuse), digest(r.Digest), micros(r.VisibleAt)},
 	}}
 	add := func(sql string, args ...any) {
 		stmts = append(stmts, stmt{sql: sql, args: append([]any{id, stamp}, args...)})
@@ -56,8 +56,11 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	for _, e := range p.Record.State {
 		add(importState, e.Key, e.Value, e.Version, e.UpdatedAt.UnixMicro())
 	}
+	for _, consumed := range p.Record.Consumed {
+		add(importSignal, uuid(consumed), "", nil, int64(0), true)
+	}
 	for _, sig := range p.Record.Signals {
-		add(importSignal, uuid(sig.ID), sig.Name, sig.Payload, sig.SentAt.UnixMicro())
+		add(importSignal, uuid(sig.ID), sig.Name, sig.Payload, sig.SentAt.UnixMicro(), false)
 	}
 	for _, g := range p.Record.Groups {
 		add(importGroup, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
@@ -69,7 +72,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	}
 	switch namespace {
 	case "":
-		return false, exists("run %v cannot be imported: another active run has its external id %q", r.ID, r.ExternalID)
+		return false, exists("run %v cannot be imported: another run holds its external id %q", r.ID, r.ExternalID)
 	case p.Namespace:
 		return made == 1, nil
 	}

@@ -378,7 +378,7 @@ func (w *watched) hot(t *testing.T) {
 	}
 	w.looks(t, "signal", cost{3, 80}, "runs_external runs_pkey", send(signal))
 	w.looks(t, "signal again", cost{2, 30}, "runs_external runs_pkey", send(signal))
-	w.looks(t, "signal by external id", cost{4, 70}, "runs_external runs_pkey", send(store.NewSignal{ID: store.NewID(), ExternalID: fmt.Sprint("s", few), Name: "n"}))
+	w.looks(t, "signal by external id", cost{4, 90}, "runs_external runs_external_past runs_pkey signals_pkey", send(store.NewSignal{ID: store.NewID(), ExternalID: fmt.Sprint("s", few), Name: "n"}))
 	w.looks(t, "consume", cost{3, 40}, "runs_pkey signals_pkey", commit(with(func(c *store.Commit) { c.Consumed = []store.SignalID{signal.ID} })))
 	w.looks(t, "sleep", cost{5, 70}, "groups_pkey runs_pkey", commit(with(func(c *store.Commit) {
 		c.Transition = &store.Transition{Kind: store.Sleep, After: 24 * time.Hour, Wakes: store.WakeSignal, Await: []store.Await{{Group: "g"}}}

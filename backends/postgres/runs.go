@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -70,14 +71,15 @@ func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 	return runs, nil
 }
 
-// findRun uses one index for the active run and one for those of the past.
-var findRun = `(SELECT ` + cols(withAll) + ` FROM pawl.runs r WHERE ` + findActive + `)
+// findRun uses one index for the run that holds the external id and one for those of
+// the past.
+var findRun = `(SELECT ` + cols(withAll) + ` FROM pawl.runs r WHERE ` + findHolder + `)
 	UNION ALL
 	(SELECT ` + cols(withAll) + ` FROM pawl.runs r WHERE r.namespace = $1::text AND r.external_id = $2::text AND r.suffix = $3::text
-		AND r.external_id IS NOT NULL AND r.status >= 6 AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE ` + findActive + `)
+		AND r.external_id IS NOT NULL AND r.status >= 6 AND r.reuse = 0 AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE ` + findHolder + `)
 		ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
 
-const findActive = `r.namespace = $1::text AND r.external_id = $2::text AND r.suffix = $3::text AND r.external_id IS NOT NULL AND r.status < 6`
+const findHolder = `r.namespace = $1::text AND r.external_id = $2::text AND r.suffix = $3::text AND r.external_id IS NOT NULL AND (r.status < 6 OR r.reuse = 1)`
 
 // Find implements store.Runs.
 func (s *Store) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
@@ -117,16 +119,16 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 		add("r.queue = ?::text", f.Queue)
 	}
 	// The few runs of a parent or an external id are looked up first: else the
-	// planner might walk all runs in the order of their ids.
+	// planner might walk all runs in the order of their creation.
 	if !f.Parent.IsZero() {
 		add("r.id = ANY(ARRAY(SELECT x.id FROM pawl.runs x WHERE x.parent = ?::uuid AND x.parent IS NOT NULL))", uuid(f.Parent))
 	}
 	if f.ExternalID != "" {
 		// Each branch has an index of its own.
 		add(`r.id = ANY(ARRAY(
-			SELECT x.id FROM pawl.runs x WHERE x.namespace = $1::text AND x.external_id = ?::text AND x.external_id IS NOT NULL AND x.status < 6
+			SELECT x.id FROM pawl.runs x WHERE x.namespace = $1::text AND x.external_id = ?::text AND x.external_id IS NOT NULL AND (x.status < 6 OR x.reuse = 1)
 			UNION ALL
-			SELECT x.id FROM pawl.runs x WHERE x.namespace = $1::text AND x.external_id = ?::text AND x.external_id IS NOT NULL AND x.status >= 6))`,
+			SELECT x.id FROM pawl.runs x WHERE x.namespace = $1::text AND x.external_id = ?::text AND x.external_id IS NOT NULL AND x.status >= 6 AND x.reuse = 0))`,
 			f.ExternalID)
 	}
 	if f.IDPrefix != "" {
@@ -167,17 +169,21 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		order, beyond = "ASC", ">"
 	}
 	if p.Cursor != "" {
-		args = append(args, pgtype.UUID{Bytes: last, Valid: true})
-		cond += " AND r.id " + beyond + " $" + strconv.Itoa(len(args)) + "::uuid"
+		args = append(args, last.CreatedAt.UnixMicro(), pgtype.UUID{Bytes: last.ID, Valid: true})
+		cond += fmt.Sprintf(" AND (r.created_at, r.id) %s ($%d::bigint, $%d::uuid)", beyond, len(args)-1, len(args))
+	}
+	by := "r.created_at"
+	if len(p.Filter.IDPrefix) >= store.FewIDs {
+		by = "(r.created_at+0)" // they are found by their ids, and sorted
 	}
 	args = append(args, int64(limit))
 	most := `$` + strconv.Itoa(len(args)) + `::bigint`
 	var fits, more bool
 	row := newRunRow(&fits)
 	err = s.read(ctx, stmt{
-		sql: `SELECT ` + runHead + `CASE WHEN r.fits THEN r.failure END, NULL::bytea, NULL::bytea, NULL::bytea, r.fits FROM (SELECT s.* FROM ` + fitting(`
-			SELECT r.*, `+failureLength+` AS size, row_number() OVER (ORDER BY r.id `+order+`) AS nth FROM (
-				SELECT r.* FROM pawl.runs r WHERE `+cond+` ORDER BY r.id `+order+` LIMIT `+most+`+1) r`, `s.nth`, 1, most, strconv.Itoa(store.PageBytes)) +
+		sql: `SELECT ` + runHead + `CASE WHEN r.fits THEN r.failure END` + runPolicy + `NULL::bytea, NULL::bytea, NULL::bytea, r.fits FROM (SELECT s.* FROM ` + fitting(`
+			SELECT r.*, `+failureLength+` AS size, row_number() OVER (ORDER BY r.created_at `+order+`, r.id `+order+`) AS nth FROM (
+				SELECT r.* FROM pawl.runs r WHERE `+cond+` ORDER BY `+by+` `+order+`, r.id `+order+` LIMIT `+most+`+1) r`, `s.nth`, 1, most, strconv.Itoa(store.PageBytes)) +
 			`) r ORDER BY r.nth`,
 		args: args,
 		rows: func(scan func(...any) error) error {
@@ -190,7 +196,7 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		return store.RunPage{}, err
 	}
 	if more {
-		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].ID)
+		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].Position())
 	}
 	return page, nil
 }

@@ -138,9 +138,9 @@ const (
 	// $4 run, $5 and $6 its external id and suffix.
 	fireOther = `UPDATE pawl.firings f SET run=coalesce(
 			(SELECT r.id FROM pawl.runs r WHERE r.namespace=$1::text AND r.external_id=$5::text AND r.suffix=$6::text
-				AND r.external_id IS NOT NULL AND r.status<6),
+				AND r.external_id IS NOT NULL AND (r.status<6 OR r.reuse=1)),
 			(SELECT r.id FROM pawl.runs r WHERE r.namespace=$1::text AND r.external_id=$5::text AND r.suffix=$6::text
-				AND r.external_id IS NOT NULL AND r.status>=6 ORDER BY r.finished_at DESC LIMIT 1), f.run)
+				AND r.external_id IS NOT NULL AND r.status>=6 AND r.reuse=0 ORDER BY r.finished_at DESC LIMIT 1), f.run)
 		WHERE f.namespace=$1::text AND f.schedule=$2::text AND f.at=$3::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid
 			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$4::uuid)`
 

@@ -17,8 +17,11 @@ const (
 
 	// A row means that the run has the signal; without a queue it had it before.
 	signalRun = `WITH t AS (SELECT id FROM pawl.runs WHERE id=$6::uuid AND namespace=$2::text AND status<6 FOR NO KEY UPDATE)` + putSignal
-	signalExt = `WITH t AS (SELECT id FROM pawl.runs WHERE ` + activeExt + ` FOR NO KEY UPDATE)` + putSignal
+	signalExt = `WITH t AS (SELECT id FROM pawl.runs WHERE ` + activeExt + ` AND ` + unheard + ` FOR NO KEY UPDATE)` + putSignal
 	activeExt = `namespace=$2::text AND external_id=$6::text AND suffix=$7::text AND external_id IS NOT NULL AND status<6`
+	// unheard: none of those that have held the external id has had the signal.
+	unheard = `NOT EXISTS (SELECT 1 FROM pawl.runs p WHERE p.namespace=$2::text AND p.external_id=$6::text AND p.suffix=$7::text AND p.external_id IS NOT NULL
+		AND p.status>=6 AND p.reuse=0 AND p.parts & 4 <> 0 AND EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=p.id AND s.id=$3::uuid))`
 	putSignal = `, ins AS (INSERT INTO pawl.signals (run_id, id, name, payload, sent_at)
 			SELECT t.id, $3::uuid, $4::text, $5::bytea, ` + now + ` FROM t ON CONFLICT DO NOTHING RETURNING run_id),
 		up AS (UPDATE pawl.runs r SET events=r.events+1, parts=r.parts | 4,
@@ -30,11 +33,11 @@ const (
 	hadSignal   = `EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=r.id AND s.id=$1::uuid) AS had`
 	signalFate  = `SELECT r.id, r.status, ` + hadSignal + ` FROM pawl.runs r WHERE r.namespace=$2::text AND r.id=$3::uuid`
 	fateByExtID = `SELECT q.id, q.status, q.had FROM (
-			SELECT r.id, r.status, r.created_at, ` + hadSignal + ` FROM pawl.runs r
-				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status<6
-			UNION ALL SELECT r.id, r.status, r.created_at, ` + hadSignal + ` FROM pawl.runs r
-				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>=6) q
-		WHERE q.had ORDER BY q.status>=6, q.created_at DESC, q.id DESC LIMIT 1`
+			SELECT r.id, r.status, r.reuse, r.created_at, ` + hadSignal + ` FROM pawl.runs r
+				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND (r.status<6 OR r.reuse=1)
+			UNION ALL SELECT r.id, r.status, r.reuse, r.created_at, ` + hadSignal + ` FROM pawl.runs r
+				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>=6 AND r.reuse=0) q
+		WHERE q.had OR q.status>=6 AND q.reuse=1 ORDER BY NOT q.had, q.created_at DESC, q.id DESC LIMIT 1`
 )
 
 // Signal implements store.Coordination.

@@ -189,11 +189,13 @@ func scanJSON(dst any) dest {
 // expressions: readers that do without them pass NULL::bytea. The table is
 // called r.
 func runColumns(input, meta, output string) string {
-	return runHead + `r.failure, ` + input + `, ` + meta + `, ` + output
+	return runHead + `r.failure` + runPolicy + input + `, ` + meta + `, ` + output
 }
 
 // bareColumns are runColumns without all that has a size.
-const bareColumns = runHead + `NULL::text, NULL::bytea, NULL::bytea, NULL::bytea`
+const bareColumns = runHead + `NULL::text` + runPolicy + `NULL::bytea, NULL::bytea, NULL::bytea`
+
+const runPolicy = `, r.reuse, r.digest, `
 
 const runHead = `r.id, r.namespace, r.workflow, r.queue, r.status, r.priority, r.external_id, r.suffix, r.parent, r.grp, r.ordinal, r.on_close,
 	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
@@ -215,6 +217,7 @@ func cols(list string) string {
 type runRow struct {
 	run                       store.Run
 	status, onClose, priority int16
+	reuse                     int16
 	dests                     []any
 }
 
@@ -227,7 +230,7 @@ func newRunRow(more ...any) *runRow {
 		scanID(&r.Parent), scanText(&r.Group), &r.Ordinal, &w.onClose,
 		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, scanText(&r.Worker), &r.Events, &r.Pausing, scanTime(&r.VisibleAt),
 		scanTime(&r.CreatedAt), scanTime(&r.StartedAt), scanTime(&r.FinishedAt), scanTime(&r.Deadline), scanID(&r.ForkedFrom),
-		scanFailure(&r.Failure), &r.Input, &r.Meta, &r.Output,
+		scanFailure(&r.Failure), &w.reuse, &r.Digest, &r.Input, &r.Meta, &r.Output,
 	}, more...)
 	return w
 }
@@ -236,7 +239,7 @@ func newRunRow(more ...any) *runRow {
 func (w *runRow) read(scan func(...any) error) (store.Run, error) {
 	w.run = store.Run{} // so that no run shares a payload with the one before
 	err := scan(w.dests...)
-	w.run.Status, w.run.OnClose, w.run.Priority = store.Status(w.status), store.ClosePolicy(w.onClose), int(w.priority)
+	w.run.Status, w.run.OnClose, w.run.Priority, w.run.Reuse = store.Status(w.status), store.ClosePolicy(w.onClose), int(w.priority), store.Reuse(w.reuse)
 	return w.run, err
 }
 

@@ -269,7 +269,14 @@ func TestStatusAfterAWrite(t *testing.T) {
 		}
 		made := createParams(1)
 		p.set(first(f))
-		_, err := s.Create(ctx, made)
+		results, err := s.Create(ctx, made)
+		if status == http.StatusRequestEntityTooLarge {
+			if err == nil { // it was made smaller until it was one run
+				err = results[0].Err
+			}
+			require.ErrorIs(t, err, store.ErrTooLarge, "%d", status)
+			continue
+		}
 		if f.refuse {
 			require.ErrorIs(t, err, store.ErrUnavailable, "%d", status)
 			require.NotErrorIs(t, err, store.ErrOutcomeUnknown, "%d", status)

@@ -228,9 +228,10 @@ func TestLife(t *testing.T) {
 				ID       string
 				Existing bool
 			}
-			require.NoError(t, json.Unmarshal([]byte(s.must("runs", "start", "order", `"other"`, "--id", "order-1", "--json")), &again))
+			require.NoError(t, json.Unmarshal([]byte(s.must("runs", "start", "order", `"lamp"`, "--id", "order-1", "--json")), &again))
 			require.Equal(t, lamp, again.ID)
 			require.True(t, again.Existing)
+			require.Equal(t, exitConflict, s.run("runs", "start", "order", `"other"`, "--id", "order-1").code, "another input")
 
 			s.must("runs", "state", "set", lamp, "limit", "100")
 			require.Equal(t, "100\n", s.must("runs", "state", "get", "--id", "order-1", "limit", "--value"))

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/backends"
+	"github.com/pawlhq/pawl/store"
 )
 
 func main() {
@@ -22,7 +23,7 @@ func main() {
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
 	code := run(ctx, world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		getenv: os.Getenv, now: time.Now, zone: time.Local, open: backends.Open,
+		getenv: os.Getenv, now: time.Now, zone: time.Local, open: openURL,
 		verbose: func() { level.Set(slog.LevelDebug) },
 		asks:    term.IsTerminal(int(os.Stdin.Fd())),
 		size: func() (width, height int, ok bool) {
@@ -37,3 +38,5 @@ func main() {
 	stop()
 	os.Exit(code)
 }
+
+func openURL(ctx context.Context, url string) (store.Store, error) { return backends.Open(ctx, url) }

@@ -40,7 +40,7 @@ type shell struct {
 
 func newShell(t testing.TB, db string) *shell {
 	return &shell{
-		t: t, db: db, env: map[string]string{}, now: func() time.Time { return noon.Add(10 * time.Minute) }, open: backends.Open, ctx: t.Context(),
+		t: t, db: db, env: map[string]string{}, now: func() time.Time { return noon.Add(10 * time.Minute) }, open: openURL, ctx: t.Context(),
 	}
 }
 

@@ -216,7 +216,7 @@ func (a *app) startCommand() *cobra.Command {
 		Short: "Start a run",
 		Long: `Start a run of a workflow and print its id. The input is JSON, unless the
 workflows' codec is another and --raw is given. With --id, a run of that
-external id that is active already is found instead of making one.`,
+external id that is there already is found instead of making one.`,
 		Example: `  pawl runs start fulfil-order '{"Item":"a lamp"}' --id order-42
   pawl runs start report --input-file report.json --wait
   pawl runs start cleanup --delay 2h`,
@@ -271,7 +271,7 @@ external id that is active already is found instead of making one.`,
 			return err
 		}
 		if started.Existing {
-			a.note("A run of external id %q is active already; none was made.\n", clean(externalID))
+			a.note("There is a run of external id %q already; none was made.\n", clean(externalID))
 		}
 		if wait {
 			a.note("%s\n", started.ID)

@@ -38,6 +38,11 @@ func (c Codec) Marshal(v any) ([]byte, error) {
 	return data, err
 }
 
+// Digest implements [engine.Digester] by [engine.DigestOf] the encoded bytes: those of
+// equal messages are equal unless unknown fields stand in another order. Values that are
+// no messages are compared likewise.
+func (c Codec) Digest(data []byte) ([]byte, error) { return engine.DigestOf(data), nil }
+
 // Unmarshal implements [engine.Codec]. v points to a message, or to a variable that
 // holds a pointer to one, which may be nil.
 func (c Codec) Unmarshal(data []byte, v any) error {

@@ -147,7 +147,7 @@ func ask[In, Out any](ctx context.Context, p program, w *workflow.Workflow[In, O
 	defer st.Close()
 	defer eng.Close()
 	// Who asks twice at the same time asks once.
-	h, err := w.Start(ctx, eng, in, engine.ID(w.Name()))
+	h, err := w.Start(ctx, eng, in, engine.ID(w.Name(), engine.WhileActive), engine.AnyInput())
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (p *program) reindex(ctx context.Context) error {
 	if p.plan.To == "" {
 		p.plan.To = fmt.Sprintf("docs-%d", indices.Alias().Generation+1)
 	}
-	h, err := flow.Start(ctx, eng, p.plan, engine.ID("reindex"), engine.RunID(store.DeriveID(store.ID{}, "reindex to "+p.plan.To)))
+	h, err := flow.Start(ctx, eng, p.plan, engine.ID("reindex", engine.WhileActive), engine.AnyInput(), engine.RunID(store.DeriveID(store.ID{}, "reindex to "+p.plan.To)))
 	if err != nil {
 		return cause(ctx, err)
 	}

@@ -29,7 +29,7 @@ func Fail(err error) *store.Failure {
 	if errors.As(err, &p) {
 		return p.failure
 	}
-	f := &store.Failure{Code: CodeError, Message: strings.ToValidUTF8(err.Error(), "\uFFFD"), Type: fmt.Sprintf("%T", err)}
+	f := &store.Failure{Code: CodeError, Message: strings.ToValidUTF8(err.Error(), "\uFFFD"), Type: fmt.Sprintf("%T", plain(err))}
 	var coded *Coded
 	var recorded *store.Failure
 	var large *store.TooLargeError
@@ -38,7 +38,7 @@ func Fail(err error) *store.Failure {
 		if coded.Code != "" {
 			f.Code = coded.Code
 		}
-		f.Type, f.Permanent = fmt.Sprintf("%T", coded.Err), coded.Permanent
+		f.Type, f.Permanent = fmt.Sprintf("%T", plain(coded.Err)), coded.Permanent
 	case errors.As(err, &recorded):
 		f.Code, f.Type, f.Stack, f.Permanent = recorded.Code, recorded.Type, recorded.Stack, recorded.Permanent
 	case errors.As(err, &large):

@@ -124,7 +124,7 @@ func (s *itemStep) generateLocked(opts *GenerateOptions, fn func(ctx context.Con
 		}
 		delay, again := time.Duration(0), false
 		if failure.retry {
-			delay, again = opts.Step.Retry.Wait(o.attempt)
+			delay, again = opts.Step.Retry.next(o.attempt, failure.after)
 		}
 		if !again {
 			s.note.Status, s.note.Failure = GeneratorFailed, failure.Failure
@@ -194,7 +194,7 @@ func (s *itemStep) attempt(opts *GenerateOptions, fn func(ctx context.Context, g
 		f.Code = CodeTimeout
 		f.Message = fmt.Sprintf("timed out after %v: %s", opts.Step.Timeout, f.Message)
 	}
-	return g, &attemptFailure{Failure: f, retry: Retryable(opts.Step.Retry, err)}, took
+	return g, &attemptFailure{Failure: f, retry: Retryable(opts.Step.Retry, err), after: later(err)}, took
 }
 
 // Generator takes the items of one attempt of a generator. A goroutine of its own

@@ -178,7 +178,7 @@ const (
 // contexts inherit.
 func New(base context.Context, cfg Config, host Host, def *Definition, cr store.ClaimedRun, claimed, now time.Time) *Invocation {
 	inv := &Invocation{
-		cfg: cfg, host: host, def: def, run: cr.Run, lease: cr.Lease,
+		cfg: cfg, host: host, def: def.forRun(cr.Run.Meta), run: cr.Run, lease: cr.Lease,
 		claimed: claimed, storeTime: now,
 		nextPos: 1,
 		done:    make(chan struct{}),
@@ -340,7 +340,7 @@ func (inv *Invocation) conclude() {
 		switch {
 		case result.err == nil:
 			if len(result.output) > inv.cfg.PayloadLimit {
-				inv.finish(inv.failed(tooLarge("the run's output", len(result.output), inv.cfg.PayloadLimit), false))
+				inv.finish(inv.failed(tooLarge("the run's output", len(result.output), inv.cfg.PayloadLimit), false, 0))
 				return
 			}
 			inv.finish(store.Transition{Kind: store.Complete, Output: result.output})
@@ -350,20 +350,21 @@ func (inv *Invocation) conclude() {
 			inv.finish(store.Transition{Kind: store.CancelRun}) // with the reason of the cancel
 		case errors.As(result.err, &next) && next.Data != nil:
 			if len(next.Data) > inv.cfg.PayloadLimit {
-				inv.finish(inv.failed(tooLarge("the input to continue with", len(next.Data), inv.cfg.PayloadLimit), false))
+				inv.finish(inv.failed(tooLarge("the input to continue with", len(next.Data), inv.cfg.PayloadLimit), false, 0))
 				return
 			}
 			inv.finish(store.Transition{Kind: store.Continue, Input: next.Data})
 		default:
-			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err)))
+			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err), later(result.err)))
 		}
 	}
 }
 
-// failed makes the transition of a run whose function returned an error.
-func (inv *Invocation) failed(f *store.Failure, retry bool) store.Transition {
+// failed makes the transition of a run whose function returned an error; after: how long
+// that asks to wait.
+func (inv *Invocation) failed(f *store.Failure, retry bool, after time.Duration) store.Transition {
 	if retry {
-		if wait, ok := inv.def.Retry.Wait(inv.run.Attempt); ok {
+		if wait, ok := inv.def.Retry.next(inv.run.Attempt, after); ok {
 			return store.Transition{Kind: store.Retry, Failure: f, After: wait}
 		}
 	}

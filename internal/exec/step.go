@@ -134,7 +134,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 		}
 		delay, again := time.Duration(0), false
 		if failure.retry {
-			delay, again = opts.Retry.Wait(o.attempt)
+			delay, again = opts.Retry.next(o.attempt, failure.after)
 		}
 		if !again {
 			r := o.record(store.StepFailed)
@@ -166,6 +166,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 type attemptFailure struct {
 	*store.Failure
 	retry bool
+	after time.Duration // that the error asks to wait; 0: it does not say
 }
 
 // attemptOnce calls the user's function once. In a transaction, its success is
@@ -210,7 +211,7 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		f.Code = CodeTimeout
 		f.Message = fmt.Sprintf("timed out after %v: %s", opts.Timeout, f.Message)
 	}
-	return nil, &attemptFailure{Failure: f, retry: Retryable(opts.Retry, err)}, took
+	return nil, &attemptFailure{Failure: f, retry: Retryable(opts.Retry, err), after: later(err)}, took
 }
 
 // end lets nothing of a goroutine that the step's function has left behind reach

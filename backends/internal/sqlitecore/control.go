@@ -99,7 +99,7 @@ const (
 	restartRun = `UPDATE runs SET status=1, attempt=1, epoch=epoch+1, seq=0, worker=NULL, stamp=?, crashes=0, wakes=0, visible_at=?, deadline=NULL,
 		output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0
 		WHERE id=? AND namespace=? AND status IN (7,8) AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.namespace=runs.namespace
-			AND o.external_id=runs.external_id AND o.suffix=runs.suffix AND o.external_id IS NOT NULL AND o.status<6)
+			AND o.external_id=runs.external_id AND o.suffix=runs.suffix AND o.external_id IS NOT NULL AND (o.status<6 OR o.reuse=1) AND o.id<>runs.id)
 		RETURNING queue`
 )
 
@@ -133,7 +133,7 @@ func (c *Core) Restart(ctx context.Context, p store.RestartParams) error {
 				switch {
 				case done:
 				case status == store.Failed || status == store.Canceled:
-					result = exists("run %v cannot restart: another active run has its external id %q", p.ID, external)
+					result = exists("run %v cannot restart: another run holds its external id %q", p.ID, external)
 				default:
 					result = conflict("run %v is %v; only a failed or canceled run restarts", p.ID, status)
 				}

@@ -12,13 +12,13 @@ import (
 // is VALUES or a SELECT with a guard; insertArgs fills the marks.
 const (
 	insertColumns = `INSERT INTO runs (status, id, namespace, workflow, queue, priority, visible_at, parts,
-		external_id, suffix, created_at, deadline, input, meta, parent, grp, ordinal, on_close`
+		external_id, suffix, created_at, deadline, input, meta, parent, grp, ordinal, on_close, reuse, digest`
 	insertPending = insertColumns + `) `
-	insertMarks   = `1,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?`
+	insertMarks   = `1,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?`
 
 	createRun = insertPending + `VALUES (` + insertMarks + `) ON CONFLICT DO NOTHING`
 	// createEager takes the lease in the same write, unless its lane is paused.
-	createEager = insertColumns + `, epoch, leased, worker, started_at) SELECT 2,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, 1,1,?,?
+	createEager = insertColumns + `, epoch, leased, worker, started_at) SELECT 2,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?, 1,1,?,?
 		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?)) ON CONFLICT DO NOTHING`
 	spawnRun   = insertPending + `SELECT ` + insertMarks + ` WHERE EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?) ON CONFLICT DO NOTHING`
 	fireRun    = insertPending + `SELECT ` + insertMarks + ` WHERE changes()=1 ON CONFLICT DO NOTHING`
@@ -40,7 +40,15 @@ func insertArgs(namespace string, r *store.NewRun, parent store.ID, m moment) []
 		input, parts = nil, partLargeInput
 	}
 	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(r.Priority), visible, parts,
-		text(r.ExternalID), r.Suffix, m.now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose)}
+		text(r.ExternalID), r.Suffix, m.now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose), int64(r.Reuse), digest(r.Digest)}
+}
+
+// digest is a digest as it is stored; an empty one is NULL.
+func digest(d []byte) any {
+	if len(d) == 0 {
+		return nil
+	}
+	return d
 }
 
 // eagerArgs are insertArgs for createEager.
@@ -76,6 +84,7 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		open = slices.DeleteFunc(open, func(i int) bool {
 			leased, ok := fresh[p.Runs[i].ID]
 			if ok {
+				delete(fresh, p.Runs[i].ID) // one that is in the call twice has met itself
 				made[i].leased, made[i].pending = flag(leased), flag(!leased)
 				some = true
 			}
@@ -96,34 +105,31 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 				Unneeded: func() bool { return made.leased+made.pending == 0 },
 			})
 		}
-		// What stood in the way: the run of that id itself (rank 0), or the active
-		// one of that external id.
+		// What stood in the way: the run of that id itself (rank 0), or the one that
+		// holds the external id.
 		stmts = append(stmts, Stmt{
-			SQL: `SELECT id, namespace, epoch, iif(leased, worker, NULL), created_at FROM (
-				SELECT 0 AS rank, id, namespace, epoch, worker, leased, created_at FROM runs WHERE id=?
+			SQL: `SELECT id, namespace, epoch, iif(leased, worker, NULL), created_at, workflow, digest FROM (
+				SELECT 0 AS rank, id, namespace, epoch, worker, leased, created_at, workflow, digest FROM runs WHERE id=?
 				UNION ALL
-				SELECT 1, id, namespace, epoch, worker, leased, created_at FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6
+				SELECT 1, id, namespace, epoch, worker, leased, created_at, workflow, digest FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND ` + holds + `
 				ORDER BY 1 LIMIT 1)`,
 			Args:     []any{r.ID[:], p.Namespace, text(r.ExternalID), r.Suffix},
 			Unneeded: func() bool { return made.leased+made.pending > 0 },
 			Rows: func(scan func(...any) error) error {
 				var id store.ID
-				var namespace, worker string
+				var namespace, worker, workflow string
 				var epoch int64
 				var created time.Time
-				if err := scan(scanID{&id}, &namespace, &epoch, scanText{&worker}, scanTime{&created}); err != nil || made.leased+made.pending > 0 {
+				var digest []byte
+				if err := scan(scanID{&id}, &namespace, &epoch, scanText{&worker}, scanTime{&created}, &workflow, scanBlob{&digest}); err != nil || made.leased+made.pending > 0 {
 					return err
 				}
-				switch {
-				case id == r.ID && namespace != p.Namespace:
+				if namespace != p.Namespace {
 					*res = store.CreateResult{Err: exists("run %v exists in another namespace; ids are made with NewID", id)}
-				case id == r.ID:
-					*res = store.CreateResult{ID: id, Created: true}
-					if r.Worker != "" && epoch == 1 && worker == r.Worker {
-						res.Lease, res.CreatedAt = store.Lease{Run: id, Worker: worker, Epoch: 1}, created
-					}
-				default:
-					*res = store.CreateResult{ID: id}
+					return nil
+				}
+				if *res = r.Meets(id, workflow, digest); res.Created && r.Worker != "" && epoch == 1 && worker == r.Worker {
+					res.Lease, res.CreatedAt = store.Lease{Run: id, Worker: worker, Epoch: 1}, created
 				}
 				return nil
 			},
@@ -153,7 +159,7 @@ const createMany = `WITH t(v, eager) AS MATERIALIZED (SELECT value, value->>18 I
 		AND (queue=j.value->>2 AND workflow='' OR queue='' AND workflow=j.value->>1)) FROM json_each(?1) j)
 	` + insertColumns + `, epoch, leased, worker, started_at)
 	SELECT CASE WHEN eager THEN 2 ELSE 1 END, unhex(v->>0), ?3, v->>1, v->>2, v->>3, CASE WHEN eager THEN v->>19 ELSE v->>4 END, v->>5,
-		v->>6, v->>7, ?4, v->>8, substr(?2, v->>9, v->>10), substr(?2, v->>11, v->>12), NULL, v->>13, v->>14, v->>15,
+		v->>6, v->>7, ?4, v->>8, substr(?2, v->>9, v->>10), substr(?2, v->>11, v->>12), NULL, v->>13, v->>14, v->>15, v->>20, substr(?2, v->>21, v->>22),
 		eager, eager, CASE WHEN eager THEN v->>18 END, CASE WHEN eager THEN ?4 END
 	FROM t WHERE true ON CONFLICT DO NOTHING RETURNING id, leased`
 
@@ -179,9 +185,13 @@ func (c *Core) createMany(ctx context.Context, p *store.CreateParams, which []in
 		if r.Worker != "" {
 			worker, lease = r.Worker, m.after(r.LeaseFor)
 		}
+		var known payload
+		if len(r.Digest) > 0 {
+			known = r.Digest
+		}
 		// a: id, namespace, workflow, queue, priority, visible_at, parts, external_id, suffix, created_at, deadline
 		t.row(r.ID, a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[10], input, payload(r.Meta), text(r.Group), r.Ordinal, int64(r.OnClose),
-			big, worker, lease)
+			big, worker, lease, int64(r.Reuse), known)
 	}
 	fresh := make(map[store.ID]bool, len(which))
 	stmts := []Stmt{{SQL: createMany, Args: t.args(p.Namespace, m.now), Rows: func(scan func(...any) error) error {

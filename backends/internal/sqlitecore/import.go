@@ -2,6 +2,8 @@ package sqlitecore
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -9,15 +11,23 @@ import (
 const (
 	importRun = `INSERT INTO runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
-			input, meta, output, failure)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?) ON CONFLICT DO NOTHING`
+			input, meta, output, failure, reuse, digest)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?) ON CONFLICT DO NOTHING`
 	importInput = `INSERT INTO large_inputs (run_id, data) SELECT ?,? WHERE` + applied
 	importStep  = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
 		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied
 	importState  = `INSERT INTO state (run_id, key, value, version, updated_at) SELECT ?,?,?,?,? WHERE` + applied
-	importSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at) SELECT ?,?,?,?,?,? WHERE` + applied
+	importSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at, consumed) SELECT ?,?,?,?,?,?,? WHERE` + applied
 	importGroup  = `INSERT INTO groups (run_id, name, total, open, completed, failed, canceled) SELECT ?,?,?,?,?,?,? WHERE` + applied
 )
+
+// since is a time in microseconds; the zero time lies before all others.
+func since(t time.Time) int64 {
+	if t.IsZero() {
+		return math.MinInt64
+	}
+	return t.UnixMicro()
+}
 
 // Import implements store.Importer.
 func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
@@ -37,7 +47,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	var pausedFrom int64
 	var visible any
 	if !r.Status.Final() {
-		pausedFrom, visible = int64(store.Pending), now
+		pausedFrom, visible = int64(store.Pending), max(now, since(r.VisibleAt))
 	}
 	var made int64
 	missed := func() bool { return made == 0 }
@@ -46,7 +56,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 		Args: []any{id, r.Namespace, r.Workflow, r.Queue, int64(r.Status), pausedFrom, int64(r.Priority), visible, stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
 			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, idBlob(r.Parent), text(r.Group), r.Ordinal, int64(r.OnClose),
 			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), idBlob(r.ForkedFrom),
-			input, blob(r.Meta), blob(r.Output), failure(r.Failure)},
+			input, blob(r.Meta), blob(r.Output), failure(r.Failure), int64(r.Reuse), digest(r.Digest)},
 	}}
 	add := func(sql string, args ...any) {
 		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, id, stamp), Unneeded: missed})
@@ -62,9 +72,13 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	for _, e := range p.Record.State {
 		add(importState, id, e.Key, blob(e.Value), e.Version, e.UpdatedAt.UnixMicro())
 	}
+	// Signals to come have higher positions: theirs are above the count of events.
+	read := len(p.Record.Consumed)
+	for i, consumed := range p.Record.Consumed {
+		add(importSignal, id, consumed[:], int64(i+1), "", nil, int64(0), int64(1))
+	}
 	for i, s := range p.Record.Signals {
-		// Those to come have higher positions: theirs are above the count of events.
-		add(importSignal, id, s.ID[:], int64(i+1), s.Name, blob(s.Payload), s.SentAt.UnixMicro())
+		add(importSignal, id, s.ID[:], int64(read+i+1), s.Name, blob(s.Payload), s.SentAt.UnixMicro(), int64(0))
 	}
 	for _, g := range p.Record.Groups {
 		add(importGroup, id, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
@@ -76,7 +90,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	}
 	switch namespace {
 	case "":
-		return false, exists("run %v cannot be imported: another active run has its external id %q", r.ID, r.ExternalID)
+		return false, exists("run %v cannot be imported: another run holds its external id %q", r.ID, r.ExternalID)
 	case p.Namespace:
 		return made == 1, nil
 	}

@@ -40,7 +40,7 @@ func TestPlans(t *testing.T) {
 		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,
 		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "cancelTree": cancelTree, "closeTree": closeTree, "countTree": countTree,
 		"keepMany": keepMany, "finalMany": finalMany, "endMany": endMany, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
-		"createRun": createRun, "spawnRun": spawnRun, "findActive": findActive, "findPast": findPast, "listChildren": listChildren,
+		"createRun": createRun, "spawnRun": spawnRun, "findHolder": findHolder, "findPast": findPast, "listChildren": listChildren,
 		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
 		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
 		"purge": `DELETE FROM runs WHERE id` + purged,

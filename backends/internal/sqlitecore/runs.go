@@ -86,12 +86,18 @@ func appendRun(runs *[]store.Run) func(func(...any) error) error {
 	}
 }
 
-// findActive and findPast use one index each.
+// holds says that a run holds its external id, held that it has done so: by one index
+// each.
+const (
+	holds = `external_id IS NOT NULL AND (status<6 OR reuse=1)`
+	held  = `external_id IS NOT NULL AND status>=6 AND reuse=0`
+)
+
 var (
-	findActive = `SELECT ` + runColumns(anyInput, "meta", "output") + ` FROM runs
-		WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6`
+	findHolder = `SELECT ` + runColumns(anyInput, "meta", "output") + ` FROM runs
+		WHERE namespace=? AND external_id=? AND suffix=? AND ` + holds
 	findPast = `SELECT ` + runColumns(anyInput, "meta", "output") + ` FROM runs
-		WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status>=6 ORDER BY created_at DESC, id DESC LIMIT 1`
+		WHERE namespace=? AND external_id=? AND suffix=? AND ` + held + ` ORDER BY created_at DESC, id DESC LIMIT 1`
 )
 
 // Find implements store.Runs.
@@ -102,7 +108,7 @@ func (c *Core) Find(ctx context.Context, p store.FindParams) (store.Run, error) 
 	var runs []store.Run
 	args := []any{p.Namespace, p.ExternalID, p.Suffix}
 	err := c.read(ctx,
-		Stmt{SQL: findActive, Args: args, Rows: appendRun(&runs)},
+		Stmt{SQL: findHolder, Args: args, Rows: appendRun(&runs)},
 		Stmt{SQL: findPast, Args: args, Rows: appendRun(&runs), Unneeded: func() bool { return len(runs) > 0 }})
 	if err != nil {
 		return store.Run{}, err
@@ -135,7 +141,7 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 	}
 	if f.ExternalID != "" {
 		// Each branch of the OR has an index of its own.
-		add("((external_id=? AND external_id IS NOT NULL AND status<6) OR (external_id=? AND external_id IS NOT NULL AND status>=6))", f.ExternalID, f.ExternalID)
+		add("((external_id=? AND "+holds+") OR (external_id=? AND "+held+"))", f.ExternalID, f.ExternalID)
 	}
 	if f.IDPrefix != "" {
 		lo, hi, err := store.IDRange(f.IDPrefix)
@@ -153,6 +159,12 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 	return strings.Join(cond, " AND "), args, nil
 }
 
+// few says of a filter that it selects few runs, by an index: sorting those costs less
+// than to go through all runs by their creation.
+func few(f *store.RunFilter) bool {
+	return !f.Parent.IsZero() || f.ExternalID != "" || len(f.IDPrefix) >= store.FewIDs
+}
+
 // List implements store.Runs.
 func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 	var page store.RunPage
@@ -168,19 +180,23 @@ func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, err
 	if err != nil {
 		return page, err
 	}
-	order, beyond := "DESC", " AND id<?"
+	order, beyond := "DESC", " AND (created_at, id)<(?,?)"
 	if p.OldestFirst {
-		order, beyond = "ASC", " AND id>?"
+		order, beyond = "ASC", " AND (created_at, id)>(?,?)"
 	}
 	if p.Cursor != "" {
-		cond, args = cond+beyond, append(args, last[:])
+		cond, args = cond+beyond, append(args, last.CreatedAt.UnixMicro(), last.ID[:])
+	}
+	by := "created_at"
+	if few(&p.Filter) {
+		by = "+created_at" // they are found by an index of theirs, and sorted
 	}
 	more := false
 	err = c.read(ctx, Stmt{
-		SQL: `WITH item AS (SELECT *, row_number() OVER (ORDER BY of ` + order + `) AS nth FROM (
-				SELECT id AS of, coalesce(octet_length(failure), 0) AS size FROM runs WHERE ` + cond + ` ORDER BY id ` + order + ` LIMIT ?+1))` +
-			fitting(`of `+order, 1, strconv.Itoa(limit), strconv.Itoa(store.PageBytes)) +
-			`SELECT ` + runColumnsIf("fits", "NULL", "NULL", "NULL") + `, fits FROM fit CROSS JOIN runs ON id=of ORDER BY id ` + order,
+		SQL: `WITH item AS (SELECT *, row_number() OVER (ORDER BY made ` + order + `, of ` + order + `) AS nth FROM (
+				SELECT id AS of, created_at AS made, coalesce(octet_length(failure), 0) AS size FROM runs WHERE ` + cond + ` ORDER BY ` + by + ` ` + order + `, id ` + order + ` LIMIT ?+1))` +
+			fitting(`made `+order+`, of `+order, 1, strconv.Itoa(limit), strconv.Itoa(store.PageBytes)) +
+			`SELECT ` + runColumnsIf("fits", "NULL", "NULL", "NULL") + `, fits FROM fit CROSS JOIN runs ON id=of ORDER BY created_at ` + order + `, id ` + order,
 		Args: append(args, int64(limit)),
 		Rows: func(scan func(...any) error) error {
 			var r store.Run
@@ -194,7 +210,7 @@ func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, err
 		return store.RunPage{}, err
 	}
 	if more {
-		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].ID)
+		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].Position())
 	}
 	return page, nil
 }

@@ -131,7 +131,7 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 const (
 	fireSchedule = `INSERT INTO firings (namespace, schedule, at, fired_at, run)
 		SELECT ?1, ?2, ?3, ?4, CASE WHEN ?5 IS NULL THEN NULL ELSE coalesce((SELECT id FROM runs WHERE id=?5),
-			(SELECT id FROM runs WHERE namespace=?1 AND external_id=?6 AND suffix=?7 AND external_id IS NOT NULL AND status<6), ?5) END
+			(SELECT id FROM runs WHERE namespace=?1 AND external_id=?6 AND suffix=?7 AND ` + holds + `), ?5) END
 		FROM schedules WHERE namespace=?1 AND name=?2 AND next_at=?3 AND ?3<=?4 AND (?8 IS NULL OR updated_at=?8)
 			AND NOT EXISTS (SELECT 1 FROM runs WHERE id=?5 AND namespace<>?1)
 		ON CONFLICT DO NOTHING`

@@ -10,6 +10,9 @@ import (
 const (
 	toRun      = `?`
 	toExternal = `(SELECT id FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6)`
+	// unheard: none of those that have held the external id has had the signal.
+	unheard = ` AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.namespace=? AND p.external_id=? AND p.suffix=? AND p.external_id IS NOT NULL AND p.status>=6 AND p.reuse=0
+		AND p.parts & 4 AND EXISTS (SELECT 1 FROM signals s WHERE s.run_id=p.id AND s.id=?))`
 
 	// wake makes a sleeping run due; a paused one will be, once it is resumed.
 	wake = `visible_at=CASE WHEN status IN (3,4) AND wakes & ? THEN min(coalesce(visible_at, ?), ?) ELSE visible_at END`
@@ -18,17 +21,17 @@ const (
 		FROM runs r WHERE r.status<6 AND r.namespace=? AND r.id=`
 	signalEvent = `UPDATE runs SET events=events+1, parts=parts | 4, ` + wake + ` WHERE changes()=1 AND status<6 AND id=`
 	signalRun   = insertSignal + toRun + ` ON CONFLICT DO NOTHING`
-	signalExt   = insertSignal + toExternal + ` ON CONFLICT DO NOTHING`
+	signalExt   = insertSignal + toExternal + unheard + ` ON CONFLICT DO NOTHING`
 	eventRun    = signalEvent + toRun + ` RETURNING id, queue, status=3 AND visible_at<=?`
 	eventExt    = signalEvent + toExternal + ` RETURNING id, queue, status=3 AND visible_at<=?`
 
 	// Why a signal was not stored: the run has had it, is final, or is not there.
 	hadSignal   = `EXISTS (SELECT 1 FROM signals WHERE run_id=runs.id AND id=?)`
 	signalFate  = `SELECT id, status, ` + hadSignal + ` FROM runs WHERE id=? AND namespace=?`
-	signalPast  = `SELECT id, status, had FROM (SELECT id, status, created_at, ` + hadSignal + ` AS had FROM runs WHERE `
-	fateByExtID = signalPast + `namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status<6
-		UNION ALL SELECT id, status, created_at, ` + hadSignal + ` FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND external_id IS NOT NULL AND status>=6)
-		WHERE had ORDER BY status>=6, created_at DESC, id DESC LIMIT 1`
+	signalPast  = `SELECT id, status, had FROM (SELECT id, status, reuse, created_at, ` + hadSignal + ` AS had FROM runs WHERE `
+	fateByExtID = signalPast + `namespace=? AND external_id=? AND suffix=? AND ` + holds + `
+		UNION ALL SELECT id, status, reuse, created_at, ` + hadSignal + ` FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND ` + held + `)
+		WHERE had OR status>=6 AND reuse=1 ORDER BY NOT had, created_at DESC, id DESC LIMIT 1`
 )
 
 // Signal implements store.Coordination.
@@ -57,8 +60,12 @@ func (c *Core) Signal(ctx context.Context, p store.SignalParams) ([]store.Signal
 			res.Err = notFound("active run of external id %q", s.ExternalID)
 		}
 		stored := false
+		insertArgs := append([]any{s.ID[:], s.Name, blob(s.Payload), now, p.Namespace}, target...)
+		if s.Run.IsZero() {
+			insertArgs = append(append(insertArgs, target...), s.ID[:])
+		}
 		stmts = append(stmts,
-			Stmt{SQL: insert, Args: append([]any{s.ID[:], s.Name, blob(s.Payload), now, p.Namespace}, target...)},
+			Stmt{SQL: insert, Args: insertArgs},
 			Stmt{
 				SQL: event, Args: append(append([]any{int64(store.WakeSignal), now, now}, target...), now),
 				Rows: func(scan func(...any) error) error {

@@ -164,7 +164,7 @@ func (s scanJSON) Scan(v any) error {
 // runColumns are the columns that scanRun reads. Input, meta and output are
 // expressions: readers that do without them pass NULL.
 func runColumns(input, meta, output string) string {
-	return runHead + `failure, ` + input + `, ` + meta + `, ` + output
+	return runHead + `failure` + runPolicy + input + `, ` + meta + `, ` + output
 }
 
 // runColumnsIf are runColumns where a condition holds, and otherwise without all that
@@ -176,11 +176,13 @@ func runColumnsIf(condition, input, meta, output string) string {
 		}
 		return `iif(` + condition + `, ` + column + `, NULL)`
 	}
-	return runHead + only("failure") + `, ` + only(input) + `, ` + only(meta) + `, ` + only(output)
+	return runHead + only("failure") + runPolicy + only(input) + `, ` + only(meta) + `, ` + only(output)
 }
 
 // bareColumns are runColumns without all that has a size.
-const bareColumns = runHead + `NULL, NULL, NULL, NULL`
+const bareColumns = runHead + `NULL` + runPolicy + `NULL, NULL, NULL`
+
+const runPolicy = `, reuse, digest, `
 
 const runHead = `id, namespace, workflow, queue, status, priority, external_id, suffix, parent, grp, ordinal, on_close,
 	attempt, crashes, generation, epoch, iif(leased, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
@@ -195,7 +197,7 @@ func scanRun(scan func(...any) error, r *store.Run, more ...any) error {
 		scanID{&r.Parent}, scanText{&r.Group}, &r.Ordinal, &r.OnClose,
 		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, scanText{&r.Worker}, &r.Events, &r.Pausing, scanTime{&r.VisibleAt},
 		scanTime{&r.CreatedAt}, scanTime{&r.StartedAt}, scanTime{&r.FinishedAt}, scanTime{&r.Deadline}, scanID{&r.ForkedFrom},
-		scanFailure{&r.Failure}, scanBlob{&r.Input}, scanBlob{&r.Meta}, scanBlob{&r.Output},
+		scanFailure{&r.Failure}, &r.Reuse, scanBlob{&r.Digest}, scanBlob{&r.Input}, scanBlob{&r.Meta}, scanBlob{&r.Output},
 	}, more...)...)
 }
 

@@ -268,8 +268,8 @@ func (s *Store) finish(r *run, status store.Status, now time.Time) {
 	r.VisibleAt, r.Worker, r.Pausing = time.Time{}, "", false
 	r.wakes, r.awaits, r.resume = 0, nil, 0
 	delete(s.live, r.ID)
-	if r.ExternalID != "" {
-		delete(s.active, external{r.Namespace, r.ExternalID, r.Suffix})
+	if r.ExternalID != "" && r.Reuse == store.ReuseAfterEnd {
+		delete(s.holders, external{r.Namespace, r.ExternalID, r.Suffix})
 	}
 	s.hintRun(store.HintFinal, r)
 	if parent := s.runs[r.Parent]; parent != nil && parent.groups[r.Group] != nil {

@@ -100,10 +100,10 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 	}
 	if r.ExternalID != "" {
 		key := external{r.Namespace, r.ExternalID, r.Suffix}
-		if id, taken := s.active[key]; taken {
-			return fmt.Errorf("run %s is active with external id %q: %w", id, r.ExternalID, store.ErrAlreadyExists)
+		if id, taken := s.holders[key]; taken && id != r.ID {
+			return fmt.Errorf("run %s holds external id %q: %w", id, r.ExternalID, store.ErrAlreadyExists)
 		}
-		s.active[key] = r.ID
+		s.holders[key] = r.ID
 	}
 	s.live[r.ID] = r
 	r.Status, r.VisibleAt, r.FinishedAt = store.Pending, now, time.Time{}
@@ -173,6 +173,9 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 	old = old[:min(len(old), cmp.Or(p.Limit, 1000))]
 	for _, r := range old {
 		delete(s.runs, r.ID)
+		if r.ExternalID != "" && r.Reuse == store.ReuseNever {
+			delete(s.holders, external{r.Namespace, r.ExternalID, r.Suffix})
+		}
 		siblings := s.children[r.Parent]
 		if i := slices.Index(siblings, r.ID); i >= 0 {
 			s.children[r.Parent] = slices.Delete(siblings, i, i+1)

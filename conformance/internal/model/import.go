@@ -28,15 +28,18 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	r := &run{Run: in, state: map[string]store.StateEntry{}, had: map[store.SignalID]bool{}, groups: map[string]*store.Group{}}
 	r.Run = r.row() // copies
 	r.CreatedAt, r.StartedAt, r.FinishedAt, r.Deadline = micro(in.CreatedAt), micro(in.StartedAt), micro(in.FinishedAt), micro(in.Deadline)
-	if !r.Status.Final() {
+	if r.ExternalID != "" && (!r.Status.Final() || r.Reuse == store.ReuseNever) {
 		key := external{r.Namespace, r.ExternalID, r.Suffix}
-		if id, taken := s.active[key]; taken && r.ExternalID != "" {
-			return false, fmt.Errorf("run %s is active with external id %q: %w", id, r.ExternalID, store.ErrAlreadyExists)
+		if id, taken := s.holders[key]; taken {
+			return false, fmt.Errorf("run %s holds external id %q: %w", id, r.ExternalID, store.ErrAlreadyExists)
 		}
-		if r.ExternalID != "" {
-			s.active[key] = r.ID
-		}
+		s.holders[key] = r.ID
+	}
+	if !r.Status.Final() {
 		r.resume, r.VisibleAt = store.Pending, clock(p.Now)
+		if at := micro(in.VisibleAt); at.After(r.VisibleAt) {
+			r.VisibleAt = at
+		}
 		s.live[r.ID] = r
 	}
 	for _, st := range p.Record.Steps {
@@ -49,10 +52,15 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		e.Value, e.UpdatedAt = bytes.Clone(e.Value), micro(e.UpdatedAt)
 		r.state[e.Key] = e
 	}
+	for _, id := range p.Record.Consumed {
+		r.had[id] = true
+		r.sent = append(r.sent, id)
+	}
 	for i, sig := range p.Record.Signals {
 		// Those to come have higher positions: theirs are above the count of events.
-		sig.Payload, sig.SentAt, sig.Position = bytes.Clone(sig.Payload), micro(sig.SentAt), int64(i+1)
+		sig.Payload, sig.SentAt, sig.Position = bytes.Clone(sig.Payload), micro(sig.SentAt), int64(len(p.Record.Consumed)+i+1)
 		r.signals, r.had[sig.ID] = append(r.signals, sig), true
+		r.sent = append(r.sent, sig.ID)
 	}
 	for _, g := range p.Record.Groups {
 		r.groups[g.Name] = &g

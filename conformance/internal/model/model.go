@@ -29,7 +29,7 @@ type Store struct {
 	closed    bool
 	runs      map[store.ID]*run
 	live      map[store.ID]*run       // those of runs that are not final
-	active    map[external]store.ID   // P8: who holds an external id
+	holders   map[external]store.ID   // P8: who holds an external id
 	children  map[store.ID][]store.ID // by parent, in the order of spawning
 	workers   map[name]*store.Worker
 	workflows map[name]store.Workflow
@@ -56,6 +56,7 @@ type run struct {
 	state   map[string]store.StateEntry
 	signals []store.Signal          // unread, in the order of sending
 	had     map[store.SignalID]bool // every signal that ever came: P4
+	sent    []store.SignalID        // the same, in the order of sending
 	groups  map[string]*store.Group
 
 	// Of the last lease, kept when it has ended so that a repeated transition
@@ -80,7 +81,7 @@ func New(opts Options) *Store {
 		limits:    store.Limits{Payload: opts.PayloadLimit, Warn: max(1, opts.PayloadLimit/2)},
 		runs:      map[store.ID]*run{},
 		live:      map[store.ID]*run{},
-		active:    map[external]store.ID{},
+		holders:   map[external]store.ID{},
 		children:  map[store.ID][]store.ID{},
 		workers:   map[name]*store.Worker{},
 		workflows: map[name]store.Workflow{},
@@ -184,7 +185,7 @@ func (s *Store) wake(r *run, now time.Time) {
 func (r *run) row() store.Run {
 	out := r.Run
 	out.Input, out.Output, out.Meta = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Meta)
-	out.Failure = cloneFailure(r.Failure)
+	out.Failure, out.Digest = cloneFailure(r.Failure), digest(r.Digest)
 	return out
 }
 

@@ -32,15 +32,15 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 		if r.Namespace != namespace {
 			return store.CreateResult{Err: fmt.Errorf("run %s: %w", n.ID, store.ErrAlreadyExists)}
 		}
-		res := store.CreateResult{ID: r.ID, Created: true} // P4
-		if r.leased() && r.Epoch == 1 && r.Worker == n.Worker {
+		res := n.Meets(r.ID, r.Workflow, r.Digest) // P4
+		if res.Created && r.leased() && r.Epoch == 1 && r.Worker == n.Worker {
 			res.Lease, res.CreatedAt = store.Lease{Run: r.ID, Worker: r.Worker, Epoch: r.Epoch}, r.CreatedAt
 		}
 		return res
 	}
 	if n.ExternalID != "" {
-		if id, taken := s.active[external{namespace, n.ExternalID, n.Suffix}]; taken {
-			return store.CreateResult{ID: id} // P8
+		if id, taken := s.holders[external{namespace, n.ExternalID, n.Suffix}]; taken {
+			return n.Meets(id, s.runs[id].Workflow, s.runs[id].Digest) // P8
 		}
 	}
 	r := s.insert(namespace, n, now)
@@ -53,12 +53,20 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 	return res
 }
 
+// digest copies a digest; an empty one is none.
+func digest(d []byte) []byte {
+	if len(d) == 0 {
+		return nil
+	}
+	return bytes.Clone(d)
+}
+
 // insert makes a pending run that nobody holds.
 func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 	r := &run{
 		Run: store.Run{
 			ID: n.ID, Namespace: namespace, Workflow: n.Workflow, Queue: n.Queue, Status: store.Pending,
-			Priority: n.Priority, ExternalID: n.ExternalID, Suffix: n.Suffix,
+			Priority: n.Priority, ExternalID: n.ExternalID, Suffix: n.Suffix, Reuse: n.Reuse, Digest: digest(n.Digest),
 			Input: bytes.Clone(n.Input), Meta: bytes.Clone(n.Meta),
 			Attempt: 1, CreatedAt: now, VisibleAt: after(now, n.After),
 		},
@@ -75,7 +83,7 @@ func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 	}
 	s.runs[r.ID], s.live[r.ID] = r, r
 	if r.ExternalID != "" {
-		s.active[external{namespace, r.ExternalID, r.Suffix}] = r.ID
+		s.holders[external{namespace, r.ExternalID, r.Suffix}] = r.ID
 	}
 	return r
 }
@@ -109,7 +117,7 @@ func (s *Store) Find(ctx context.Context, p store.FindParams) (store.Run, error)
 		return store.Run{}, err
 	}
 	defer s.mu.Unlock()
-	if id, ok := s.active[external{p.Namespace, p.ExternalID, p.Suffix}]; ok {
+	if id, ok := s.holders[external{p.Namespace, p.ExternalID, p.Suffix}]; ok {
 		return s.runs[id].row(), nil
 	}
 	last := s.lastWith(p.Namespace, p.ExternalID, p.Suffix, func(*run) bool { return true })
@@ -127,14 +135,14 @@ func (s *Store) lastWith(namespace, id, suffix string, like func(*run) bool) *ru
 		if r.Namespace != namespace || r.ExternalID != id || r.Suffix != suffix || !like(r) {
 			continue
 		}
-		if last == nil || cmp.Or(r.CreatedAt.Compare(last.CreatedAt), compareIDs(r.ID, last.ID)) > 0 {
+		if last == nil || r.Position().Compare(last.Position()) > 0 {
 			last = r
 		}
 	}
 	return last
 }
 
-// selected returns the runs that a filter selects, by ID.
+// selected returns the runs that a filter selects, oldest first.
 func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 	lo, hi, _ := store.IDRange(f.IDPrefix) // Validate has seen it
 	var out []*run
@@ -151,7 +159,7 @@ func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b *run) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b *run) int { return a.Position().Compare(b.Position()) })
 	return out
 }
 
@@ -169,11 +177,11 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 	var page store.RunPage
 	failures := atMost(store.PageBytes)
 	for _, r := range rows {
-		if c := compareIDs(r.ID, pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
+		if c := r.Position().Compare(pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
 			continue // on an earlier page
 		}
 		if n := len(page.Runs); n == limit || !failures.take(failureBytes(r.Failure)) {
-			page.Next = p.NextCursor(page.Runs[n-1].ID)
+			page.Next = p.NextCursor(page.Runs[n-1].Position())
 			break
 		}
 		row := r.row()

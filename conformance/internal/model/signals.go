@@ -28,11 +28,11 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 	}
 	id := n.Run
 	if n.ExternalID != "" {
+		if r := s.lastWith(namespace, n.ExternalID, n.Suffix, func(r *run) bool { return r.had[n.ID] }); r != nil {
+			return r.ID, nil // P4, also when that run has ended and another one holds the external id
+		}
 		var ok bool
-		if id, ok = s.active[external{namespace, n.ExternalID, n.Suffix}]; !ok {
-			if r := s.lastWith(namespace, n.ExternalID, n.Suffix, func(r *run) bool { return r.had[n.ID] }); r != nil {
-				return r.ID, nil // P4, also when the run has ended since
-			}
+		if id, ok = s.holders[external{namespace, n.ExternalID, n.Suffix}]; !ok {
 			return store.ID{}, fmt.Errorf("active run of external id %q, suffix %q: %w", n.ExternalID, n.Suffix, store.ErrNotFound)
 		}
 	}
@@ -46,6 +46,7 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 		return store.ID{}, finished(r)
 	}
 	r.had[n.ID] = true
+	r.sent = append(r.sent, n.ID)
 	r.signals = append(r.signals, store.Signal{ID: n.ID, Name: n.Name, Payload: bytes.Clone(n.Payload), SentAt: now, Position: r.Events + 1})
 	r.Events++
 	s.stirred(r, store.WakeSignal, now)

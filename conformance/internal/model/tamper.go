@@ -37,7 +37,7 @@ func (s *Store) Rewind() (back func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := then.copyLocked() // for it may be put back again
-		s.runs, s.live, s.active, s.children = now.runs, now.live, now.active, now.children
+		s.runs, s.live, s.holders, s.children = now.runs, now.live, now.holders, now.children
 		s.workers, s.workflows, s.paused, s.locks, s.schedules = now.workers, now.workflows, now.paused, now.locks, now.schedules
 	}
 }
@@ -45,13 +45,13 @@ func (s *Store) Rewind() (back func()) {
 // copyLocked copies what is stored. Byte slices are replaced and never written to.
 func (s *Store) copyLocked() *Store {
 	c := &Store{
-		runs: map[store.ID]*run{}, live: map[store.ID]*run{}, active: maps.Clone(s.active), children: map[store.ID][]store.ID{},
+		runs: map[store.ID]*run{}, live: map[store.ID]*run{}, holders: maps.Clone(s.holders), children: map[store.ID][]store.ID{},
 		workers: map[name]*store.Worker{}, workflows: maps.Clone(s.workflows), paused: maps.Clone(s.paused), locks: maps.Clone(s.locks),
 		schedules: map[name]*schedule{},
 	}
 	for id, r := range s.runs {
 		n := *r
-		n.steps, n.signals, n.awaits = slices.Clone(r.steps), slices.Clone(r.signals), slices.Clone(r.awaits)
+		n.steps, n.signals, n.awaits, n.sent = slices.Clone(r.steps), slices.Clone(r.signals), slices.Clone(r.awaits), slices.Clone(r.sent)
 		n.state, n.had, n.groups = maps.Clone(r.state), maps.Clone(r.had), map[string]*store.Group{}
 		for key, g := range r.groups {
 			group := *g

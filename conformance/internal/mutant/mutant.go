@@ -66,6 +66,8 @@ type faulty struct {
 	fire          verb[store.FireParams, store.FireResult]
 	hints         func(context.Context) (<-chan []store.Hint, error)
 	diagnose      func(context.Context) ([]store.Finding, error)
+	imports       verb[store.ImportParams, bool]
+	sent          verb[store.SentParams, []store.SentSignal]
 }
 
 func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
@@ -74,7 +76,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			Store: m, create: m.Create, get: m.Get, list: m.List, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
-			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose,
+			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, imports: m.Import, sent: m.Sent,
 		}
 		spoil(s)
 		return s
@@ -131,6 +133,12 @@ func (s *faulty) Fire(ctx context.Context, p store.FireParams) (store.FireResult
 }
 func (s *faulty) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
 	return s.pause(ctx, p)
+}
+func (s *faulty) Import(ctx context.Context, p store.ImportParams) (bool, error) {
+	return s.imports(ctx, p)
+}
+func (s *faulty) Sent(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
+	return s.sent(ctx, p)
 }
 func (s *faulty) Restart(ctx context.Context, p store.RestartParams) error { return s.restart(ctx, p) }
 func (s *faulty) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult, error) {

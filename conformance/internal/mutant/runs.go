@@ -1,13 +1,16 @@
 package mutant
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/conformance/internal/model"
@@ -124,6 +127,146 @@ var runMutants = []Mutant{
 		}
 	})},
 
+	{"for-ever-ends-with-the-run", "P8", "a run of ReuseNever frees its external id at its end", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			p.Runs = slices.Clone(p.Runs)
+			for i := range p.Runs {
+				if p.Runs[i].ExternalID != "" {
+					p.Runs[i].Reuse = store.ReuseAfterEnd
+				}
+			}
+			return create(ctx, p)
+		}
+	})},
+	{"for-ever-twice-at-once", "P8", "whether an external id was held for ever is read in one statement, and the run inserted in the next", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		var turns atomic.Int64
+		held := map[external]store.ID{}
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			if p.Validate() != nil || len(p.Runs) != 1 || p.Runs[0].Reuse != store.ReuseNever {
+				return create(ctx, p)
+			}
+			n := p.Runs[0]
+			key := external{p.Namespace, n.ExternalID, n.Suffix}
+			mu.Lock()
+			id, taken := held[key]
+			mu.Unlock()
+			if taken && id != n.ID {
+				if r, ok := s.row(id); ok {
+					return []store.CreateResult{n.Meets(id, r.Workflow, r.Digest)}, nil
+				}
+			}
+			for range turns.Add(1) { // one comes after the other has ended its run
+				roundTrip()
+			}
+			p.Runs = []store.NewRun{n}
+			p.Runs[0].Reuse = store.ReuseAfterEnd
+			out, err := create(ctx, p)
+			if err == nil && out[0].Created {
+				mu.Lock()
+				held[key] = n.ID
+				mu.Unlock()
+			}
+			return out, err
+		}
+	})},
+	{"for-ever-survives-the-purge", "P8", "an external id that was held for ever is not free when its run is purged", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		had := map[external]store.ID{}
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			for i, n := range p.Runs {
+				key := external{p.Namespace, n.ExternalID, n.Suffix}
+				if err == nil && n.Reuse == store.ReuseNever && out[i].Created {
+					if first, again := had[key]; again && first != n.ID {
+						out[i] = store.CreateResult{ID: first}
+						continue
+					}
+					had[key] = n.ID
+				}
+			}
+			return out, err
+		}
+	})},
+	{"digest-not-compared", "P8", "a start is told of the run that holds its external id, whatever that was started with", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			for i := range out {
+				if errors.Is(out[i].Err, store.ErrConflict) && out[i].ID != p.Runs[i].ID {
+					out[i].Err = nil
+				}
+			}
+			return out, err
+		}
+	})},
+	{"digest-of-a-repeat-not-compared", "P4", "a start is told that the run of its ID was made, whatever that was started with", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			out, err := create(ctx, p)
+			for i := range out {
+				if errors.Is(out[i].Err, store.ErrConflict) && out[i].ID == p.Runs[i].ID {
+					out[i].Err, out[i].Created = nil, true
+				}
+			}
+			return out, err
+		}
+	})},
+	{"digest-of-the-present-input", "P8", "a run that continues as new forgets what it was started with", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			if err == nil && res.Err == nil && c.Transition != nil && c.Transition.Kind == store.Continue {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.Digest = nil })
+			}
+			return res, err
+		})
+	})},
+	{"must-be-new-ignored", "P8", "a start that is to be new gets the run that holds its external id", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			p.Runs = slices.Clone(p.Runs)
+			for i := range p.Runs {
+				p.Runs[i].MustBeNew = false
+			}
+			return create(ctx, p)
+		}
+	})},
+	{"listed-by-id", "P14", "runs are listed in the order of their IDs", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			all := p
+			all.Limit, all.Cursor = store.MaxPage, ""
+			limit, err := store.Page(p.Limit)
+			pos, err2 := p.Position()
+			page, err3 := list(ctx, all)
+			if errors.Join(err, err2, err3) != nil || page.Next != "" {
+				return list(ctx, p)
+			}
+			slices.SortFunc(page.Runs, func(a, b store.Run) int {
+				if p.OldestFirst {
+					return bytes.Compare(a.ID[:], b.ID[:])
+				}
+				return bytes.Compare(b.ID[:], a.ID[:])
+			})
+			if p.Cursor != "" {
+				page.Runs = slices.DeleteFunc(page.Runs, func(r store.Run) bool {
+					c := bytes.Compare(r.ID[:], pos.ID[:])
+					return c == 0 || c > 0 != p.OldestFirst
+				})
+			}
+			if len(page.Runs) > limit {
+				page.Runs = page.Runs[:limit]
+				page.Next = p.NextCursor(page.Runs[limit-1].Position())
+			}
+			return page, nil
+		}
+	})},
+
 	{"continue-frees-the-external-id", "P8", "a run that has continued as new no longer holds its external id", wrap(func(s *faulty) {
 		create := s.create
 		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
@@ -232,7 +375,7 @@ var runMutants = []Mutant{
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 			page, err := list(ctx, p)
 			if n := len(page.Runs); page.Next != "" && n > 1 {
-				page.Next = p.NextCursor(page.Runs[n-2].ID)
+				page.Next = p.NextCursor(page.Runs[n-2].Position())
 			}
 			return page, err
 		}
@@ -247,7 +390,7 @@ var runMutants = []Mutant{
 			}
 			from := 0
 			if p.Cursor != "" {
-				from = int(pos[0])<<8 | int(pos[1])
+				from = int(pos.ID[0])<<8 | int(pos.ID[1])
 			}
 			all, rest := p, p
 			all.Cursor, all.Limit = "", store.MaxPage
@@ -259,7 +402,7 @@ var runMutants = []Mutant{
 			out := store.RunPage{Runs: page.Runs[min(from, len(page.Runs)):]}
 			if len(out.Runs) > limit {
 				out.Runs = out.Runs[:limit]
-				out.Next = rest.NextCursor(store.ID{byte((from + limit) >> 8), byte(from + limit)})
+				out.Next = rest.NextCursor(store.RunPosition{ID: store.ID{byte((from + limit) >> 8), byte(from + limit)}})
 			}
 			return out, nil
 		}
@@ -267,8 +410,8 @@ var runMutants = []Mutant{
 	{"foreign-cursor-accepted", "P14", "a listing goes on from the cursor of another query", wrap(func(s *faulty) {
 		list := s.list
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
-			if raw, err := base64.RawURLEncoding.DecodeString(p.Cursor); err == nil && len(raw) == 25 {
-				p.Cursor = p.NextCursor(store.ID(raw[9:]))
+			if raw, err := base64.RawURLEncoding.DecodeString(p.Cursor); err == nil && len(raw) == 33 {
+				p.Cursor = p.NextCursor(store.RunPosition{CreatedAt: time.UnixMicro(int64(binary.BigEndian.Uint64(raw[9:]))), ID: store.ID(raw[17:])})
 			}
 			return list(ctx, p)
 		}
@@ -278,7 +421,7 @@ var runMutants = []Mutant{
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 			page, err := list(ctx, p)
 			if limit, bad := store.Page(p.Limit); err == nil && bad == nil && len(page.Runs) == limit && page.Next == "" {
-				page.Next = p.NextCursor(page.Runs[limit-1].ID)
+				page.Next = p.NextCursor(page.Runs[limit-1].Position())
 			}
 			return page, err
 		}

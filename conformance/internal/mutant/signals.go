@@ -49,6 +49,62 @@ var signalMutants = []Mutant{
 			return next(c)
 		})
 	})},
+	{"signal-repeated-to-the-next-run", "P4", "a signal to an external id that is sent again reaches the run that holds it by now", wrap(func(s *faulty) {
+		signal := s.signal
+		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+			out, err := signal(ctx, p)
+			for i := range out {
+				n := p.Signals[i]
+				r, ok := s.row(out[i].Run)
+				if err != nil || !ok || out[i].Err != nil || n.ExternalID == "" || !r.Status.Final() {
+					continue
+				}
+				if now, err := s.find(ctx, store.FindParams{Namespace: p.Namespace, ExternalID: n.ExternalID, Suffix: n.Suffix}); err == nil && !now.Status.Final() {
+					n.Run, n.ExternalID, n.Suffix = now.ID, "", ""
+					again, err := signal(ctx, store.SignalParams{Namespace: p.Namespace, Signals: []store.NewSignal{n}, Now: p.Now})
+					if err != nil {
+						return nil, err
+					}
+					out[i] = again[0]
+				}
+			}
+			return out, err
+		}
+	})},
+	{"import-forgets-what-was-read", "P4", "an imported run does not know the signals that it has consumed", wrap(func(s *faulty) {
+		imports := s.imports
+		s.imports = func(ctx context.Context, p store.ImportParams) (bool, error) {
+			if p.Validate(s.Limits()) == nil {
+				p.Record.Consumed = nil
+			}
+			return imports(ctx, p)
+		}
+	})},
+	{"import-forgets-the-start", "P13", "an imported run that waits for its start, or a retry, is due when it is resumed", wrap(func(s *faulty) {
+		imports := s.imports
+		s.imports = func(ctx context.Context, p store.ImportParams) (bool, error) {
+			p.Record.Run.VisibleAt = time.Time{}
+			return imports(ctx, p)
+		}
+	})},
+	{"sent-page-skips", "P14", "the last signal of a page is on none", wrap(func(s *faulty) {
+		sent := s.sent
+		s.sent = func(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
+			page, err := sent(ctx, p)
+			if limit, bad := store.Page(p.Limit); bad == nil && len(page) == limit && limit > 1 {
+				page[limit-2].Position = page[limit-1].Position
+				page = page[:limit-1]
+			}
+			return page, err
+		}
+	})},
+	{"sent-tells-unread-only", "P17", "the signals that a run has consumed are left out of those that it has had", wrap(func(s *faulty) {
+		sent := s.sent
+		s.sent = func(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
+			page, err := sent(ctx, p)
+			return slices.DeleteFunc(page, func(g store.SentSignal) bool { return g.Consumed }), err
+		}
+	})},
 	{"signal-dropped-before-the-start", "P17", "a signal to a run that has not begun goes nowhere", wrap(func(s *faulty) {
 		signal := s.signal
 		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {

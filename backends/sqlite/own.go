@@ -1,0 +1,22 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Tx runs f in a transaction on the store's own connection, and commits it when f returns
+// nil: for tables of the program's own in a database in memory, which no other
+// connection sees. While it lasts the process writes nothing else.
+func (s *Store) Tx(ctx context.Context, f func(tx *sql.Tx) error) error {
+	var tx *sql.Tx
+	begun, err := s.Begin(ctx, &tx)
+	if err != nil {
+		return err
+	}
+	defer begun.Rollback()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return classifyCommit(tx.Commit())
+}

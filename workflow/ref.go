@@ -1,0 +1,104 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
+)
+
+// Reference names a workflow whose function is elsewhere: a program that starts runs, and
+// waits for them, needs only the name and the types. Queue, retries and retention are
+// those with which workers have registered it.
+//
+//	var Fulfil = workflow.Ref[Order, Receipt]("fulfil-order")
+//
+// Signals and state need no function either: see [NewSignal] and [NewState].
+type Reference[In, Out any] struct{ name string }
+
+// Ref makes a reference. The name is that of [Workflow.Name], with the version if there
+// is one ("fulfil-order@2"). A wrong name, and one that no worker has registered, are
+// reported by Start.
+func Ref[In, Out any](name string) Reference[In, Out] { return Reference[In, Out]{name} }
+
+// Name is the workflow's name in the store, with its version.
+func (r Reference[In, Out]) Name() string { return r.name }
+
+// Start starts a run with one durable write and returns its handle. Errors are
+// those of [engine.Engine.Start].
+func (r Reference[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In, opts ...engine.StartOption) (Handle[Out], error) {
+	data, err := encodeInput(eng, r.name, in)
+	if err != nil {
+		return Handle[Out]{}, err
+	}
+	return startRun[Out](ctx, eng, r.name, data, opts)
+}
+
+// StartMany starts many runs, as [Workflow.StartMany] does.
+func (r Reference[In, Out]) StartMany(ctx context.Context, eng *engine.Engine, inputs []Each[In]) ([]Handle[Out], error) {
+	return startRuns[Out](ctx, eng, r.name, inputs, func(in Each[In]) (engine.Item, error) {
+		data, err := encodeInput(eng, r.name, in.In)
+		return engine.Item{Input: data, Options: in.Options}, err
+	})
+}
+
+// Handle returns the handle of a run that was started elsewhere. The run is not
+// looked at.
+func (r Reference[In, Out]) Handle(eng *engine.Engine, id store.ID) Handle[Out] {
+	return Handle[Out]{eng: eng, id: id}
+}
+
+// Find returns the handle of the run of an external id, as [Workflow.Find] does.
+func (r Reference[In, Out]) Find(ctx context.Context, eng *engine.Engine, externalID, suffix string) (Handle[Out], error) {
+	return findRun[Out](ctx, eng, r.name, externalID, suffix)
+}
+
+// Find returns the handle of the run of an external id (see [engine.ID] and
+// [engine.Suffix]): the one that holds it, or else the one created last. It fails with
+// store.ErrNotFound, or store.ErrConflict if that run is of another workflow.
+func (w *Workflow[In, Out]) Find(ctx context.Context, eng *engine.Engine, externalID, suffix string) (Handle[Out], error) {
+	return findRun[Out](ctx, eng, w.name, externalID, suffix)
+}
+
+func findRun[Out any](ctx context.Context, eng *engine.Engine, workflow, externalID, suffix string) (Handle[Out], error) {
+	run, err := eng.Find(ctx, externalID, suffix)
+	if err != nil {
+		return Handle[Out]{}, err
+	}
+	if run.Workflow != workflow {
+		return Handle[Out]{}, fmt.Errorf("run %s of external id %q is of workflow %q, not %q: %w", run.ID, externalID, run.Workflow, workflow, store.ErrConflict)
+	}
+	return Handle[Out]{eng: eng, id: run.ID, existing: true}, nil
+}
+
+func encodeInput[In any](eng *engine.Engine, workflow string, in In) ([]byte, error) {
+	data, err := eng.Codec().Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("the input of workflow %q, a %T, cannot be encoded: %w", workflow, in, err)
+	}
+	return data, nil
+}
+
+func startRun[Out any](ctx context.Context, eng *engine.Engine, workflow string, input []byte, opts []engine.StartOption) (Handle[Out], error) {
+	started, err := eng.Start(ctx, workflow, input, opts...)
+	return Handle[Out]{eng: eng, id: started.ID, existing: started.Existing}, err
+}
+
+func startRuns[Out, In any](ctx context.Context, eng *engine.Engine, workflow string, inputs []Each[In], encode func(Each[In]) (engine.Item, error)) ([]Handle[Out], error) {
+	handles := make([]Handle[Out], len(inputs))
+	items := make([]engine.Item, len(inputs))
+	for i, in := range inputs {
+		var err error
+		if items[i], err = encode(in); err != nil {
+			return handles, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	started, err := eng.StartMany(ctx, workflow, items)
+	for i, s := range started {
+		if !s.ID.IsZero() {
+			handles[i] = Handle[Out]{eng: eng, id: s.ID, existing: s.Existing}
+		}
+	}
+	return handles, err
+}
