@@ -20,16 +20,14 @@ const (
 	failureLength = `coalesce(octet_length(r.failure), 0)`
 )
 
-// fitting are the items of a query, as s, that come, marked by fits, and of each run the
-// first that does not. An item has a size and a place in the order of all; nth is its
-// place within its run. The first so many come whatever their size, 0 or 1; most and
-// bytes are the bounds.
-func fitting(items, order string, first int, most, bytes string) string {
-	free := strconv.Itoa(first)
-	return `(SELECT s.*, s.nth<=` + most + ` AND (s.nth<=` + free + ` OR s.before+s.size<=` + bytes + `) AS fits FROM (
-		SELECT s.*, coalesce(sum(CASE WHEN s.nth<=` + most + ` THEN s.size ELSE 0 END) OVER (ORDER BY ` + order + ` ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+// fitting are the items of a query, as s, that come, marked by fits, and the first that
+// does not. An item has a size; nth is its place. The first comes whatever its size; most
+// and bytes are the bounds.
+func fitting(items, most, bytes string) string {
+	return `(SELECT s.*, s.nth<=` + most + ` AND (s.nth=1 OR s.before+s.size<=` + bytes + `) AS fits FROM (
+		SELECT s.*, coalesce(sum(s.size) OVER (ORDER BY s.nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
 		FROM (` + items + `) s) s
-		WHERE s.nth<=` + free + `+1 OR s.nth<=` + most + `+1 AND s.before<=` + bytes + `) s`
+		WHERE s.nth<=2 OR s.before<=` + bytes + `) s`
 }
 
 // whenFits are columns of which some come with what fits alone.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -243,22 +244,31 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 // the order of the claim.
 const claimed = `unnest(string_to_array(nullif(current_setting('pawl_tx.claimed', true), ''), ',')::uuid[]) WITH ORDINALITY m(id, place)`
 
-// thatFit decides on the items of all runs, in their order; $1 is the bound.
-func thatFit(items string) string {
-	return ` FROM ` + fitting(items, `s.place, s.at`, 0, `1000`, `$1::bigint`) + ` ORDER BY s.place, s.at`
+// claimedItems reads of a table, as s, what comes along: up to a bound $1, in the order of
+// the runs, one item beyond MaxPage at most of each, and of each run the first that does
+// not fit. One window does it all: most runs have nothing to bring, and to set up a
+// statement is what it costs then. at is the place in a run, size the length.
+func claimedItems(table, which, at, size, columns string) string {
+	return `SELECT s.run_id, s.before+s.size<=$1::bigint AS fits, ` + columns + ` FROM (
+			SELECT m.place, s.*, coalesce(sum(s.size) OVER prior, 0) AS before, lag(m.place) OVER prior AS last
+			FROM ` + claimed + ` CROSS JOIN LATERAL (SELECT x.*, ` + size + ` AS size FROM pawl.` + table + ` x WHERE x.run_id=m.id` + which + `
+				ORDER BY x.` + at + ` LIMIT 1001) s
+			WINDOW prior AS (ORDER BY m.place, s.` + at + ` ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) s
+		WHERE s.before<=$1::bigint OR s.last IS DISTINCT FROM s.place ORDER BY s.place, s.` + at
+}
+
+// ifFits is a column that comes with what fits alone.
+func ifFits(column string) string {
+	return `CASE WHEN s.before+s.size<=$1::bigint THEN ` + column + ` END`
 }
 
 var (
-	claimedSteps = `SELECT s.run_id, s.fits, ` + whenFits(stepColumns, `s.output`, `s.failure`) + thatFit(`
-		SELECT m.place, s.*, s.position AS at, coalesce(octet_length(s.output), 0)+coalesce(octet_length(s.failure), 0) AS size,
-			row_number() OVER (PARTITION BY m.place ORDER BY s.position) AS nth
-		FROM `+claimed+` JOIN pawl.steps s ON s.run_id=ANY(ARRAY[m.id])`)
-	claimedState = `SELECT s.run_id, s.fits, ` + whenFits(stateColumns, `s.value`) + thatFit(`
-		SELECT m.place, s.*, s.key AS at, coalesce(octet_length(s.value), 0) AS size, row_number() OVER (PARTITION BY m.place ORDER BY s.key) AS nth
-		FROM `+claimed+` CROSS JOIN LATERAL (SELECT * FROM pawl.state x WHERE x.run_id=m.id ORDER BY x.key LIMIT 1001) s`)
-	claimedSignals = `SELECT s.run_id, s.fits, ` + whenFits(signalColumns, `s.payload`) + thatFit(`
-		SELECT m.place, s.*, s.pos AS at, coalesce(octet_length(s.payload), 0) AS size, row_number() OVER (PARTITION BY m.place ORDER BY s.pos) AS nth
-		FROM `+claimed+` CROSS JOIN LATERAL (SELECT * FROM pawl.signals x WHERE x.run_id=m.id AND NOT x.consumed ORDER BY x.pos LIMIT 1001) s`)
+	claimedSteps = claimedItems(`steps`, ``, `position`, `coalesce(octet_length(x.output), 0)+coalesce(octet_length(x.failure), 0)`,
+		strings.NewReplacer(`s.output`, ifFits(`s.output`), `s.failure`, ifFits(`s.failure`)).Replace(stepColumns))
+	claimedState = claimedItems(`state`, ``, `key`, `coalesce(octet_length(x.value), 0)`,
+		strings.Replace(stateColumns, `s.value`, ifFits(`s.value`), 1))
+	claimedSignals = claimedItems(`signals`, ` AND NOT x.consumed`, `pos`, `coalesce(octet_length(x.payload), 0)`,
+		strings.Replace(signalColumns, `s.payload`, ifFits(`s.payload`), 1))
 	claimedGroups = `SELECT s.run_id, ` + groupColumns + ` FROM ` + claimed + ` CROSS JOIN LATERAL (
 		SELECT * FROM pawl.groups x WHERE x.run_id=m.id ORDER BY x.name LIMIT 1001) s ORDER BY m.place, s.name`
 )
@@ -278,13 +288,13 @@ func replay(bytes int64, byID map[store.ID]*taken) []stmt {
 			var step store.Step
 			err := scanStep(scan, &step, scanID(&id), &fits)
 			t := of(id)
-			keep(&t.Steps, &t.MoreSteps, step, fits)
+			keep(&t.Steps, &t.MoreSteps, step, fits && len(t.Steps) < store.MaxPage)
 			return err
 		}},
 		{sql: claimedState, args: []any{bytes}, rows: func(scan func(...any) error) error {
 			e, err := scanEntry(scan, scanID(&id), &fits)
 			in := &of(id).Inbox
-			keep(&in.State, &in.MoreState, e, fits)
+			keep(&in.State, &in.MoreState, e, fits && len(in.State) < store.MaxPage)
 			return err
 		}},
 		{sql: claimedGroups, rows: func(scan func(...any) error) error {
@@ -296,7 +306,7 @@ func replay(bytes int64, byID map[store.ID]*taken) []stmt {
 		{sql: claimedSignals, args: []any{bytes}, rows: func(scan func(...any) error) error {
 			sig, err := scanSignal(scan, scanID(&id), &fits)
 			in := &of(id).Inbox
-			keep(&in.Signals, &in.MoreSignals, sig, fits)
+			keep(&in.Signals, &in.MoreSignals, sig, fits && len(in.Signals) < store.MaxPage)
 			return err
 		}},
 	}

@@ -183,7 +183,7 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 	err = s.read(ctx, stmt{
 		sql: `SELECT ` + runHead + `CASE WHEN r.fits THEN r.failure END` + runPolicy + `NULL::bytea, NULL::bytea, NULL::bytea, r.fits FROM (SELECT s.* FROM ` + fitting(`
 			SELECT r.*, `+failureLength+` AS size, row_number() OVER (ORDER BY r.created_at `+order+`, r.id `+order+`) AS nth FROM (
-				SELECT r.* FROM pawl.runs r WHERE `+cond+` ORDER BY `+by+` `+order+`, r.id `+order+` LIMIT `+most+`+1) r`, `s.nth`, 1, most, strconv.Itoa(store.PageBytes)) +
+				SELECT r.* FROM pawl.runs r WHERE `+cond+` ORDER BY `+by+` `+order+`, r.id `+order+` LIMIT `+most+`+1) r`, most, strconv.Itoa(store.PageBytes)) +
 			`) r ORDER BY r.nth`,
 		args: args,
 		rows: func(scan func(...any) error) error {
@@ -272,7 +272,7 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 var pageOfSteps = `SELECT s.fits, ` + whenFits(stepColumns, `s.output`, `s.failure`) + ` FROM ` + fitting(`
 	SELECT s.*, coalesce(octet_length(s.output), 0)+coalesce(octet_length(s.failure), 0) AS size, row_number() OVER (ORDER BY s.position) AS nth FROM (
 		SELECT * FROM pawl.steps x WHERE x.run_id = $1::uuid AND x.position > $2::bigint ORDER BY x.position LIMIT $3::bigint+1) s`,
-	`s.position`, 1, `$3::bigint`, `$4::bigint`) + ` ORDER BY s.position`
+	`$3::bigint`, `$4::bigint`) + ` ORDER BY s.position`
 
 // exists1 asks whether the namespace has the run.
 func exists1(namespace string, id store.ID, found *bool) stmt {

@@ -75,7 +75,7 @@ func schedulePage(which, order string) string {
 	return `SELECT ` + whenFits(scheduleColumns, `s.input`, `s.meta`) + `, s.fits FROM ` + fitting(`
 		SELECT s.*, coalesce(octet_length(s.input), 0)+coalesce(octet_length(s.meta), 0) AS size, row_number() OVER (ORDER BY `+order+`) AS nth FROM (
 			SELECT s.* FROM pawl.schedules s WHERE s.namespace=$2::text AND `+which+` AND ($3::bool OR s.name = ANY($4::text[]))
-			ORDER BY `+order+` LIMIT $5::bigint+1) s`, `s.nth`, 1, `$5::bigint`, strconv.Itoa(store.PageBytes)) + ` ORDER BY s.nth`
+			ORDER BY `+order+` LIMIT $5::bigint+1) s`, `$5::bigint`, strconv.Itoa(store.PageBytes)) + ` ORDER BY s.nth`
 }
 
 // ListSchedules implements store.Schedules.

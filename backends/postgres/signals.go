@@ -180,7 +180,7 @@ var (
 	inboxSignals = `SELECT s.fits, ` + whenFits(signalColumns, `s.payload`) + ` FROM ` + fitting(`
 		SELECT s.*, coalesce(octet_length(s.payload), 0) AS size, row_number() OVER (ORDER BY s.pos) AS nth FROM (
 			SELECT * FROM pawl.signals x WHERE x.run_id=$1::uuid AND NOT x.consumed AND x.pos>$3::bigint AND ($4::text='' OR x.name=$4::text)
-			ORDER BY x.pos LIMIT 1001) s`, `s.pos`, 1, `1000`, `$2::bigint`) + ` ORDER BY s.pos`
+			ORDER BY x.pos LIMIT 1001) s`, `1000`, `$2::bigint`) + ` ORDER BY s.pos`
 	inboxState = readState(`true`, `1000`)
 	// someState: the keys above $3, of a list $5 or ($4) all, up to $6 entries.
 	someState   = readState(`x.key>$3::text AND ($4::bool OR x.key=ANY($5::text[]))`, `$6::bigint`)
@@ -191,7 +191,7 @@ var (
 func readState(which, most string) string {
 	return `SELECT s.fits, ` + whenFits(stateColumns, `s.value`) + ` FROM ` + fitting(`
 		SELECT s.*, coalesce(octet_length(s.value), 0) AS size, row_number() OVER (ORDER BY s.key) AS nth FROM (
-			SELECT * FROM pawl.state x WHERE x.run_id=$1::uuid AND `+which+` ORDER BY x.key LIMIT `+most+`+1) s`, `s.key`, 1, most, `$2::bigint`) + ` ORDER BY s.key`
+			SELECT * FROM pawl.state x WHERE x.run_id=$1::uuid AND `+which+` ORDER BY x.key LIMIT `+most+`+1) s`, most, `$2::bigint`) + ` ORDER BY s.key`
 }
 
 // Inbox implements store.Coordination.
