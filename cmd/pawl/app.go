@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,7 @@ func run(ctx context.Context, w world, args []string) int {
 		code = exitUsage
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(w.err, "pawl: %s\n", strings.TrimSpace(text))
+		a.note("pawl: %s\n", strings.TrimSpace(text))
 		if !a.began {
 			fmt.Fprintf(w.err, "Run '%s --help' for what it takes.\n", at.CommandPath())
 		}
@@ -271,24 +272,30 @@ func (a *app) openStore(ctx context.Context, db string) (store.Store, error) {
 // print writes text for people.
 func (a *app) print(format string, args ...any) { fmt.Fprintf(a.out, format, args...) }
 
-// note writes what is not a result, and does not belong into a pipe.
+// note writes what is not a result, and does not belong into a pipe. What it
+// quotes, such as the text of an error, cannot steer the terminal.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.err, format, args...)
+	_, _ = a.err.Write(visible(fmt.Appendf(nil, format, args...)))
 }
 
 // printJSON writes a value for programs.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
+func (a *app) printJSON(v any) error { return a.encode(v, "  ") }
 
 // printLine writes a value for programs that read lines.
-func (a *app) printLine(v any) error {
-	enc := json.NewEncoder(a.out)
+func (a *app) printLine(v any) error { return a.encode(v, "") }
+
+// encode writes JSON in which every control character is escaped: encoding/json
+// leaves DEL and the C1 controls of a payload as they are.
+func (a *app) encode(v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.out.Write(visible(b.Bytes()))
+	return err
 }
 
 // confirm asks before something that cannot be undone, unless yes was said.

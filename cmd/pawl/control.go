@@ -155,7 +155,9 @@ the same command goes on with the rest.`,
 			opts = append(opts, engine.AtMost(most))
 		}
 		if _, _, terminal := a.size(); terminal && !a.json {
-			opts = append(opts, engine.Report(func(b engine.Bulk) { a.note("\r%s of %s %s", group3(b.Done+b.Skipped), group3(n), v.done) }))
+			opts = append(opts, engine.Report(func(b engine.Bulk) {
+				fmt.Fprintf(a.err, "\r%s of %s %s", group3(b.Done+b.Skipped), group3(n), v.done)
+			}))
 			defer a.note("\n")
 		}
 		done, err := v.many(eng, ctx, filter, opts...)
@@ -237,7 +239,7 @@ func (a *app) becomes(v verb, run store.Run) string {
 	case run.Pausing:
 		return run.Status.String() + ", to be paused when the step under way has ended"
 	case run.Status == store.Canceling:
-		return "canceling: its worker " + run.Worker + " is to stop"
+		return "canceling: its worker " + clean(run.Worker) + " is to stop"
 	}
 	return run.Status.String()
 }
