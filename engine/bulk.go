@@ -58,6 +58,14 @@ func (e *Engine) CancelMany(ctx context.Context, filter store.RunFilter, reason 
 	}))
 }
 
+// ForceCancelMany ends the runs that a filter selects, as [Engine.ForceCancel] does; see
+// [Engine.CancelMany].
+func (e *Engine) ForceCancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
+	return e.bulk(ctx, "forced cancel", filter, active(), opts, e.batched(func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason, Force: true})
+	}))
+}
+
 // PauseMany pauses the runs that a filter selects, as [Engine.Pause] does; see
 // [Engine.CancelMany]. New runs are kept back by [Engine.PauseQueue] and
 // [Engine.PauseWorkflow].
@@ -129,7 +137,8 @@ func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, 
 
 func selectsAll(f store.RunFilter) bool {
 	return len(f.Statuses) == 0 && f.Workflow == "" && f.Queue == "" && f.Parent.IsZero() && f.ExternalID == "" && f.IDPrefix == "" &&
-		f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
+		f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero() && f.FinishedAfter.IsZero() && f.FinishedBefore.IsZero() &&
+		f.FailureCode == "" && f.FailureText == "" && f.FailedStep == "" && f.MinAttempt == 0
 }
 
 // batched makes the action on a page of a call for many runs.

@@ -20,6 +20,18 @@ func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 	})
 }
 
+// ForceCancel ends a run at once, whoever has it: for one that stays canceling because
+// its code does not heed its context, or whose worker hangs. Its worker has lost it and
+// cannot change it any more, so that this is safe beside a worker that lives; but what
+// the code does outside goes on until it notices, and its workflow.Cleanup does not
+// run. Children are canceled as by [Engine.Cancel]. One that has completed or failed
+// gives store.ErrFinished.
+func (e *Engine) ForceCancel(ctx context.Context, id store.ID, reason string) error {
+	return e.control(ctx, id, "forced cancel", func(ctx context.Context) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason, Force: true})
+	})
+}
+
 // Pause keeps a run from going on until [Engine.Resume]: at once when no worker has
 // it, otherwise as soon as the step that is under way has ended. Its times go on, and
 // what reaches it waits for it. Children are not paused. A run that is paused, or

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"hash/fnv"
 	"time"
@@ -57,23 +58,49 @@ const (
 // numbers: JSON cannot write every time.
 func (p *ListParams) query() any {
 	f := p.Filter
-	f.CreatedAfter, f.CreatedBefore = time.Time{}, time.Time{}
-	return []any{p.Namespace, f, p.Filter.CreatedAfter.UnixMicro(), p.Filter.CreatedBefore.UnixMicro(), p.OldestFirst}
+	f.CreatedAfter, f.CreatedBefore, f.FinishedAfter, f.FinishedBefore = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return []any{p.Namespace, f, p.Filter.CreatedAfter.UnixMicro(), p.Filter.CreatedBefore.UnixMicro(),
+		p.Filter.FinishedAfter.UnixMicro(), p.Filter.FinishedBefore.UnixMicro(), p.OldestFirst, p.ByEnd}
 }
 
 // Position decodes the cursor: the ID of the last run seen, zero at the start.
 func (p *ListParams) Position() (ID, error) {
-	var id ID
-	pos, err := DecodeCursor(cursorRuns, p.query(), p.Cursor)
-	if err == nil && pos != nil && copy(id[:], pos) != len(id) {
-		err = Invalid("cursor", "it is cut short; start without one")
-	}
+	_, id, err := p.EndPosition()
 	return id, err
 }
 
-// NextCursor makes the cursor behind a page's last run.
+// EndPosition decodes the cursor: the ID of the last run seen and, with ByEnd, its
+// end; zero at the start.
+func (p *ListParams) EndPosition() (end time.Time, id ID, err error) {
+	pos, err := DecodeCursor(cursorRuns, p.query(), p.Cursor)
+	if err != nil || pos == nil {
+		return end, id, err
+	}
+	if p.ByEnd && len(pos) > endSize {
+		end = time.UnixMicro(int64(binary.BigEndian.Uint64(pos))).UTC()
+		pos = pos[endSize:]
+	}
+	if copy(id[:], pos) != len(id) {
+		err = Invalid("cursor", "it is cut short; start without one")
+	}
+	return end, id, err
+}
+
+// endSize is the bytes of an end in a cursor.
+const endSize = 8
+
+// NextCursor makes the cursor behind a page's last run, in the order of IDs.
 func (p *ListParams) NextCursor(last ID) string {
 	return EncodeCursor(cursorRuns, p.query(), last[:])
+}
+
+// CursorBehind makes the cursor behind a page's last run, in the listing's order.
+func (p *ListParams) CursorBehind(last *Run) string {
+	if !p.ByEnd {
+		return p.NextCursor(last.ID)
+	}
+	pos := binary.BigEndian.AppendUint64(nil, uint64(last.FinishedAt.UnixMicro()))
+	return EncodeCursor(cursorRuns, p.query(), append(pos, last.ID[:]...))
 }
 
 // Position decodes the cursor: the name of the last schedule seen.

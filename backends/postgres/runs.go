@@ -124,7 +124,65 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 	if !f.CreatedBefore.IsZero() {
 		add("r.created_at < ?::bigint", f.CreatedBefore.UnixMicro())
 	}
+	if !f.FinishedAfter.IsZero() {
+		add("r.finished_at > ?::bigint AND r.finished_at IS NOT NULL", f.FinishedAfter.UnixMicro())
+	}
+	if !f.FinishedBefore.IsZero() {
+		add("r.finished_at < ?::bigint AND r.finished_at IS NOT NULL", f.FinishedBefore.UnixMicro())
+	}
+	if f.FailureCode != "" {
+		add(failureField+"'code' = ?::text", f.FailureCode)
+	}
+	if f.FailureText != "" {
+		add("position(?::text IN "+failureField+"'message') > 0", f.FailureText)
+	}
+	if f.FailedStep != "" {
+		add("EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id = r.id AND f.status = 4 AND f.name = ?::text)", f.FailedStep)
+	}
+	if f.MinAttempt > 0 {
+		add("(r.attempt >= ?::bigint OR EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id = r.id AND f.status < 3 AND f.attempt >= ?::bigint))", int64(f.MinAttempt))
+	}
 	return strings.Join(cond, " AND "), args, nil
+}
+
+// failureField is followed by a field's name in quotes. PostgreSQL has no text with
+// U+0000, which a failure's JSON may have.
+const failureField = `replace(r.failure, '\u0000', '\ufffd')::json ->> `
+
+// listRuns builds the statement of a listing. By their ends, the index of final runs
+// gives the order; the bound on the end alone is what the index begins at, and the
+// second condition leaves out those of the same end.
+func listRuns(p store.ListParams, limit int) (string, []any, error) {
+	end, last, err := p.EndPosition()
+	if err != nil {
+		return "", nil, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return "", nil, err
+	}
+	order, beyond := "DESC", "<"
+	if p.OldestFirst {
+		order, beyond = "ASC", ">"
+	}
+	param := func(v any) string {
+		args = append(args, v)
+		return "$" + strconv.Itoa(len(args))
+	}
+	by := "r.id " + order
+	switch {
+	case p.ByEnd:
+		cond, by = cond+" AND r.finished_at IS NOT NULL", "r.finished_at "+order+", r.id "+order
+		if p.Cursor != "" {
+			at, id := param(end.UnixMicro())+"::bigint", param(pgtype.UUID{Bytes: last, Valid: true})+"::uuid"
+			cond += " AND r.finished_at " + beyond + "= " + at + " AND (r.finished_at " + beyond + " " + at + " OR r.id " + beyond + " " + id + ")"
+		}
+	case p.Cursor != "":
+		cond += " AND r.id " + beyond + " " + param(pgtype.UUID{Bytes: last, Valid: true}) + "::uuid"
+	}
+	most := param(int64(limit) + 1)
+	return `SELECT ` + runColumns(noPayload, noPayload, noPayload) + ` FROM pawl.runs r WHERE ` + cond +
+		` ORDER BY ` + by + ` LIMIT ` + most + `::bigint`, args, nil
 }
 
 // List implements store.Runs.
@@ -134,35 +192,18 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		return page, err
 	}
 	limit, _ := store.Page(p.Limit)
-	last, err := p.Position()
+	sql, args, err := listRuns(p, limit)
 	if err != nil {
 		return page, err
 	}
-	cond, args, err := where(p.Namespace, &p.Filter)
-	if err != nil {
-		return page, err
-	}
-	order, beyond := "DESC", "<"
-	if p.OldestFirst {
-		order, beyond = "ASC", ">"
-	}
-	if p.Cursor != "" {
-		args = append(args, pgtype.UUID{Bytes: last, Valid: true})
-		cond += " AND r.id " + beyond + " $" + strconv.Itoa(len(args)) + "::uuid"
-	}
-	args = append(args, int64(limit)+1)
 	var runs []store.Run
-	err = s.read(ctx, stmt{
-		sql: `SELECT ` + runColumns(noPayload, noPayload, noPayload) + ` FROM pawl.runs r WHERE ` + cond +
-			` ORDER BY r.id ` + order + ` LIMIT $` + strconv.Itoa(len(args)) + `::bigint`,
-		args: args, rows: appendRun(&runs),
-	})
+	err = s.read(ctx, stmt{sql: sql, args: args, rows: appendRun(&runs)})
 	if err != nil {
 		return page, err
 	}
 	if len(runs) > limit {
 		runs = runs[:limit]
-		page.Next = p.NextCursor(runs[limit-1].ID)
+		page.Next = p.CursorBehind(&runs[limit-1])
 	}
 	page.Runs = runs
 	return page, nil
@@ -177,14 +218,18 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 	if err != nil {
 		return nil, err
 	}
+	code := "''"
+	if p.ByFailure {
+		code = "coalesce(" + failureField + "'code', '')"
+	}
 	var counts []store.RunCount
 	err = s.read(ctx, stmt{
-		sql:  `SELECT r.queue, r.workflow, r.status, count(*) FROM pawl.runs r WHERE ` + cond + ` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
+		sql:  `SELECT r.queue, r.workflow, r.status, ` + code + ` COLLATE "C", count(*) FROM pawl.runs r WHERE ` + cond + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
 		args: args,
 		rows: func(scan func(...any) error) error {
 			var n store.RunCount
 			var status int16
-			err := scan(&n.Queue, &n.Workflow, &status, &n.Count)
+			err := scan(&n.Queue, &n.Workflow, &status, &n.FailureCode, &n.Count)
 			n.Status = store.Status(status)
 			counts = append(counts, n)
 			return err

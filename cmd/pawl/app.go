@@ -148,6 +148,7 @@ func (a *app) root() *cobra.Command {
 	add("runs", a.runsCommand(), a.schedulesCommand(), a.topCommand())
 	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand())
 	add("db", a.migrateCommand(), a.doctorCommand(), a.purgeCommand())
+	root.AddCommand(a.versionCommand())
 	return root
 }
 
@@ -209,10 +210,14 @@ func (a *app) url(migrate bool) (string, error) {
 		return "", usage("no database is named: give --db URL, or set PAWL_DB; a URL looks like sqlite:pawl.db, postgres://user:password@host/database or libsql://name-org.turso.io?authToken=...")
 	}
 	base, query, _ := strings.Cut(db, "?")
+	named := strings.Contains(query, "application_name=") || !strings.HasPrefix(base, "postgres") || a.getenv("PGAPPNAME") != ""
 	params := slices.DeleteFunc(strings.Split(query, "&"), func(p string) bool {
 		name, _, _ := strings.Cut(p, "=")
 		return p == "" || name == "migrate"
 	})
+	if !named {
+		params = append(params, "application_name=pawl-cli")
+	}
 	return base + "?" + strings.Join(append(params, fmt.Sprintf("migrate=%v", migrate)), "&"), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -183,6 +184,11 @@ func group3(n int64) string {
 type table struct {
 	head []string
 	rows [][]cell
+
+	// more says that rows come in several parts, of which each is printed before
+	// the next is there: the columns stay, and the head comes once.
+	more   bool
+	widths []int // of the part before
 }
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
@@ -191,7 +197,11 @@ func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 // the last column gives way.
 func (t *table) lines(a *app, width int) []string {
 	widths := make([]int, len(t.head))
+	copy(widths, t.widths)
 	used := make([]bool, len(t.head))
+	for i := range used {
+		used[i] = t.more
+	}
 	for _, row := range t.rows {
 		for i, c := range row {
 			if !c.long {
@@ -217,8 +227,15 @@ func (t *table) lines(a *app, width int) []string {
 	for i, h := range t.head {
 		head[i] = cell{text: h, style: dim, right: right[i]}
 	}
+	rows := t.rows
+	if t.widths == nil {
+		rows = append([][]cell{head}, t.rows...)
+	}
+	if t.more {
+		t.widths = slices.Clone(widths)
+	}
 	var lines []string
-	for _, row := range append([][]cell{head}, t.rows...) {
+	for _, row := range rows {
 		var b strings.Builder
 		at := 0
 		for i, c := range row {

@@ -280,7 +280,7 @@ func (a *app) queuesCommand() *cobra.Command {
 
 func (a *app) workflowsCommand() *cobra.Command {
 	t := target{"workflow", "WORKFLOW", true, workflowNames, (*engine.Engine).PauseWorkflow, (*engine.Engine).ResumeWorkflow}
-	return group("workflows", "List, pause and resume workflows", "List, pause and resume workflows.", a.linesCommand(t), a.holdCommand(t, true), a.holdCommand(t, false))
+	return group("workflows", "List, show, pause and resume workflows", "List, show, pause and resume workflows.", a.linesCommand(t), a.definitionCommand(), a.holdCommand(t, true), a.holdCommand(t, false))
 }
 
 func (a *app) linesCommand(t target) *cobra.Command {
@@ -334,6 +334,13 @@ worker has go on, and new ones wait. A %s need not exist yet.`, t.noun, t.noun)
 			}
 			for _, name := range args {
 				if err := do(eng, ctx, name); err != nil {
+					return err
+				}
+				workflow, queue := name, ""
+				if !t.workflows {
+					workflow, queue = "", name
+				}
+				if err := a.hintUnknown(ctx, eng, workflow, queue); err != nil {
 					return err
 				}
 				if !a.json {

@@ -122,7 +122,56 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 	if !f.CreatedBefore.IsZero() {
 		add("created_at<?", f.CreatedBefore.UnixMicro())
 	}
+	if !f.FinishedAfter.IsZero() {
+		add("finished_at>? AND finished_at IS NOT NULL", f.FinishedAfter.UnixMicro())
+	}
+	if !f.FinishedBefore.IsZero() {
+		add("finished_at<? AND finished_at IS NOT NULL", f.FinishedBefore.UnixMicro())
+	}
+	if f.FailureCode != "" {
+		add("failure->>'code'=?", f.FailureCode)
+	}
+	if f.FailureText != "" {
+		add("instr(failure->>'message', ?)>0", f.FailureText)
+	}
+	if f.FailedStep != "" {
+		add("EXISTS (SELECT 1 FROM steps f WHERE f.run_id=runs.id AND f.status=4 AND f.name=?)", f.FailedStep)
+	}
+	if f.MinAttempt > 0 {
+		add("(attempt>=? OR EXISTS (SELECT 1 FROM steps f WHERE f.run_id=runs.id AND f.status<3 AND f.attempt>=?))", int64(f.MinAttempt), int64(f.MinAttempt))
+	}
 	return strings.Join(cond, " AND "), args, nil
+}
+
+// listRuns builds the statement of a listing. By their ends, the index of final runs
+// gives the order; the bound on the end alone is what the index begins at, and the
+// second condition leaves out those of the same end.
+func listRuns(p store.ListParams, limit int) (string, []any, error) {
+	end, last, err := p.EndPosition()
+	if err != nil {
+		return "", nil, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return "", nil, err
+	}
+	order, beyond := "DESC", "<"
+	if p.OldestFirst {
+		order, beyond = "ASC", ">"
+	}
+	by := "id " + order
+	switch {
+	case p.ByEnd:
+		cond, by = cond+" AND finished_at IS NOT NULL", "finished_at "+order+", id "+order
+		if p.Cursor != "" {
+			cond += " AND finished_at" + beyond + "=? AND (finished_at" + beyond + "? OR id" + beyond + "?)"
+			args = append(args, end.UnixMicro(), end.UnixMicro(), last[:])
+		}
+	case p.Cursor != "":
+		cond, args = cond+" AND id"+beyond+"?", append(args, last[:])
+	}
+	return `SELECT ` + runColumns("NULL", "NULL", "NULL") + ` FROM runs WHERE ` + cond + ` ORDER BY ` + by + ` LIMIT ?+0`,
+		append(args, int64(limit)+1), nil
 }
 
 // List implements store.Runs.
@@ -132,35 +181,31 @@ func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, err
 		return page, err
 	}
 	limit, _ := store.Page(p.Limit)
-	last, err := p.Position()
+	sql, args, err := listRuns(p, limit)
 	if err != nil {
 		return page, err
-	}
-	cond, args, err := where(p.Namespace, &p.Filter)
-	if err != nil {
-		return page, err
-	}
-	order, beyond := "DESC", " AND id<?"
-	if p.OldestFirst {
-		order, beyond = "ASC", " AND id>?"
-	}
-	if p.Cursor != "" {
-		cond, args = cond+beyond, append(args, last[:])
 	}
 	var runs []store.Run
-	err = c.read(ctx, Stmt{
-		SQL:  `SELECT ` + runColumns("NULL", "NULL", "NULL") + ` FROM runs WHERE ` + cond + ` ORDER BY id ` + order + ` LIMIT ?+0`,
-		Args: append(args, int64(limit)+1), Rows: appendRun(&runs),
-	})
+	err = c.read(ctx, Stmt{SQL: sql, Args: args, Rows: appendRun(&runs)})
 	if err != nil {
 		return page, err
 	}
 	if len(runs) > limit {
 		runs = runs[:limit]
-		page.Next = p.NextCursor(runs[limit-1].ID)
+		page.Next = p.CursorBehind(&runs[limit-1])
 	}
 	page.Runs = runs
 	return page, nil
+}
+
+// countRuns builds the statement of a count.
+func countRuns(p store.CountParams) (string, []any, error) {
+	cond, args, err := where(p.Namespace, &p.Filter)
+	code := "''"
+	if p.ByFailure {
+		code = "coalesce(failure->>'code', '')"
+	}
+	return `SELECT queue, workflow, status, ` + code + `, count(*) FROM runs WHERE ` + cond + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args, err
 }
 
 // Count implements store.Runs.
@@ -168,17 +213,16 @@ func (c *Core) Count(ctx context.Context, p store.CountParams) ([]store.RunCount
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	cond, args, err := where(p.Namespace, &p.Filter)
+	sql, args, err := countRuns(p)
 	if err != nil {
 		return nil, err
 	}
 	var counts []store.RunCount
 	err = c.read(ctx, Stmt{
-		SQL:  `SELECT queue, workflow, status, count(*) FROM runs WHERE ` + cond + ` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
-		Args: args,
+		SQL: sql, Args: args,
 		Rows: func(scan func(...any) error) error {
 			var n store.RunCount
-			err := scan(&n.Queue, &n.Workflow, &n.Status, &n.Count)
+			err := scan(&n.Queue, &n.Workflow, &n.Status, &n.FailureCode, &n.Count)
 			counts = append(counts, n)
 			return err
 		},

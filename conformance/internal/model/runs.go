@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -143,7 +144,13 @@ func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 			(f.ExternalID == "" || r.ExternalID == f.ExternalID) &&
 			compareIDs(lo, r.ID) <= 0 && compareIDs(r.ID, hi) <= 0 &&
 			(f.CreatedAfter.IsZero() || r.CreatedAt.After(micro(f.CreatedAfter))) &&
-			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(micro(f.CreatedBefore))) {
+			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(micro(f.CreatedBefore))) &&
+			(f.FinishedAfter.IsZero() || r.Status.Final() && r.FinishedAt.After(micro(f.FinishedAfter))) &&
+			(f.FinishedBefore.IsZero() || r.Status.Final() && r.FinishedAt.Before(micro(f.FinishedBefore))) &&
+			(f.FailureCode == "" || r.Failure != nil && r.Failure.Code == f.FailureCode) &&
+			(f.FailureText == "" || r.Failure != nil && strings.Contains(r.Failure.Message, f.FailureText)) &&
+			(f.FailedStep == "" || r.anyStep(func(st store.Step) bool { return st.Status == store.StepFailed && st.Name == f.FailedStep })) &&
+			(r.Attempt >= f.MinAttempt || r.anyStep(func(st store.Step) bool { return !st.Status.Final() && st.Attempt >= f.MinAttempt })) {
 			out = append(out, r)
 		}
 	}
@@ -151,24 +158,34 @@ func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 	return out
 }
 
+func (r *run) anyStep(like func(store.Step) bool) bool { return slices.ContainsFunc(r.steps, like) }
+
 func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
-	pos, err := p.Position()
+	end, pos, err := p.EndPosition()
 	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.RunPage{}, err
 	}
 	defer s.mu.Unlock()
 	limit, _ := store.Page(p.Limit)
 	rows := s.selected(p.Namespace, p.Filter)
+	if p.ByEnd {
+		rows = slices.DeleteFunc(rows, func(r *run) bool { return !r.Status.Final() })
+		slices.SortStableFunc(rows, func(a, b *run) int { return a.FinishedAt.Compare(b.FinishedAt) })
+	}
 	if !p.OldestFirst {
 		slices.Reverse(rows)
 	}
 	var page store.RunPage
 	for _, r := range rows {
-		if c := compareIDs(r.ID, pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
+		c := compareIDs(r.ID, pos)
+		if p.ByEnd {
+			c = cmp.Or(r.FinishedAt.Compare(end), c)
+		}
+		if p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
 			continue // on an earlier page
 		}
 		if len(page.Runs) == limit {
-			page.Next = p.NextCursor(page.Runs[limit-1].ID)
+			page.Next = p.CursorBehind(&page.Runs[limit-1])
 			break
 		}
 		row := r.row()
@@ -185,7 +202,11 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 	defer s.mu.Unlock()
 	counts := map[store.RunCount]int64{} // by rows without their count
 	for _, r := range s.selected(p.Namespace, p.Filter) {
-		counts[store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}]++
+		row := store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}
+		if p.ByFailure && r.Failure != nil {
+			row.FailureCode = r.Failure.Code
+		}
+		counts[row]++
 	}
 	var out []store.RunCount
 	for c, n := range counts {
@@ -193,7 +214,7 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b store.RunCount) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status), cmp.Compare(a.FailureCode, b.FailureCode))
 	})
 	return out, nil
 }
