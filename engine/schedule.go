@@ -248,6 +248,9 @@ func (e *Engine) PutSchedule(ctx context.Context, name, workflow, spec string, i
 	if err != nil {
 		return Schedule{}, scheduleError(name, err)
 	}
+	if err := e.Record(ctx, "put", "schedule "+name, fmt.Sprintf("%s of workflow %s", spec, workflow)); err != nil {
+		return Schedule{}, err
+	}
 	return e.editSchedule(ctx, name, true, func(have *Schedule, now time.Time) (*Schedule, error) {
 		put := want
 		switch {
@@ -313,6 +316,9 @@ func firstTime(rule cron.Rule, now time.Time) time.Time { return rule.Next(now.T
 // due and was not fired yet is dropped. Its runs are not touched. One that is paused
 // stays so. It fails with store.ErrNotFound, or as [Engine.PutSchedule].
 func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
+	if err := e.Record(ctx, "pause", "schedule "+name, ""); err != nil {
+		return err
+	}
 	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, _ time.Time) (*Schedule, error) {
 		have.Paused, have.NextAt = true, time.Time{}
 		return have, nil
@@ -323,6 +329,9 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
 // ResumeSchedule lets a paused schedule go on with its rule's next time. The times that
 // passed while it was paused are not made up for. It fails as PauseSchedule does.
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
+	if err := e.Record(ctx, "resume", "schedule "+name, ""); err != nil {
+		return err
+	}
 	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, now time.Time) (*Schedule, error) {
 		rule, err := cron.Parse(have.Spec, have.TimeZone)
 		if err == nil && have.Paused {
@@ -498,6 +507,9 @@ func (e *Engine) listSchedules(ctx context.Context, p store.ListSchedulesParams)
 // DeleteSchedule deletes a schedule and the record of its firings. Its runs stay as
 // they are. store.ErrNotFound.
 func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
+	if err := e.Record(ctx, "delete", "schedule "+name, ""); err != nil {
+		return err
+	}
 	asked := false
 	err := e.retry(ctx, func(ctx context.Context) error {
 		err := e.store.DeleteSchedule(ctx, store.DeleteScheduleParams{Namespace: e.namespace, Name: name})
@@ -517,6 +529,9 @@ func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
 func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, error) {
 	s, err := e.Schedule(ctx, name)
 	if err != nil {
+		return Started{}, err
+	}
+	if err := e.Record(ctx, "trigger", "schedule "+name, ""); err != nil {
 		return Started{}, err
 	}
 	run := s.run()

@@ -107,6 +107,7 @@ var (
 	_ store.Hinter     = (*Store)(nil)
 	_ store.Transactor = (*Store)(nil)
 	_ store.Diagnoser  = (*Store)(nil)
+	_ store.Journal    = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings Pawl's schema up to date:

@@ -92,6 +92,7 @@ var (
 	_ store.Hinter     = (*Store)(nil)
 	_ store.Transactor = (*Store)(nil)
 	_ store.Diagnoser  = (*Store)(nil)
+	_ store.Journal    = (*Store)(nil)
 )
 
 // Open opens a database, makes it if it does not exist, and brings its schema up

@@ -24,6 +24,7 @@ type world struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	who      func() string // the user and the host, for the record
 	now      func() time.Time
 	zone     *time.Location
 	open     func(ctx context.Context, url string) (store.Store, error)
@@ -146,7 +147,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add("runs", a.runsCommand(), a.schedulesCommand(), a.topCommand())
-	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand())
+	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand(), a.actionsCommand())
 	add("db", a.migrateCommand(), a.doctorCommand(), a.purgeCommand())
 	root.AddCommand(a.versionCommand())
 	return root
@@ -260,8 +261,17 @@ func (a *app) engine(ctx context.Context) (*engine.Engine, error) {
 	if a.store, err = a.openStore(ctx, db); err != nil {
 		return nil, err
 	}
-	a.eng = engine.New(a.store, engine.Namespace(a.space()), engine.RetryFor(5*time.Second))
+	a.eng = engine.New(a.store, engine.Namespace(a.space()), engine.RetryFor(5*time.Second), engine.Actor(a.actor()))
 	return a.eng, nil
+}
+
+// actor is who is recorded to have done what this call does.
+func (a *app) actor() string {
+	name := strings.TrimSpace(clean(a.who()))
+	if len(name) > store.MaxName {
+		name = strings.ToValidUTF8(name[:store.MaxName], "")
+	}
+	return name
 }
 
 func (a *app) openStore(ctx context.Context, db string) (store.Store, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,6 +90,9 @@ FILE - or none is the standard input.`,
 			}
 			eng, err := a.engine(ctx)
 			if err != nil {
+				return err
+			}
+			if err := eng.Record(ctx, "import", "runs", strings.Join(args, " ")); err != nil {
 				return err
 			}
 			runs, err := eng.Import(ctx, in)

@@ -307,3 +307,46 @@ func (c *counter) Write(b []byte) (int, error) {
 	c.runs += strings.Count(string(b), "-0000-0000-0000-")
 	return io.WriteString(&c.text, string(b))
 }
+
+// TestActionsAreRecorded: whoever does something by the command line is on record, on
+// every backend.
+func TestActionsAreRecorded(t *testing.T) {
+	for name, db := range databases(t) {
+		t.Run(name, func(t *testing.T) {
+			s := migrated(t, db(t))
+			run := strings.TrimSpace(s.must("runs", "start", "w", "1", "--any", "--delay", "1h"))
+			for _, args := range []string{
+				"runs pause " + run, "runs resume " + run, "runs signal " + run + " go 1", "runs state set " + run + " k 1",
+				"runs cancel " + run + " --reason twice", "runs restart " + run, "runs fork " + run, "runs cancel --workflow w --yes --reason all",
+				"runs cancel " + run + " --force", "queues pause mail", "queues resume mail", "workflows pause w", "workflows resume w",
+				"purge --older-than 0s --limit 1 --yes",
+			} {
+				s.must(strings.Fields(args)...)
+			}
+			var out struct {
+				Actions []actionJSON
+			}
+			require.NoError(t, json.Unmarshal([]byte(s.must("actions", "--json")), &out))
+			var saw []string
+			for _, a := range out.Actions {
+				require.Equal(t, "ada@laptop", a.Actor)
+				saw = append(saw, a.Verb)
+			}
+			require.ElementsMatch(t, []string{
+				"start", "pause", "resume", "signal", "set state", "cancel", "restart", "fork", "cancel", "cancel", "forced cancel",
+				"pause", "resume", "pause", "resume", "purge",
+			}, saw)
+			require.Contains(t, s.must("actions", "--run", run), "twice")
+			require.NotContains(t, s.must("actions", "--run", run), "queue mail")
+			require.Empty(t, s.must("actions", "--by", "eve@laptop"))
+			s.must("actions", "--limit", "2")
+		})
+	}
+	s := fixture(t)
+	s.must("runs", "cancel", id(4).String(), "--reason", "ordered twice")
+	shown := s.must("runs", "show", id(4).String())
+	require.Contains(t, shown, "ada@laptop")
+	require.Contains(t, shown, "ordered twice")
+	s.must("queues", "pause", "mail")
+	require.Contains(t, s.must("actions"), "queue mail")
+}

@@ -61,7 +61,7 @@ func (s *shell) run(args ...string) result {
 		to = s.out
 	}
 	code := run(s.ctx, world{
-		in: strings.NewReader(s.in), out: to, err: &errs, now: s.now, zone: time.UTC, open: s.open, asks: s.asks,
+		in: strings.NewReader(s.in), out: to, err: &errs, who: func() string { return "ada@laptop" }, now: s.now, zone: time.UTC, open: s.open, asks: s.asks,
 		getenv: func(name string) string {
 			if v, ok := s.env[name]; ok || name != "PAWL_DB" {
 				return v

@@ -364,7 +364,7 @@ external id that is active already is found instead of making one.`,
 			return err
 		}
 		if anyway {
-			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.TriggerCheck(engine.TriggerAny))
+			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.TriggerCheck(engine.TriggerAny), engine.Actor(a.actor()))
 			defer eng.Close()
 		}
 		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ID(externalID), engine.Suffix(suffix)}
@@ -381,6 +381,11 @@ external id that is active already is found instead of making one.`,
 		}
 		if err != nil {
 			return err
+		}
+		if !started.Existing {
+			if err := eng.Record(ctx, "start", "", args[0], started.ID); err != nil {
+				a.note("pawl: %v\n", err)
+			}
 		}
 		if started.Existing {
 			a.note("A run of external id %q is active already; none was made.\n", clean(externalID))

@@ -149,6 +149,9 @@ takes --force to remove one.`,
 		case workers[i].Status != store.Offline && !force:
 			return fmt.Errorf("worker %q is %s and was seen %s: stop its process instead, or say --force: %w", args[0], workers[i].Status, a.ago(workers[i].SeenAt), store.ErrConflict)
 		}
+		if err := eng.Record(ctx, "remove", "worker "+args[0], ""); err != nil {
+			return err
+		}
 		if err := eng.Store().RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: eng.Namespace(), ID: args[0]}); err != nil {
 			return err
 		}
