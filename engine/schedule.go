@@ -164,7 +164,8 @@ type ScheduleOption func(*scheduling)
 // scheduling is what the options of a schedule make.
 type scheduling struct {
 	Schedule
-	start []StartOption
+	start   []StartOption
+	bounded bool // by MaxCatchUp
 }
 
 // ScheduleTimeZone sets the time zone of the expression by its IANA name, such as
@@ -178,8 +179,10 @@ func ScheduleTimeZone(name string) ScheduleOption {
 func ScheduleCatchUp(c CatchUp) ScheduleOption { return func(s *scheduling) { s.CatchUp = c } }
 
 // MaxCatchUp sets how many times [CatchUpAll] fires at most: the latest. Default:
-// [DefaultMaxCatchUp].
-func MaxCatchUp(n int) ScheduleOption { return func(s *scheduling) { s.MaxCatchUp = n } }
+// [DefaultMaxCatchUp]. It is refused with another policy, which it would not change.
+func MaxCatchUp(n int) ScheduleOption {
+	return func(s *scheduling) { s.MaxCatchUp, s.bounded = n, true }
+}
 
 // ScheduleOverlap sets what becomes of a fire time while a run of the schedule is
 // active. Default: [OverlapAllow].
@@ -290,7 +293,10 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 		return s.Schedule, rule, store.Invalid("overlap policy", fmt.Sprintf("%v is none", s.Overlap))
 	case s.MaxCatchUp < 1 || s.MaxCatchUp > maxMaxCatchUp:
 		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("%d is not between 1 and %d", s.MaxCatchUp, maxMaxCatchUp))
+	case s.bounded && s.CatchUp != CatchUpAll:
+		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("it bounds the catch-up policy %v, and the schedule's is %v; set ScheduleCatchUp(CatchUpAll), or leave MaxCatchUp out", CatchUpAll, s.CatchUp))
 	}
+	e.weigh("the input of schedule "+name, input)
 	run := store.NewRun{Workflow: workflow, Input: input}
 	for _, opt := range s.start {
 		opt(&run)

@@ -4,8 +4,6 @@ package migrations
 import (
 	"embed"
 	"io/fs"
-	"strconv"
-	"strings"
 )
 
 //go:embed sqlite/*.sql postgres/*.sql
@@ -17,22 +15,6 @@ func SQLite() fs.FS { return folder("sqlite") }
 // Postgres returns the migrations of the PostgreSQL schema, which they call
 // pawl.
 func Postgres() fs.FS { return folder("postgres") }
-
-// Newest is the version of the schema that the newest migration makes. The backends'
-// versions go together.
-func Newest() (newest int64) {
-	names, err := fs.Glob(SQLite(), "*.sql")
-	if err != nil {
-		panic(err) // the pattern is a good one
-	}
-	for _, name := range names {
-		number, _, _ := strings.Cut(name, "_")
-		if v, err := strconv.ParseInt(number, 10, 64); err == nil {
-			newest = max(newest, v)
-		}
-	}
-	return newest
-}
 
 func folder(name string) fs.FS {
 	sub, err := fs.Sub(files, name)

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/backends"
 )
 
 // versionJSON is what is known of this program's making.
@@ -31,8 +32,8 @@ was built from, and the newest version of the database's schema that it knows.
 No database is asked.`,
 		Example: "  pawl version\n  pawl version --json | jq -r .version",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			v := buildVersion()
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := buildVersion(cmd.Context())
 			if a.json {
 				return a.printJSON(v)
 			}
@@ -50,8 +51,12 @@ No database is asked.`,
 
 const library = "github.com/pawlhq/pawl"
 
-func buildVersion() versionJSON {
-	v := versionJSON{Version: "unknown", Library: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Schema: migrations.Newest()}
+func buildVersion(ctx context.Context) versionJSON {
+	v := versionJSON{Version: "unknown", Library: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	// The backends' schemas have their versions together.
+	if schema, err := backends.SchemaOf(ctx, "sqlite::memory:"); err == nil {
+		v.Schema = int64(schema.Newest)
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
