@@ -27,9 +27,11 @@ type Action struct {
 // RecordParams is the input of Record, which keeps actions, all or none. At is the
 // store's.
 //
-// P4: an action whose ID the store has is the same one, and changes nothing. KeepFor,
-// when set, deletes actions of the namespace that are older, some thousand at a time;
-// those of runs outlive their runs. Cases: journal/record-and-list, journal/repeat,
+// P4: an action whose ID the store has is the same one, and changes nothing. Case:
+// journal/repeat.
+//
+// KeepFor, when set, deletes actions of the namespace that are older, some thousand at
+// a time; those of runs outlive their runs. Cases: journal/record-and-list,
 // journal/forgets, journal/invalid.
 type RecordParams struct {
 	Namespace string

@@ -238,11 +238,11 @@ type RunFilter struct {
 	CreatedAfter  time.Time
 	CreatedBefore time.Time
 	// FinishedAfter and FinishedBefore select runs by their end, and so only
-	// those that are final. Case: list/by-end.
+	// those that are final.
 	FinishedAfter  time.Time
 	FinishedBefore time.Time
 	// FailureCode selects runs whose Failure has that code, FailureText those in
-	// whose failure's message the text occurs, as it is. Case: list/by-failure.
+	// whose failure's message the text occurs, as it is.
 	FailureCode string
 	FailureText string
 	// FailedStep selects runs that have a failed step of that name, in whatever
