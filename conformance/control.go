@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -132,6 +133,84 @@ var cancelCases = []Case{
 		c.eq("Cancel of the pending one", res[3], store.ControlResult{Status: store.Canceled})
 		c.status(done.Run.ID, store.Completed)
 		c.status(broken.Run.ID, store.Failed)
+	}},
+	{"cancel/force", "P11", "a forced cancel ends a run that somebody holds at once, canceling or not, with its reason; its children follow as ever", func(c *C) {
+		force := func(ids ...store.ID) []store.ControlResult {
+			res, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: ids, Reason: "stuck", Force: true, Now: c.now})
+			c.ok("Cancel with Force", err)
+			return res
+		}
+		done := c.start()
+		c.end(done, complete("out"))
+		running, stuck := c.start(), c.start()
+		c.eq("Cancel", c.cancel(stuck.Run.ID), store.Canceling)
+		parent := c.start()
+		held, free := kid(1), kid(2)
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: []store.NewRun{held, free}})
+		holder := c.claimKid()
+		pending := c.create(store.NewRun{})
+		c.advance(time.Second)
+		res := force(running.Run.ID, stuck.Run.ID, parent.Run.ID, pending, done.Run.ID, store.NewID())
+		for i, id := range []store.ID{running.Run.ID, stuck.Run.ID, parent.Run.ID, pending} {
+			c.eq(fmt.Sprintf("result %d", i), res[i], store.ControlResult{Status: store.Canceled})
+			r := c.get(id)
+			c.eq("Status", r.Status, store.Canceled)
+			c.eq("FinishedAt", r.FinishedAt, c.now)
+			c.eq("VisibleAt", r.VisibleAt, time.Time{})
+			c.eq("Worker", r.Worker, "")
+			c.eq("reason", r.Failure.Message, "stuck")
+		}
+		c.eq("Epoch", c.get(running.Run.ID).Epoch, running.Lease.Epoch+1)
+		c.fails("of a completed run", res[4].Err, store.ErrFinished)
+		c.fails("of no run", res[5].Err, store.ErrNotFound)
+		for _, k := range []store.NewRun{held, free} {
+			want := store.Canceled
+			if k.ID == holder.Run.ID {
+				want = store.Canceling
+			}
+			c.status(k.ID, want)
+		}
+		before := c.get(stuck.Run.ID)
+		c.advance(time.Second)
+		c.eq("again", force(stuck.Run.ID)[0], store.ControlResult{Status: store.Canceled})
+		c.eq("the run", c.get(stuck.Run.ID), before)
+	}},
+	{"cancel/force-fences-the-holder", "P2", "whoever held a run that was ended by force has lost it, also when the run is restarted", func(c *C) {
+		run := c.start()
+		c.cancel(run.Run.ID)
+		_, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{run.Run.ID}, Force: true, Now: c.now})
+		c.ok("Cancel with Force", err)
+		before := c.get(run.Run.ID)
+		c.eq("Status", before.Status, store.Canceled)
+		late := func() {
+			c.eq("Extend: Lost", c.extend(run.Lease).Lost, true)
+			c.lost("a step of the old holder", store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "x")}, State: []store.StateWrite{{Key: "k"}}})
+			c.lost("a completion by the old holder", store.Commit{Lease: run.Lease, Seq: 1, Transition: complete("late")})
+		}
+		late()
+		c.eq("the run", c.get(run.Run.ID), before)
+		c.eq("steps", len(c.steps(run.Run.ID)), 0)
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: run.Run.ID, Now: c.now}))
+		late()
+		c.status(run.Run.ID, store.Pending)
+		c.end(c.claim1(), complete("anew"))
+		late()
+		c.eq("output", string(c.get(run.Run.ID).Output), "anew")
+	}},
+	{"cancel/force-counts-once", "P9", "a child that was ended by force counts once in its group, and wakes its parent", func(c *C) {
+		parent := c.family(sleepAwait(allOf), kids(1)...)
+		child := c.claimKid()
+		c.cancel(child.Run.ID)
+		c.claimNone("before the child has ended")
+		for range 2 {
+			_, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{child.Run.ID}, Force: true, Now: c.now})
+			c.ok("Cancel with Force", err)
+		}
+		c.lost("the child's own end", store.Commit{Lease: child.Lease, Seq: 1, Transition: cancelRun()})
+		run := c.claim1()
+		c.eq("the run that woke", run.Run.ID, parent)
+		g := run.Inbox.Groups[0]
+		c.eq("the group", []int64{g.Total, g.Open, g.Canceled}, []int64{1, 0, 1})
 	}},
 	{"cancel/repeat", "P4", "cancel of a canceled or canceling run succeeds and changes nothing", func(c *C) {
 		id := c.create(store.NewRun{})

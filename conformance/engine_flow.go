@@ -242,7 +242,7 @@ var flowEngineCases = []EngineCase{
 		f := flow.New[int, int]("flow \"ö\"")
 		a := flow.Step(f, "a <b>", func(_ context.Context, n int) (int, error) { return n, nil })
 		f.Output(flow.Then(f, "b", a, func(_ context.Context, n int) (int, error) { return n, nil },
-			flow.When("odd?", a, func(n int) (bool, error) { return n%2 == 1, nil })))
+			flow.When("odd?", a, func(n int) (bool, error) { return n%2 == 1, nil })), flow.Const(0))
 		plain := listener(1)
 		wf := makes(e, f)
 		e.process(defs(wf, plain))

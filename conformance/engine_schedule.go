@@ -464,7 +464,7 @@ var scheduleEngineCases = []EngineCase{
 	{Name: "schedule/queue-of-many", Promise: "P8", Rule: "Of the times that come while a queued schedule's run is active, all get their turn with catch-up all, in their order, and the latest alone otherwise.", Run: func(e *E) {
 		eng, clock := e.at("1998-06-01T00:00:00Z")
 		for _, c := range []engine.CatchUp{engine.CatchUpNone, engine.CatchUpOne, engine.CatchUpAll} {
-			e.put(eng, c.String(), "@hourly", engine.ScheduleOverlap(engine.OverlapQueue), engine.ScheduleCatchUp(c), engine.MaxCatchUp(3))
+			e.put(eng, c.String(), "@hourly", engine.ScheduleOverlap(engine.OverlapQueue), engine.ScheduleCatchUp(c), bounded(c))
 		}
 		clock.advance(time.Hour)
 		e.keep(eng)
@@ -704,6 +704,7 @@ var scheduleEngineCases = []EngineCase{
 			{"s", "* * *", nil, `it has 3 fields; give five`},
 			{"s", "CRON_TZ=UTC 0 0 * * *", nil, `give it as the schedule's time zone`},
 			{"s", "@daily", engine.ScheduleTimeZone("Mars/Olympus"), `invalid time zone: "Mars/Olympus" is not known here`},
+			{"s", "@daily", engine.MaxCatchUp(5), `invalid max catch-up: it bounds the catch-up policy all, and the schedule's is none`},
 			{"s", "@daily", engine.MaxCatchUp(0), `invalid max catch-up: 0 is not between 1 and`},
 			{"s", "@daily", engine.ScheduleOverlap(9), `invalid overlap policy`},
 			{"s", "@daily", engine.ScheduleCatchUp(9), `invalid catch-up policy`},
@@ -973,4 +974,13 @@ var housekeepingEngineCases = []EngineCase{
 		e.ok("ListWorkers", err)
 		e.check(len(workers) == 1 && workers[0].ID == "lives", "saw %+v", workers)
 	}},
+}
+
+// bounded is how many times a schedule of that policy makes up for at most: three,
+// where that can be said.
+func bounded(c engine.CatchUp) engine.ScheduleOption {
+	if c == engine.CatchUpAll {
+		return engine.MaxCatchUp(3)
+	}
+	return engine.ScheduleCatchUp(c)
 }

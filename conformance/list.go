@@ -174,6 +174,153 @@ var listCases = []Case{
 			c.eq(fmt.Sprintf("Count of %+v", tt.f), c.count(tt.f), int64(len(want)))
 		}
 	}},
+	{"list/by-end", "P14", "final runs are selected by their end, and listed in its order", func(c *C) {
+		var ids []store.ID
+		for range 4 {
+			ids = append(ids, c.create(store.NewRun{}))
+		}
+		live := c.claimN(1)[0] // one of them
+		for _, i := range []int{2, 0, 3, 1} {
+			if ids[i] == live.Run.ID {
+				c.end(live, failWith("x"))
+			} else {
+				c.cancel(ids[i])
+			}
+			c.advance(time.Minute)
+		}
+		open := c.create(store.NewRun{})
+		order := []store.ID{ids[2], ids[0], ids[3], ids[1]} // at 0, 1, 2 and 3 minutes
+		down := slices.Clone(order)
+		slices.Reverse(down)
+		c.eq("oldest first", c.listAll(store.ListParams{ByEnd: true, OldestFirst: true, Limit: 3}, nil), order)
+		c.eq("newest first", c.listAll(store.ListParams{ByEnd: true, Limit: 1}, nil), down)
+		c.eq("without ByEnd", len(c.listAll(store.ListParams{}, nil)), 5)
+		end := func(i int) time.Time { return c.get(order[i]).FinishedAt }
+		for _, tt := range []struct {
+			f    store.RunFilter
+			want []store.ID
+		}{
+			{store.RunFilter{FinishedAfter: end(1)}, order[2:]},
+			{store.RunFilter{FinishedAfter: end(1).Add(-time.Microsecond)}, order[1:]},
+			{store.RunFilter{FinishedBefore: end(2)}, order[:2]},
+			{store.RunFilter{FinishedBefore: end(2).Add(time.Microsecond)}, order[:3]},
+			{store.RunFilter{FinishedAfter: end(0), FinishedBefore: end(3)}, order[1:3]},
+			{store.RunFilter{FinishedAfter: end(3)}, []store.ID{}},
+			{store.RunFilter{FinishedBefore: end(3).Add(time.Hour), Statuses: []store.Status{store.Failed}}, []store.ID{live.Run.ID}},
+			{store.RunFilter{FinishedBefore: end(3).Add(time.Hour), CreatedBefore: began}, []store.ID{}},
+		} {
+			c.eq(fmt.Sprintf("List by end of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, ByEnd: true, OldestFirst: true, Limit: 2}, nil), tt.want)
+			byID := slices.Clone(tt.want)
+			slices.SortFunc(byID, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+			c.eq(fmt.Sprintf("List of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, OldestFirst: true, Limit: 2}, nil), byID)
+			c.eq(fmt.Sprintf("Count of %+v", tt.f), c.count(tt.f), int64(len(tt.want)))
+		}
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: order[0], Now: c.now}))
+		c.eq("when the first is restarted", c.listAll(store.ListParams{ByEnd: true, OldestFirst: true}, nil), order[1:])
+		c.status(open, store.Pending)
+	}},
+	{"list/by-end-pages", "P14", "pages by the end hold every run once, also of many that ended at one moment, whatever ends meanwhile", func(c *C) {
+		ids := c.createN(23, store.NewRun{})
+		c.tryCancel(ids[:9]...)
+		c.advance(time.Second)
+		c.tryCancel(ids[9:]...) // in the order of IDs within an end
+		down := slices.Clone(ids)
+		slices.Reverse(down)
+		for _, limit := range []int{1, 4, 9, 22, 23, 24} {
+			c.eq(fmt.Sprintf("oldest first, %d a page", limit), c.listAll(store.ListParams{ByEnd: true, OldestFirst: true, Limit: limit}, nil), ids)
+			c.eq(fmt.Sprintf("newest first, %d a page", limit), c.listAll(store.ListParams{ByEnd: true, Limit: limit}, nil), down)
+		}
+		for _, oldest := range []bool{true, false} {
+			seen := c.listAll(store.ListParams{ByEnd: true, OldestFirst: oldest, Limit: 5}, func() {
+				c.advance(time.Second)
+				c.cancel(c.create(store.NewRun{}))
+			})
+			c.once(seen, ids)
+		}
+		next := c.list(store.ListParams{ByEnd: true, Limit: 2}).Next
+		for name, p := range map[string]store.ListParams{
+			"the order of IDs":    {},
+			"the other direction": {ByEnd: true, OldestFirst: true},
+			"another time":        {ByEnd: true, Filter: store.RunFilter{FinishedAfter: began}},
+		} {
+			p.Namespace, p.Cursor = c.ns, next
+			_, err := c.s.List(c.ctx, p)
+			c.fails("List with the cursor of "+name, err, store.ErrInvalid)
+		}
+	}},
+	{"list/by-failure", "P14", "runs are selected by the code and the text of their failure, and by the name of a failed step, exactly", func(c *C) {
+		fail := func(f *store.Failure, steps ...store.StepRecord) store.ID {
+			run := c.start()
+			c.commit(store.Commit{Lease: run.Lease, Steps: steps, Transition: &store.Transition{Kind: store.Fail, Failure: f}})
+			return run.Run.ID
+		}
+		broken := step(1, "charge", "")
+		broken.Status, broken.Failure = store.StepFailed, &store.Failure{Code: "timeout"}
+		inBranch := broken
+		inBranch.Branch = "left"
+		a := fail(&store.Failure{Code: "declined", Message: "the card was \"declined\"\\\n100%_é"}, broken)
+		b := fail(&store.Failure{Code: "Declined", Message: "THE card"}, step(1, "charge", "fine"))
+		d := fail(&store.Failure{Code: "panic", Message: "a\x00b", Stack: "charge"}, inBranch)
+		done := c.start()
+		c.end(done, complete("declined"))
+		again := c.start()
+		c.end(again, retryIn(time.Hour))
+		c.create(store.NewRun{})
+		for _, tt := range []struct {
+			f    store.RunFilter
+			want []store.ID
+		}{
+			{store.RunFilter{FailureCode: "declined"}, []store.ID{a}},
+			{store.RunFilter{FailureCode: "Declined"}, []store.ID{b}},
+			{store.RunFilter{FailureCode: "error"}, []store.ID{again.Run.ID}},
+			{store.RunFilter{FailureCode: "decline"}, nil},
+			{store.RunFilter{FailureText: "card"}, []store.ID{a, b}},
+			{store.RunFilter{FailureText: "the card was \"declined\"\\\n100%_é"}, []store.ID{a}},
+			{store.RunFilter{FailureText: "%"}, []store.ID{a}},
+			{store.RunFilter{FailureText: "c_rd"}, nil},
+			{store.RunFilter{FailureText: "charge"}, nil},
+			{store.RunFilter{FailureText: "a", FailureCode: "panic"}, []store.ID{d}},
+			{store.RunFilter{FailedStep: "charge"}, []store.ID{a, d}},
+			{store.RunFilter{FailedStep: "Charge"}, nil},
+			{store.RunFilter{FailedStep: "charge", FailureText: "card", Statuses: []store.Status{store.Failed}}, []store.ID{a}},
+		} {
+			want := append([]store.ID{}, tt.want...)
+			slices.SortFunc(want, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+			c.eq(fmt.Sprintf("List of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, OldestFirst: true, Limit: 2}, nil), want)
+			c.eq(fmt.Sprintf("Count of %+v", tt.f), c.count(tt.f), int64(len(want)))
+		}
+		_, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: store.RunFilter{FailureText: "\xff"}})
+		c.fails("List of text that is none", err, store.ErrInvalid)
+	}},
+	{"list/by-attempt", "P14", "runs are selected by how often they, or a step of theirs that is not through, were tried", func(c *C) {
+		fresh := c.start()
+		retried := c.start()
+		c.end(retried, retryIn(0))
+		retried = c.claim1()
+		stepping, through := c.start(), c.start()
+		put := func(run store.ClaimedRun, status store.StepStatus) {
+			s := step(1, "a", "")
+			s.Status, s.Attempt = status, 7
+			if status != store.StepCompleted {
+				s.Output = nil
+			}
+			c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{s}})
+		}
+		put(stepping, store.StepPending)
+		put(through, store.StepCompleted)
+		for n, want := range map[int][]store.ID{
+			0: {fresh.Run.ID, retried.Run.ID, stepping.Run.ID, through.Run.ID},
+			1: {fresh.Run.ID, retried.Run.ID, stepping.Run.ID, through.Run.ID},
+			2: {retried.Run.ID, stepping.Run.ID},
+			7: {stepping.Run.ID},
+			8: {},
+		} {
+			slices.SortFunc(want, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+			c.eq(fmt.Sprintf("List of %d attempts", n), c.listAll(store.ListParams{Filter: store.RunFilter{MinAttempt: n}, OldestFirst: true}, nil), want)
+		}
+		_, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: store.RunFilter{MinAttempt: -1}})
+		c.fails("Count of less than none", err, store.ErrInvalid)
+	}},
 	{"list/id-prefix", "P14", "an ID's prefix selects by its text, in either case, with or without dashes, at any length", func(c *C) {
 		base := store.NewID()
 		var ids []store.ID
@@ -250,6 +397,29 @@ var listCases = []Case{
 			{Queue: "b", Workflow: "x", Status: store.Sleeping, Count: 1},
 			{Queue: "b", Workflow: "x", Status: store.Canceled, Count: 2},
 		})
+	}},
+	{"list/count-by-failure", "", "with ByFailure, runs of different codes are counted apart, those without a failure under none", func(c *C) {
+		c.create(store.NewRun{})
+		c.end(c.claim1(), complete(""))
+		for _, code := range []string{"b", "B", "b", "a\"b"} {
+			c.end(c.start(), failWith(code))
+		}
+		late := c.start()
+		c.advance(time.Second)
+		c.end(late, failWith("b"))
+		count := func(f store.RunFilter) []store.RunCount {
+			rows, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: f, ByFailure: true})
+			c.ok("Count", err)
+			return rows
+		}
+		row := func(st store.Status, code string, n int64) store.RunCount {
+			return store.RunCount{Queue: aQueue, Workflow: aWorkflow, Status: st, FailureCode: code, Count: n}
+		}
+		c.eq("the rows", count(store.RunFilter{}), []store.RunCount{
+			row(store.Completed, "", 1), row(store.Failed, "B", 1), row(store.Failed, "a\"b", 1), row(store.Failed, "b", 3),
+		})
+		c.eq("of the last", count(store.RunFilter{FinishedAfter: c.now.Add(-time.Millisecond)}), []store.RunCount{row(store.Failed, "b", 1)})
+		c.eq("without ByFailure", c.count(store.RunFilter{}), int64(6))
 	}},
 }
 

@@ -117,7 +117,8 @@ func TestMutantsAreWellFormed(t *testing.T) {
 // the store tier's alone, for the worker does not depend on them as long as it
 // runs in a bubble: it counts its leases itself (no-epoch-check), each of its
 // commits can be split or repeated without harm (commit-half-applied,
-// repeat-applied-again), and no case sends events yet (wake-up-lost).
+// repeat-applied-again), and a wake-up that is lost is made up for by its next look
+// (wake-up-lost).
 func TestMutantsInTheEngine(t *testing.T) {
 	for _, tt := range []struct{ mutant, by string }{
 		{"timer-early", "sleep/not-early"},

@@ -881,7 +881,7 @@ func (q *sequence) cancel() {
 		like = func(store.Run) bool { return true }
 	}
 	ns, ids := q.someRuns(like)
-	p := store.CancelParams{Namespace: ns, IDs: ids, Reason: of(q, "told to", ""), Now: q.now}
+	p := store.CancelParams{Namespace: ns, IDs: ids, Reason: of(q, "told to", ""), Force: q.chance(20), Now: q.now}
 	res, err := do(q, "Cancel", p, store.Store.Cancel)
 	if err != nil {
 		return
@@ -1164,6 +1164,24 @@ func (q *sequence) filter() store.RunFilter {
 	if q.chance(10) {
 		f.CreatedBefore = q.instant()
 	}
+	if q.chance(10) {
+		f.FinishedAfter = q.instant()
+	}
+	if q.chance(10) {
+		f.FinishedBefore = q.instant()
+	}
+	if q.chance(10) {
+		f.FailureCode = of(q, "error", "panic", store.FailureCanceled)
+	}
+	if q.chance(10) {
+		f.FailureText = of(q, "told", "went", "é", "wrong!")
+	}
+	if q.chance(10) {
+		f.FailedStep = of(q, "s1", "S1")
+	}
+	if q.chance(10) {
+		f.MinAttempt = 1 + q.pick(3)
+	}
 	return f
 }
 
@@ -1177,9 +1195,9 @@ func (q *sequence) read() {
 	case 1:
 		_, _ = do(q, "Find", store.FindParams{Namespace: ns, ExternalID: of(q, "e1", "e2", "E1"), Suffix: of(q, "", "", "x")}, store.Store.Find)
 	case 2, 3:
-		q.list(ns, q.filter(), q.chance(50), 1+q.pick(4))
+		q.list(ns, q.filter(), q.chance(50), q.chance(40), 1+q.pick(4))
 	case 4:
-		_, _ = do(q, "Count", store.CountParams{Namespace: ns, Filter: q.filter()}, store.Store.Count)
+		_, _ = do(q, "Count", store.CountParams{Namespace: ns, Filter: q.filter(), ByFailure: q.chance(50)}, store.Store.Count)
 	case 5:
 		p := store.ChildrenParams{Namespace: ns, Parent: q.runLike(func(r store.Run) bool { return r.Worker != "" }), Group: of(q, randomGroups...), After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Children", p, store.Store.Children)
@@ -1230,8 +1248,8 @@ func (q *sequence) inbox(p store.InboxParams) {
 }
 
 // list pages through runs; each store goes on from its own cursor.
-func (q *sequence) list(ns string, f store.RunFilter, oldest bool, limit int) {
-	p := store.ListParams{Namespace: ns, Filter: f, OldestFirst: oldest, Limit: limit}
+func (q *sequence) list(ns string, f store.RunFilter, oldest, byEnd bool, limit int) {
+	p := store.ListParams{Namespace: ns, Filter: f, OldestFirst: oldest, ByEnd: byEnd, Limit: limit}
 	pages, _ := do(q, "List", p, func(s store.Store, ctx context.Context, p store.ListParams) ([]store.RunPage, error) {
 		var pages []store.RunPage
 		for range 2 * randomIDs {
@@ -1295,7 +1313,8 @@ func (q *sequence) dump(ns string) {
 		}
 	}
 	compare(q, "List", store.ListParams{Namespace: ns}, store.Store.List)
-	compare(q, "Count", store.CountParams{Namespace: ns}, store.Store.Count)
+	compare(q, "List", store.ListParams{Namespace: ns, ByEnd: true}, store.Store.List)
+	compare(q, "Count", store.CountParams{Namespace: ns, ByFailure: true}, store.Store.Count)
 	schedules := compare(q, "ListSchedules", store.ListSchedulesParams{Namespace: ns, Now: q.now}, store.Store.ListSchedules)
 	for _, sc := range schedules.Schedules {
 		compare(q, "ListFirings", store.ListFiringsParams{Namespace: ns, Schedule: sc.Name}, store.Store.ListFirings)

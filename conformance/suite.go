@@ -61,7 +61,7 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		createCases, reuseCases, exportCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
-		childrenCases, signalCases, stateCases, cancelCases, pauseCases, restartCases, listCases, purgeCases,
+		childrenCases, signalCases, stateCases, cancelCases, pauseCases, restartCases, listCases, journalCases, purgeCases,
 		scheduleCases, fireCases, registryCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
 		hintCases, importCases, diagnoseCases, closeCases,
 	)

@@ -53,8 +53,16 @@ func active() []store.Status {
 // goes on with the rest. A filter that selects everything is refused with
 // store.ErrInvalid: say with Statuses that it is meant.
 func (e *Engine) CancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
-	return e.bulk(ctx, "cancel", filter, active(), opts, e.batched(func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+	return e.bulk(ctx, "cancel", filter, active(), opts, e.batched("cancel", reason, func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason})
+	}))
+}
+
+// ForceCancelMany ends the runs that a filter selects, as [Engine.ForceCancel] does; see
+// [Engine.CancelMany].
+func (e *Engine) ForceCancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
+	return e.bulk(ctx, "forced cancel", filter, active(), opts, e.batched("forced cancel", reason, func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason, Force: true})
 	}))
 }
 
@@ -62,7 +70,7 @@ func (e *Engine) CancelMany(ctx context.Context, filter store.RunFilter, reason 
 // [Engine.CancelMany]. New runs are kept back by [Engine.PauseQueue] and
 // [Engine.PauseWorkflow].
 func (e *Engine) PauseMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
-	return e.bulk(ctx, "pause", filter, active(), opts, e.batched(func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+	return e.bulk(ctx, "pause", filter, active(), opts, e.batched("pause", "", func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids})
 	}))
 }
@@ -70,7 +78,7 @@ func (e *Engine) PauseMany(ctx context.Context, filter store.RunFilter, opts ...
 // ResumeMany resumes the runs that a filter selects, as [Engine.Resume] does; see
 // [Engine.CancelMany].
 func (e *Engine) ResumeMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
-	return e.bulk(ctx, "resume", filter, []store.Status{store.Paused, store.Running}, opts, e.batched(func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
+	return e.bulk(ctx, "resume", filter, []store.Status{store.Paused, store.Running}, opts, e.batched("resume", "", func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids, Resume: true})
 	}))
 }
@@ -129,12 +137,16 @@ func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, 
 
 func selectsAll(f store.RunFilter) bool {
 	return len(f.Statuses) == 0 && f.Workflow == "" && f.Queue == "" && f.Parent.IsZero() && f.ExternalID == "" && f.IDPrefix == "" &&
-		f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
+		f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero() && f.FinishedAfter.IsZero() && f.FinishedBefore.IsZero() &&
+		f.FailureCode == "" && f.FailureText == "" && f.FailedStep == "" && f.MinAttempt == 0
 }
 
 // batched makes the action on a page of a call for many runs.
-func (e *Engine) batched(call func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error)) func(context.Context, []store.ID, *Bulk) error {
+func (e *Engine) batched(verb, details string, call func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error)) func(context.Context, []store.ID, *Bulk) error {
 	return func(ctx context.Context, ids []store.ID, done *Bulk) error {
+		if err := e.Record(ctx, verb, "", details, ids...); err != nil {
+			return err
+		}
 		var results []store.ControlResult
 		err := e.retry(ctx, func(ctx context.Context) (err error) {
 			results, err = call(ctx, ids)

@@ -15,8 +15,20 @@ import (
 // code has heard of it. Its children follow. A canceled run stays canceled; one
 // that has completed or failed gives store.ErrFinished.
 func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
-	return e.control(ctx, id, "cancel", func(ctx context.Context) ([]store.ControlResult, error) {
+	return e.control(ctx, id, "cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason})
+	})
+}
+
+// ForceCancel ends a run at once, whoever has it: for one that stays canceling because
+// its code does not heed its context, or whose worker hangs. Its worker has lost it and
+// cannot change it any more, so that this is safe beside a worker that lives; but what
+// the code does outside goes on until it notices, and its workflow.Cleanup does not
+// run. Children are canceled as by [Engine.Cancel]. One that has completed or failed
+// gives store.ErrFinished.
+func (e *Engine) ForceCancel(ctx context.Context, id store.ID, reason string) error {
+	return e.control(ctx, id, "forced cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason, Force: true})
 	})
 }
 
@@ -25,7 +37,7 @@ func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 // what reaches it waits for it. Children are not paused. A run that is paused, or
 // canceling, stays as it is; a final one gives store.ErrFinished.
 func (e *Engine) Pause(ctx context.Context, id store.ID) error {
-	return e.control(ctx, id, "pause", func(ctx context.Context) ([]store.ControlResult, error) {
+	return e.control(ctx, id, "pause", "", func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}})
 	})
 }
@@ -33,7 +45,7 @@ func (e *Engine) Pause(ctx context.Context, id store.ID) error {
 // Resume lets a paused run go on as what it was; one that is not paused stays as it
 // is. A final run gives store.ErrFinished.
 func (e *Engine) Resume(ctx context.Context, id store.ID) error {
-	return e.control(ctx, id, "resume", func(ctx context.Context) ([]store.ControlResult, error) {
+	return e.control(ctx, id, "resume", "", func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Resume: true})
 	})
 }
@@ -43,6 +55,9 @@ func (e *Engine) Resume(ctx context.Context, id store.ID) error {
 // neither failed nor canceled, store.ErrAlreadyExists when another active run has
 // its external id.
 func (e *Engine) Restart(ctx context.Context, id store.ID) error {
+	if err := e.Record(ctx, "restart", "", "", id); err != nil {
+		return err
+	}
 	doubt := false
 	err := e.retry(ctx, func(ctx context.Context) error {
 		err := e.store.Restart(ctx, store.RestartParams{Namespace: e.namespace, ID: id})
@@ -58,7 +73,10 @@ func (e *Engine) Restart(ctx context.Context, id store.ID) error {
 	return nil
 }
 
-func (e *Engine) control(ctx context.Context, id store.ID, verb string, call func(context.Context) ([]store.ControlResult, error)) error {
+func (e *Engine) control(ctx context.Context, id store.ID, verb, details string, call func(context.Context) ([]store.ControlResult, error)) error {
+	if err := e.Record(ctx, verb, "", details, id); err != nil {
+		return err
+	}
 	err := e.retry(ctx, func(ctx context.Context) error {
 		res, err := call(ctx)
 		if err == nil {
@@ -97,13 +115,19 @@ func (e *Engine) ResumeWorkflow(ctx context.Context, workflow string) error {
 
 func (e *Engine) setPaused(ctx context.Context, p store.SetPausedParams) error {
 	p.Namespace = e.namespace
+	verb, target := "resume", "queue "+p.Queue
+	if p.Paused {
+		verb = "pause"
+	}
+	if p.Workflow != "" {
+		target = "workflow " + p.Workflow
+	}
+	if err := e.Record(ctx, verb, target, ""); err != nil {
+		return err
+	}
 	err := e.retry(ctx, func(ctx context.Context) error { return e.store.SetPaused(ctx, p) })
 	if err == nil {
 		return nil
-	}
-	verb := "resume"
-	if p.Paused {
-		verb = "pause"
 	}
 	if p.Workflow != "" {
 		return fmt.Errorf("%s of workflow %q: %w", verb, p.Workflow, err)
@@ -200,6 +224,9 @@ func (e *Engine) Fork(ctx context.Context, id store.ID, opts ...ForkOption) (For
 		} else {
 			forked.Again = append(forked.Again, s.StepKey)
 		}
+	}
+	if err := e.Record(ctx, "fork", "", fmt.Sprintf("as run %s", plan.id), id); err != nil {
+		return Forked{}, err
 	}
 	err = e.retry(ctx, func(ctx context.Context) error {
 		_, err := e.store.Fork(ctx, p)

@@ -57,6 +57,7 @@ type Engine struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
+	actor string  // who the engine acts for; empty: nothing is recorded
 	root  *Engine // of a view inside a transaction
 	fault error   // of such a view: why no call can succeed
 }

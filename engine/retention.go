@@ -94,6 +94,9 @@ func (e *Engine) RetentionOf(ctx context.Context) (map[string]Retention, error) 
 // select every final run. Children of parents that are not final are kept. When it fails,
 // what was deleted until then stays deleted: go on with the same call.
 func (e *Engine) Purge(ctx context.Context, f PurgeFilter) (int, error) {
+	if err := e.Record(ctx, "purge", "runs", fmt.Sprintf("workflow %q, statuses %v, older than %v, at most %d", f.Workflow, f.Statuses, f.OlderThan, f.Limit)); err != nil {
+		return 0, err
+	}
 	return e.purge(ctx, f, nil)
 }
 

@@ -35,12 +35,29 @@ func (e *Engine) Find(ctx context.Context, externalID, suffix string) (store.Run
 	return run, nil
 }
 
-// List pages through runs, newest first.
+// List pages through runs, newest first. [Engine.ListEnded] does so by their end.
 func (e *Engine) List(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
 	if e.fault != nil {
 		return store.RunPage{}, e.fault
 	}
 	return e.store.List(ctx, store.ListParams{Namespace: e.namespace, Filter: filter, Cursor: cursor, Limit: limit})
+}
+
+// ListEnded pages through final runs, those that ended last first. With FinishedAfter it
+// reads no run that ended before. See [store.ListParams].
+func (e *Engine) ListEnded(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
+	if e.fault != nil {
+		return store.RunPage{}, e.fault
+	}
+	return e.store.List(ctx, store.ListParams{Namespace: e.namespace, Filter: filter, ByEnd: true, Cursor: cursor, Limit: limit})
+}
+
+// CountFailures is [Engine.Count] with runs of different failure codes counted apart.
+func (e *Engine) CountFailures(ctx context.Context, filter store.RunFilter) ([]store.RunCount, error) {
+	if e.fault != nil {
+		return nil, e.fault
+	}
+	return e.store.Count(ctx, store.CountParams{Namespace: e.namespace, Filter: filter, ByFailure: true})
 }
 
 // Count counts runs by queue, workflow and status.

@@ -164,7 +164,8 @@ type ScheduleOption func(*scheduling)
 // scheduling is what the options of a schedule make.
 type scheduling struct {
 	Schedule
-	start []StartOption
+	start   []StartOption
+	bounded bool // by MaxCatchUp
 }
 
 // ScheduleTimeZone sets the time zone of the expression by its IANA name, such as
@@ -178,8 +179,10 @@ func ScheduleTimeZone(name string) ScheduleOption {
 func ScheduleCatchUp(c CatchUp) ScheduleOption { return func(s *scheduling) { s.CatchUp = c } }
 
 // MaxCatchUp sets how many times [CatchUpAll] fires at most: the latest. Default:
-// [DefaultMaxCatchUp].
-func MaxCatchUp(n int) ScheduleOption { return func(s *scheduling) { s.MaxCatchUp = n } }
+// [DefaultMaxCatchUp]. It is refused with another policy, which it would not change.
+func MaxCatchUp(n int) ScheduleOption {
+	return func(s *scheduling) { s.MaxCatchUp, s.bounded = n, true }
+}
 
 // ScheduleOverlap sets what becomes of a fire time while a run of the schedule is
 // active. Default: [OverlapAllow].
@@ -248,6 +251,9 @@ func (e *Engine) PutSchedule(ctx context.Context, name, workflow, spec string, i
 	if err != nil {
 		return Schedule{}, scheduleError(name, err)
 	}
+	if err := e.Record(ctx, "put", "schedule "+name, fmt.Sprintf("%s of workflow %s", spec, workflow)); err != nil {
+		return Schedule{}, err
+	}
 	return e.editSchedule(ctx, name, true, func(have *Schedule, now time.Time) (*Schedule, error) {
 		put := want
 		switch {
@@ -287,7 +293,10 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 		return s.Schedule, rule, store.Invalid("overlap policy", fmt.Sprintf("%v is none", s.Overlap))
 	case s.MaxCatchUp < 1 || s.MaxCatchUp > maxMaxCatchUp:
 		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("%d is not between 1 and %d", s.MaxCatchUp, maxMaxCatchUp))
+	case s.bounded && s.CatchUp != CatchUpAll:
+		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("it bounds the catch-up policy %v, and the schedule's is %v; set ScheduleCatchUp(CatchUpAll), or leave MaxCatchUp out", CatchUpAll, s.CatchUp))
 	}
+	e.weigh("the input of schedule "+name, input)
 	run := store.NewRun{Workflow: workflow, Input: input}
 	for _, opt := range s.start {
 		opt(&run)
@@ -315,6 +324,9 @@ func firstTime(rule cron.Rule, now time.Time) time.Time { return rule.Next(now.T
 // due and was not fired yet is dropped. Its runs are not touched. One that is paused
 // stays so. It fails with store.ErrNotFound, or as [Engine.PutSchedule].
 func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
+	if err := e.Record(ctx, "pause", "schedule "+name, ""); err != nil {
+		return err
+	}
 	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, _ time.Time) (*Schedule, error) {
 		have.Paused, have.NextAt = true, time.Time{}
 		return have, nil
@@ -325,6 +337,9 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
 // ResumeSchedule lets a paused schedule go on with its rule's next time. The times that
 // passed while it was paused are not made up for. It fails as PauseSchedule does.
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
+	if err := e.Record(ctx, "resume", "schedule "+name, ""); err != nil {
+		return err
+	}
 	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, now time.Time) (*Schedule, error) {
 		rule, err := cron.Parse(have.Spec, have.TimeZone)
 		if err == nil && have.Paused {
@@ -500,6 +515,9 @@ func (e *Engine) listSchedules(ctx context.Context, p store.ListSchedulesParams)
 // DeleteSchedule deletes a schedule and the record of its firings. Its runs stay as
 // they are. store.ErrNotFound.
 func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
+	if err := e.Record(ctx, "delete", "schedule "+name, ""); err != nil {
+		return err
+	}
 	asked := false
 	err := e.retry(ctx, func(ctx context.Context) error {
 		err := e.store.DeleteSchedule(ctx, store.DeleteScheduleParams{Namespace: e.namespace, Name: name})
@@ -519,6 +537,9 @@ func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
 func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, error) {
 	s, err := e.Schedule(ctx, name)
 	if err != nil {
+		return Started{}, err
+	}
+	if err := e.Record(ctx, "trigger", "schedule "+name, ""); err != nil {
 		return Started{}, err
 	}
 	run := s.run()

@@ -16,6 +16,13 @@ func (e *Engine) Signal(ctx context.Context, s store.NewSignal) error {
 		s.ID = store.NewID()
 	}
 	e.weigh("a signal "+s.Name, s.Payload)
+	target, runs := "run of external id "+s.ExternalID, []store.ID(nil)
+	if !s.Run.IsZero() {
+		runs = []store.ID{s.Run}
+	}
+	if err := e.Record(ctx, "signal", target, s.Name, runs...); err != nil {
+		return err
+	}
 	err := e.retry(ctx, func(ctx context.Context) error {
 		res, err := e.store.Signal(ctx, store.SignalParams{Namespace: e.namespace, Signals: []store.NewSignal{s}})
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -19,6 +20,13 @@ func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.Sta
 	for _, w := range writes {
 		compares = compares || w.IfVersion != nil
 		e.weigh("the state "+w.Key, w.Value)
+	}
+	keys := make([]string, len(writes))
+	for i, w := range writes {
+		keys[i] = w.Key
+	}
+	if err := e.Record(ctx, "set state", "", strings.Join(keys, ", "), run); err != nil {
+		return nil, err
 	}
 	var entries []store.StateEntry
 	var doubt error

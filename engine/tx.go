@@ -30,7 +30,7 @@ func (e *Engine) InTx(tx store.Tx) *Engine {
 	root := e.base()
 	v := &Engine{
 		root: root, store: root.store, namespace: root.namespace, codec: root.codec, log: root.log,
-		trigger: root.trigger, ctx: root.ctx, cancel: func() {},
+		trigger: root.trigger, actor: root.actor, ctx: root.ctx, cancel: func() {},
 	}
 	t, ok := root.store.(store.Transactor)
 	switch {

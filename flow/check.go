@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -51,6 +52,7 @@ func (b *builder) check(outputs []source, none bool) ([]*checked, error) {
 		c.node(c.nodes[n], taken)
 	}
 	for _, h := range b.handlers {
+		c.tries(h)
 		for _, what := range h.missing {
 			c.wrong("%s: %s", h, what)
 		}
@@ -69,10 +71,70 @@ func (b *builder) check(outputs []source, none bool) ([]*checked, error) {
 		}
 	}
 	order := c.order()
+	if len(c.errs) == 0 {
+		c.onlyOutput(outputs)
+	}
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
 	return order, nil
+}
+
+// tries checks what flow.With says of a node's step.
+func (c *checker) tries(n *node) {
+	o := exec.StepOptions{Retry: exec.Policy{Attempts: 1}}
+	for _, opt := range n.steps {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	if o.Retry.Attempts == 0 {
+		c.wrong("%s: workflow.Attempts(0) would never try it; give 1 for one attempt, or a negative number for attempts for ever", n)
+	}
+	if o.Timeout < 0 {
+		c.wrong("%s: workflow.Timeout(%v) is negative; leave it out for none", n, o.Timeout)
+	}
+}
+
+// onlyOutput refuses a flow whose one output hangs on a condition: when that does not
+// hold, the run would fail at its end. A flow that may complete early, or has several
+// outputs, knows what it does.
+func (c *checker) onlyOutput(outputs []source) {
+	if len(outputs) != 1 || len(c.b.ends) > 0 {
+		return
+	}
+	for _, d := range needsOf(outputs[0]) {
+		if d.node == nil || d.optional {
+			continue
+		}
+		if why := c.mayBeSkipped(d.node); why != nil {
+			c.wrong("its only output comes from %s, which is skipped when a condition of %s does not hold; give Output another node for that case, or a flow.Const as its last input", d.node, why)
+		}
+	}
+}
+
+// mayBeSkipped finds the node whose condition skips n; nil when n always runs. The
+// nodes wait for each other in no circle.
+func (c *checker) mayBeSkipped(n *node) *node {
+	if len(n.whens) > 0 || len(n.instead) > 0 {
+		return n
+	}
+	for _, d := range needsOf(n.inputs...) {
+		if d.node != nil && !d.optional {
+			if why := c.mayBeSkipped(d.node); why != nil {
+				return why
+			}
+		}
+	}
+	if n.evenIfSkipped {
+		return nil
+	}
+	for _, d := range c.nodes[n].after {
+		if why := c.mayBeSkipped(d); why != nil {
+			return why
+		}
+	}
+	return nil
 }
 
 func (n *node) String() string { return fmt.Sprintf("%s node %q", n.kind, n.name) }
@@ -99,6 +161,7 @@ func (c *checker) node(n *checked, taken map[*node]string) {
 	for _, what := range n.missing {
 		c.wrong("%s: %s", n, what)
 	}
+	c.tries(n.node)
 	for _, d := range needsOf(n.inputs...) {
 		c.need(n, d, n.String(), taken)
 	}

@@ -39,6 +39,21 @@ func TestCheck(t *testing.T) {
 			`step node "ship" is to run after "elsewhere", and no node has that name; there are "charge", "ship"`,
 			`step node "ship" is to run in place of "x", and no node has that name; there are "charge", "ship"`,
 		}},
+		"attempts and timeouts": {func(f *text) {
+			a := flow.Step(f, "a", same, flow.With(workflow.Attempts(0)))
+			f.Output(flow.Then(f, "b", a, same, flow.With(workflow.Attempts(-1), workflow.Timeout(-time.Second))))
+		}, []string{
+			`step node "a": workflow.Attempts(0) would never try it; give 1 for one attempt, or a negative number for attempts for ever`,
+			`step node "b": workflow.Timeout(-1s) is negative; leave it out for none`,
+		}},
+		"a condition that skips the only output": {func(f *text) {
+			a := flow.Step(f, "a", same)
+			b := flow.Then(f, "b", a, same, flow.When("b?", a, yes))
+			c := flow.Step(f, "c", same, flow.After(b))
+			f.Output(flow.Then(f, "d", c, same))
+		}, []string{
+			`its only output comes from step node "d", which is skipped when a condition of step node "b" does not hold; give Output another node for that case, or a flow.Const as its last input`,
+		}},
 		"circles": {func(f *text) {
 			a := flow.Step(f, "a", same, flow.After(flow.Named("c")))
 			b := flow.Then(f, "b", a, same)

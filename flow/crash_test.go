@@ -189,7 +189,7 @@ func TestReplay(t *testing.T) {
 				last = flow.Then(f, name, last, says(&log{}, name), flow.When("any", last, func(s string) (bool, error) { return s != "", nil }))
 			}
 		}
-		f.Output(last)
+		f.Output(last, flow.Const("none"))
 		return build(t, f)
 	}
 	workflowtest.Run(t, func(env *workflowtest.Env) {
@@ -246,7 +246,7 @@ func TestChange(t *testing.T) {
 			added := flow.Step(f, "added", says(&l, "added"), flow.When("any", f.Input(), yes))
 			last = flow.Join2(f, "c", last, added, concat)
 		}
-		f.Output(last)
+		f.Output(last, flow.Const("none"))
 		return build(t, f)
 	}
 	workflowtest.Run(t, func(env *workflowtest.Env) {

@@ -161,7 +161,7 @@ func TestConditionFails(t *testing.T) {
 			}
 			return true, nil
 		}), flow.With(workflow.Attempts(2)))
-	f.Output(a)
+	f.Output(a, flow.Const("not asked"))
 	var failed *store.Failure
 	workflowtest.Run(t, func(env *workflowtest.Env) {
 		run := workflowtest.Start(env, build(t, f), 0)

@@ -60,22 +60,29 @@ const (
 // numbers: JSON cannot write every time.
 func (p *ListParams) query() any {
 	f := p.Filter
-	f.CreatedAfter, f.CreatedBefore = time.Time{}, time.Time{}
-	return []any{p.Namespace, f, p.Filter.CreatedAfter.UnixMicro(), p.Filter.CreatedBefore.UnixMicro(), p.OldestFirst}
+	f.CreatedAfter, f.CreatedBefore, f.FinishedAfter, f.FinishedBefore = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return []any{p.Namespace, f, p.Filter.CreatedAfter.UnixMicro(), p.Filter.CreatedBefore.UnixMicro(),
+		p.Filter.FinishedAfter.UnixMicro(), p.Filter.FinishedBefore.UnixMicro(), p.OldestFirst, p.ByEnd}
 }
 
-// RunPosition is where a run stands in a listing: by its creation, then by its ID.
+// RunPosition is where a run stands in a listing: by its creation or its end, then by its
+// ID.
 type RunPosition struct {
-	CreatedAt time.Time
-	ID        ID
+	At time.Time
+	ID ID
 }
 
-// Position is the run's.
-func (r *Run) Position() RunPosition { return RunPosition{r.CreatedAt, r.ID} }
+// PositionOf is a run's.
+func (p *ListParams) PositionOf(r *Run) RunPosition {
+	if p.ByEnd {
+		return RunPosition{r.FinishedAt, r.ID}
+	}
+	return RunPosition{r.CreatedAt, r.ID}
+}
 
 // Compare orders positions, the oldest first.
 func (p RunPosition) Compare(q RunPosition) int {
-	return cmp.Or(p.CreatedAt.Compare(q.CreatedAt), bytes.Compare(p.ID[:], q.ID[:]))
+	return cmp.Or(p.At.Compare(q.At), bytes.Compare(p.ID[:], q.ID[:]))
 }
 
 // Position decodes the cursor: the position of the last run seen, zero at the start.
@@ -85,19 +92,22 @@ func (p *ListParams) Position() (RunPosition, error) {
 		return RunPosition{}, err
 	}
 	var last RunPosition
-	if len(pos) != 8+len(last.ID) {
+	if len(pos) != atSize+len(last.ID) {
 		return last, Invalid("cursor", "its length is wrong; start without one")
 	}
-	last.CreatedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(pos))).UTC()
-	copy(last.ID[:], pos[8:])
+	last.At = time.UnixMicro(int64(binary.BigEndian.Uint64(pos))).UTC()
+	copy(last.ID[:], pos[atSize:])
 	return last, nil
 }
 
-// NextCursor makes the cursor behind a page's last run.
+// NextCursor makes the cursor behind a position.
 func (p *ListParams) NextCursor(last RunPosition) string {
-	pos := binary.BigEndian.AppendUint64(nil, uint64(last.CreatedAt.UnixMicro()))
+	pos := binary.BigEndian.AppendUint64(nil, uint64(last.At.UnixMicro()))
 	return EncodeCursor(cursorRuns, p.query(), append(pos, last.ID[:]...))
 }
+
+// CursorBehind makes the cursor behind a page's last run.
+func (p *ListParams) CursorBehind(last *Run) string { return p.NextCursor(p.PositionOf(last)) }
 
 // Position decodes the cursor: the name of the last schedule seen.
 func (p *ListSchedulesParams) Position() (string, error) {

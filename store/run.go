@@ -256,6 +256,20 @@ type RunFilter struct {
 	IDPrefix      string // of the ID's text
 	CreatedAfter  time.Time
 	CreatedBefore time.Time
+	// FinishedAfter and FinishedBefore select runs by their end, and so only
+	// those that are final.
+	FinishedAfter  time.Time
+	FinishedBefore time.Time
+	// FailureCode selects runs whose Failure has that code, FailureText those in
+	// whose failure's message the text occurs, as it is.
+	FailureCode string
+	FailureText string
+	// FailedStep selects runs that have a failed step of that name, in whatever
+	// branch. Case: list/by-failure.
+	FailedStep string
+	// MinAttempt selects runs whose Attempt, or that of a step of theirs that is
+	// pending or running, is that high. Case: list/by-attempt.
+	MinAttempt int
 }
 
 // ListParams is the input of List, which pages through runs in the order of their
@@ -264,9 +278,14 @@ type RunFilter struct {
 // run whose failure would bring its failures above [PageBytes]: it may hold fewer runs
 // than Limit and have a Next. Cases: list/by-creation, list/bounded-in-bytes.
 //
+// With ByEnd it pages through final runs in the order of their ends, those of
+// one end by ID. It reads no run that ended before FinishedAfter or after
+// FinishedBefore. Cases: list/by-end, list/by-end-pages.
+//
 // P14: rows that exist during the whole listing come exactly once, whatever is
 // made, changed or purged meanwhile. A cursor of another query is refused with
-// ErrInvalid. Cases: list/pages-are-exact, list/default-page, list/rows,
+// ErrInvalid. By their ends, a run that is restarted meanwhile may be left out, or
+// come once more when it has ended again. Cases: list/pages-are-exact, list/default-page, list/rows,
 // list/empty, list/pages-under-writes, list/pages-under-concurrent-writes,
 // list/filters, list/id-prefix, list/foreign-cursor,
 // list/cursor-of-the-other-handle.
@@ -274,6 +293,7 @@ type ListParams struct {
 	Namespace   string
 	Filter      RunFilter
 	OldestFirst bool
+	ByEnd       bool
 	Cursor      string
 	Limit       int // 0: 100; at most MaxPage
 }
@@ -294,19 +314,23 @@ type RunPage struct {
 
 // CountParams is the input of Count, which counts the runs that the filter
 // selects, by queue, workflow and status. Rows of zero are left out; rows come
-// in the order of queue, workflow, status. It may read every run of the
-// namespace. Case: list/count.
+// in the order of queue, workflow, status, failure code. It may read every run of
+// the namespace, but none that ended before FinishedAfter or after FinishedBefore.
+// Cases: list/count, list/count-by-failure.
 type CountParams struct {
 	Namespace string
 	Filter    RunFilter
+	// ByFailure counts runs with different codes of failure apart.
+	ByFailure bool
 }
 
 // RunCount is a row of Count.
 type RunCount struct {
-	Queue    string
-	Workflow string
-	Status   Status
-	Count    int64
+	Queue       string
+	Workflow    string
+	Status      Status
+	FailureCode string // with ByFailure; empty: no failure
+	Count       int64
 }
 
 // ChildrenParams is the input of Children, which returns the children in a
@@ -338,12 +362,20 @@ type ChildrenParams struct {
 // cancel/holder-crashes, cancel/tree, cancel/tree-of-a-leased-root,
 // cancel/abandoned-child-lives, cancel/races-claim, cancel/races-completion.
 //
+// Force ends the runs themselves at once, whoever holds them: a leased run, canceling
+// ones included, loses its lease, its epoch is raised, and it becomes canceled with
+// this reason. Its holder cannot change it any more (P2), also when it lives; what it
+// does outside the store is not undone, and no cleanup runs. Descendants follow as
+// they do without Force. Cases: cancel/force, cancel/force-fences-the-holder,
+// cancel/force-counts-once.
+//
 // An item's Err matches ErrNotFound or ErrFinished (completed or failed). Cases:
 // cancel/finished, cancel/repeat.
 type CancelParams struct {
 	Namespace string
 	IDs       []ID
 	Reason    string
+	Force     bool
 	Now       time.Time
 }
 

@@ -233,8 +233,20 @@ func (f *RunFilter) validate() error {
 			return Invalid("status", fmt.Sprintf("%v is none", s))
 		}
 	}
+	if f.MinAttempt < 0 {
+		return Invalid("attempts", fmt.Sprintf("%d is negative", f.MinAttempt))
+	}
 	_, _, err := IDRange(f.IDPrefix)
-	return first(err, optionalName("workflow", f.Workflow), optionalName("queue", f.Queue))
+	return first(err, optionalName("workflow", f.Workflow), optionalName("queue", f.Queue),
+		plainText("failure code", f.FailureCode), plainText("failure text", f.FailureText), plainText("step name", f.FailedStep))
+}
+
+// plainText checks text that is looked for.
+func plainText(field, s string) error {
+	if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+		return Invalid(field, fmt.Sprintf("%q is not valid UTF-8 text", clip(s)))
+	}
+	return size(field, len(s), MaxFailure)
 }
 
 // Validate checks the call, without its cursor.

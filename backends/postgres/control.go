@@ -61,6 +61,10 @@ func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h
 	return results, nil
 }
 
+// takeLeases takes runs from their holders, so that the same write can end them.
+const takeLeases = `UPDATE pawl.runs SET status=1, leased=false, epoch=epoch+1, seq=0
+	WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND leased RETURNING id`
+
 // Cancel implements store.Runs.
 func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
 	if err := p.Validate(); err != nil {
@@ -69,6 +73,14 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	h, at := newHints(p.Namespace), setNow(p.Now)
 	why := failure(&store.Failure{Code: store.FailureCanceled, Message: p.Reason})
 	stmts := []stmt{begin(func() { *h = *newHints(p.Namespace) }), {sql: lockFamily, args: []any{uuids(p.IDs)}}}
+	if p.Force {
+		stmts = append(stmts, stmt{sql: takeLeases, args: []any{uuids(p.IDs), p.Namespace}, rows: func(scan func(...any) error) error {
+			var id store.ID
+			err := scan(scanID(&id))
+			h.event(id) // its holder is to learn that it is none
+			return err
+		}})
+	}
 	for _, id := range p.IDs {
 		stamp := newStamp()
 		stmts = append(stmts,
@@ -78,7 +90,7 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts,
 		func(s store.Status) bool { return s == store.Completed || s == store.Failed })
 	for _, r := range results {
-		if r.Err == nil && r.Status < store.Canceling {
+		if r.Err == nil && (r.Status < store.Canceling || p.Force && r.Status == store.Canceling) {
 			return s.Cancel(ctx, p) // made between the statements of the transaction
 		}
 	}

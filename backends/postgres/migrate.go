@@ -125,8 +125,11 @@ const (
 	createTable  = `CREATE TABLE IF NOT EXISTS pawl.migrations (version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`
 )
 
+// qualifyName is qualify for statements that name the schema itself. It goes through
+// the text once: the schema's own name may contain what it looks for.
 func qualifyName(text, schema string) string {
-	return qualify(strings.ReplaceAll(text, `"pawl"`, pgx.Identifier{schema}.Sanitize()), schema)
+	name := pgx.Identifier{schema}.Sanitize()
+	return strings.NewReplacer(`"pawl"`, name, "pawl.", name+".").Replace(text)
 }
 
 // steps are the upward migrations in order, the first one for version 1.

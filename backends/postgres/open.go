@@ -110,6 +110,7 @@ var (
 	_ store.Hinter     = (*Store)(nil)
 	_ store.Transactor = (*Store)(nil)
 	_ store.Diagnoser  = (*Store)(nil)
+	_ store.Journal    = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings Pawl's schema up to date:
@@ -118,7 +119,8 @@ var (
 //
 // Besides the parameters of pgx and pgxpool (pool_max_conns,
 // default_query_exec_mode, sslmode, ...) it takes schema, migrate (true or false)
-// and listen (a URL, see WithListenURL). Errors that only a person can help match
+// and listen (a URL, see WithListenURL). Without application_name in the URL or
+// PGAPPNAME in the environment, connections are named "pawl". Errors that only a person can help match
 // store.ErrInvalid and say what to do.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	url, opts, err := parameters(url, opts)
@@ -129,6 +131,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, store.Invalid("database URL", err.Error()) // pgx hides the password
 	}
+	nameApplication(pc.ConnConfig)
 	var unprepared, steady atomic.Bool
 	pc.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
 		if unprepared.Load() {
@@ -207,6 +210,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 			return nil, store.Invalid("database URL for LISTEN", err.Error()) // pgx hides the password
 		}
 		c.listen = pc.ConnConfig
+		nameApplication(c.listen)
 	}
 	first, cancel := context.WithTimeoutCause(ctx, c.timeout, errSlow)
 	defer cancel()
@@ -229,6 +233,14 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	}
 	s.relay = newRelay(s)
 	return s, nil
+}
+
+// nameApplication tells the server, for pg_stat_activity and its log, whose connection
+// it is, unless the URL or PGAPPNAME does.
+func nameApplication(c *pgx.ConnConfig) {
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "pawl"
+	}
 }
 
 func checkSchema(name string) error {

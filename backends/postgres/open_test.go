@@ -68,6 +68,45 @@ func TestOtherParametersOfTheURL(t *testing.T) {
 	assert.Equal(t, "a b+c-"+schema, name)
 }
 
+// TestApplicationName: the server knows whose connections they are.
+func TestApplicationName(t *testing.T) {
+	t.Parallel()
+	location, schema := pgtest.Schema(t)
+	s, err := postgres.Open(t.Context(), with(t, location, func(u *url.URL) { u.RawQuery += "&schema=" + schema }))
+	require.NoError(t, err)
+	defer s.Close()
+	conn, err := pgx.Connect(t.Context(), location)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	var named bool
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name='pawl')`).Scan(&named))
+	assert.True(t, named)
+}
+
+// TestSchemaNames: a schema's name may contain what statements call it.
+func TestSchemaNames(t *testing.T) {
+	t.Parallel()
+	location, unique := pgtest.Schema(t)
+	for _, schema := range []string{`pawl.` + unique, unique + `."pawl"`, unique + " pawl.pawl. x"} {
+		s, err := postgres.Open(t.Context(), with(t, location, func(u *url.URL) { u.RawQuery += "&schema=" + url.QueryEscape(schema) }))
+		require.NoError(t, err, schema)
+		_, err = s.Create(t.Context(), store.CreateParams{Namespace: "n", Runs: []store.NewRun{{ID: store.NewID(), Workflow: "w", Queue: "q"}}})
+		require.NoError(t, err, schema)
+		page, err := s.List(t.Context(), store.ListParams{Namespace: "n"})
+		require.NoError(t, err, schema)
+		assert.Len(t, page.Runs, 1, schema)
+		require.NoError(t, s.Close())
+		conn, err := pgx.Connect(t.Context(), location)
+		require.NoError(t, err)
+		var there bool
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname=$1)`, schema).Scan(&there))
+		assert.True(t, there, schema)
+		_, err = conn.Exec(t.Context(), "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(context.Background()))
+	}
+}
+
 // refusal is a URL that cannot be opened and what the error says.
 type refusal struct {
 	name string

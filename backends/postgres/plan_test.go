@@ -424,6 +424,24 @@ func (w *watched) hot(t *testing.T) {
 		_, err := w.Find(ctx, store.FindParams{Namespace: ns, ExternalID: "e10"})
 		return err
 	})
+	w.looks(t, "the last to end", cost{110, 400}, "runs_finished", func(ctx context.Context) error {
+		_, err := w.List(ctx, store.ListParams{Namespace: ns, ByEnd: true})
+		return err
+	})
+	w.looks(t, "the last to end, second page", cost{210, 500}, "runs_finished", func(ctx context.Context) error {
+		p := store.ListParams{Namespace: ns, ByEnd: true}
+		page, err := w.List(ctx, p)
+		if err != nil || len(page.Runs) == 0 {
+			return err
+		}
+		p.Cursor = page.Next
+		_, err = w.List(ctx, p)
+		return err
+	})
+	w.looks(t, "ended since a moment ago", cost{110, 400}, "runs_finished", func(ctx context.Context) error {
+		_, err := w.Count(ctx, store.CountParams{Namespace: ns, ByFailure: true, Filter: store.RunFilter{FinishedAfter: time.Now().Add(time.Hour)}})
+		return err
+	})
 	w.looks(t, "children", cost{10, 20}, "runs_parent", func(ctx context.Context) error {
 		_, err := w.Children(ctx, store.ChildrenParams{Namespace: ns, Parent: made(sleepingRun, 1), Group: "g"})
 		return err

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -146,7 +145,66 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 	if !f.CreatedBefore.IsZero() {
 		add("r.created_at < ?::bigint", f.CreatedBefore.UnixMicro())
 	}
+	if !f.FinishedAfter.IsZero() {
+		add("r.finished_at > ?::bigint AND r.finished_at IS NOT NULL", f.FinishedAfter.UnixMicro())
+	}
+	if !f.FinishedBefore.IsZero() {
+		add("r.finished_at < ?::bigint AND r.finished_at IS NOT NULL", f.FinishedBefore.UnixMicro())
+	}
+	if f.FailureCode != "" {
+		add(failureField+"'code' = ?::text", f.FailureCode)
+	}
+	if f.FailureText != "" {
+		add("position(?::text IN "+failureField+"'message') > 0", f.FailureText)
+	}
+	if f.FailedStep != "" {
+		add("EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id = r.id AND f.status = 4 AND f.name = ?::text)", f.FailedStep)
+	}
+	if f.MinAttempt > 0 {
+		add("(r.attempt >= ?::bigint OR EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id = r.id AND f.status < 3 AND f.attempt >= ?::bigint))", int64(f.MinAttempt))
+	}
 	return strings.Join(cond, " AND "), args, nil
+}
+
+// failureField is followed by a field's name in quotes. PostgreSQL has no text with
+// U+0000, which a failure's JSON may have.
+const failureField = `replace(r.failure, '\u0000', '\ufffd')::json ->> `
+
+// listRuns builds the statement of a listing. By their ends, the index of final runs
+// gives the order; the bound on the end alone is what the index begins at, and the
+// second condition leaves out those of the same end.
+func listRuns(p store.ListParams, limit int) (string, []any, error) {
+	last, err := p.Position()
+	if err != nil {
+		return "", nil, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return "", nil, err
+	}
+	order, beyond := "DESC", "<"
+	if p.OldestFirst {
+		order, beyond = "ASC", ">"
+	}
+	param := func(v any) string {
+		args = append(args, v)
+		return "$" + strconv.Itoa(len(args))
+	}
+	column := "r.created_at"
+	by := column
+	switch {
+	case p.ByEnd:
+		column, by, cond = "r.finished_at", "r.finished_at", cond+" AND r.finished_at IS NOT NULL"
+	case len(p.Filter.IDPrefix) >= store.FewIDs:
+		by = "(r.created_at+0)" // they are found by their ids, and sorted
+	}
+	if p.Cursor != "" {
+		at, id := param(last.At.UnixMicro())+"::bigint", param(pgtype.UUID{Bytes: last.ID, Valid: true})+"::uuid"
+		cond += " AND " + column + " " + beyond + "= " + at + " AND (" + column + " " + beyond + " " + at + " OR r.id " + beyond + " " + id + ")"
+	}
+	most := param(int64(limit))
+	return `SELECT r.*, ` + column + ` AS at FROM pawl.runs r WHERE ` + cond +
+		` ORDER BY ` + by + ` ` + order + `, r.id ` + order + ` LIMIT ` + most + `::bigint+1`, args, nil
 }
 
 // List implements store.Runs.
@@ -156,34 +214,19 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		return page, err
 	}
 	limit, _ := store.Page(p.Limit)
-	last, err := p.Position()
+	sql, args, err := listRuns(p, limit)
 	if err != nil {
 		return page, err
 	}
-	cond, args, err := where(p.Namespace, &p.Filter)
-	if err != nil {
-		return page, err
-	}
-	order, beyond := "DESC", "<"
+	order := "r.at DESC, r.id DESC"
 	if p.OldestFirst {
-		order, beyond = "ASC", ">"
+		order = "r.at, r.id"
 	}
-	if p.Cursor != "" {
-		args = append(args, last.CreatedAt.UnixMicro(), pgtype.UUID{Bytes: last.ID, Valid: true})
-		cond += fmt.Sprintf(" AND (r.created_at, r.id) %s ($%d::bigint, $%d::uuid)", beyond, len(args)-1, len(args))
-	}
-	by := "r.created_at"
-	if len(p.Filter.IDPrefix) >= store.FewIDs {
-		by = "(r.created_at+0)" // they are found by their ids, and sorted
-	}
-	args = append(args, int64(limit))
-	most := `$` + strconv.Itoa(len(args)) + `::bigint`
 	var fits, more bool
 	row := newRunRow(&fits)
 	err = s.read(ctx, stmt{
 		sql: `SELECT ` + runHead + `CASE WHEN r.fits THEN r.failure END` + runPolicy + `NULL::bytea, NULL::bytea, NULL::bytea, r.fits FROM (SELECT s.* FROM ` + fitting(`
-			SELECT r.*, `+failureLength+` AS size, row_number() OVER (ORDER BY r.created_at `+order+`, r.id `+order+`) AS nth FROM (
-				SELECT r.* FROM pawl.runs r WHERE `+cond+` ORDER BY `+by+` `+order+`, r.id `+order+` LIMIT `+most+`+1) r`, most, strconv.Itoa(store.PageBytes)) +
+			SELECT r.*, `+failureLength+` AS size, row_number() OVER (ORDER BY `+order+`) AS nth FROM (`+sql+`) r`, strconv.Itoa(limit), strconv.Itoa(store.PageBytes)) +
 			`) r ORDER BY r.nth`,
 		args: args,
 		rows: func(scan func(...any) error) error {
@@ -196,7 +239,7 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 		return store.RunPage{}, err
 	}
 	if more {
-		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].Position())
+		page.Next = p.CursorBehind(&page.Runs[len(page.Runs)-1])
 	}
 	return page, nil
 }
@@ -210,14 +253,18 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 	if err != nil {
 		return nil, err
 	}
+	code := "''"
+	if p.ByFailure {
+		code = "coalesce(" + failureField + "'code', '')"
+	}
 	var counts []store.RunCount
 	err = s.read(ctx, stmt{
-		sql:  `SELECT r.queue, r.workflow, r.status, count(*) FROM pawl.runs r WHERE ` + cond + ` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
+		sql:  `SELECT r.queue, r.workflow, r.status, ` + code + ` COLLATE "C", count(*) FROM pawl.runs r WHERE ` + cond + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
 		args: args,
 		rows: func(scan func(...any) error) error {
 			var n store.RunCount
 			var status int16
-			err := scan(&n.Queue, &n.Workflow, &status, &n.Count)
+			err := scan(&n.Queue, &n.Workflow, &status, &n.FailureCode, &n.Count)
 			n.Status = store.Status(status)
 			counts = append(counts, n)
 			return err

@@ -42,6 +42,10 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 		f.Level, f.Seen = store.Warning, f.Seen+fmt.Sprintf(", of which %s are empty", sqlitecore.Size(free*pageSize))
 		f.Advice = "run VACUUM when nothing else is at work, if the disk needs the room"
 	}
+	if fs := network(s.config.path); fs != "" && !s.config.memory {
+		f.Level, f.Seen = store.Warning, f.Seen+", on a network file system ("+fs+")"
+		f.Advice = "move it to a local disk, or use PostgreSQL: SQLite's locks and its write-ahead log are not safe when several machines use the file"
+	}
 	list = append(list, f)
 
 	f = store.Finding{Name: "log", Seen: "write-ahead log in use"}

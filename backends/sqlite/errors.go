@@ -29,7 +29,7 @@ var advice = map[int]string{
 	codes.SQLITE_FULL:     "the disk or the database's page limit is full; make room, the store goes on by itself",
 	codes.SQLITE_READONLY: "the database is read-only; give this process the right to write the file and its directory",
 	codes.SQLITE_CORRUPT:  "the database file is damaged; stop all writers and restore it from a backup",
-	codes.SQLITE_NOTADB:   "the file is not an SQLite database",
+	codes.SQLITE_NOTADB:   "the file is not an SQLite database; nothing was changed in it; choose another path",
 	codes.SQLITE_IOERR:    "the disk reports an error; look at the system's log",
 	codes.SQLITE_CANTOPEN: "the file cannot be opened; look at its directory and the limit of open files",
 	codes.SQLITE_PERM:     "access is denied; look at the rights of the file and its directory",

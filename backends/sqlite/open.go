@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -93,6 +92,7 @@ var (
 	_ store.Hinter     = (*Store)(nil)
 	_ store.Transactor = (*Store)(nil)
 	_ store.Diagnoser  = (*Store)(nil)
+	_ store.Journal    = (*Store)(nil)
 )
 
 // Open opens a database, makes it if it does not exist, and brings its schema up
@@ -147,6 +147,16 @@ func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 	} {
 		if err := c.patiently(ctx, step); err != nil {
 			return openError(c.path, err)
+		}
+	}
+	if !c.memory {
+		var err error
+		if s.runner.place, err = newPlace(c.path); err != nil {
+			return openError(c.path, err)
+		}
+		if fs := network(c.path); fs != "" {
+			c.logger.WarnContext(ctx, "the SQLite file is on a network file system; SQLite's locks are not safe there when several machines use it: use a local disk, or PostgreSQL",
+				"path", c.path, "file_system", fs)
 		}
 	}
 	s.Core = sqlitecore.New(s.runner, s.coreConfig(s.hub.Publish))
@@ -221,9 +231,6 @@ func (c *config) set(key, value string) error {
 	return nil
 }
 
-// sqliteMagic begins every SQLite file.
-const sqliteMagic = "SQLite format 3\x00"
-
 // check finds what SQLite would report less clearly.
 func (c *config) check() error {
 	if c.memory {
@@ -241,23 +248,24 @@ func (c *config) check() error {
 	case !info.IsDir():
 		return wrong("%s is no directory", dir)
 	}
-	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
-	switch {
+	switch info, err := os.Stat(c.path); {
 	case errors.Is(err, os.ErrNotExist) && !c.migrate:
 		return wrong("the file does not exist; check the path, or make it with pawl migrate up")
 	case errors.Is(err, os.ErrNotExist):
 		return nil
+	case err != nil:
+		return wrong("%v", err)
+	case info.IsDir():
+		return wrong("it is a directory; name a file")
+	}
+	// The file is not opened here: see writable.
+	switch err := writable(c.path); {
 	case errors.Is(err, os.ErrPermission):
 		return wrong("this process may not write the file; Pawl needs to write it and to make files beside it")
 	case err != nil:
 		return wrong("%v", err)
 	}
-	defer f.Close()
-	head := make([]byte, len(sqliteMagic))
-	if n, err := io.ReadFull(f, head); err != nil && n == 0 || string(head) == sqliteMagic {
-		return nil // new and empty, or what it should be
-	}
-	return wrong("the file is not an SQLite database; nothing was changed in it; choose another path")
+	return nil
 }
 
 // atOnce lets transactions that database/sql begins take the write lock at once.

@@ -24,6 +24,7 @@ const readers = 4
 type runner struct {
 	db     *sqlx.DB
 	config *config
+	place  *place // nil in memory
 	writer chan *conn
 	reader chan *conn
 	done   chan struct{} // closed with the runner
@@ -231,8 +232,14 @@ func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
 		return err
 	}
 	defer func() { r.reader <- c }()
+	if err := c.place.there(); err != nil { // before open, which would make a new file
+		return err
+	}
 	if err := c.open(ctx); err != nil {
 		return classify(err)
+	}
+	if err := c.place.there(); err != nil {
+		return errors.Join(err, c.close()) // it may be open in the other file
 	}
 	if len(stmts) == 1 { // a snapshot of its own
 		return c.run(ctx, stmts)
@@ -330,6 +337,9 @@ func (c *conn) exec(sql string) error {
 // begin takes SQLite's write lock. It waits for another process here, and not in
 // SQLite, where waiting cannot be interrupted.
 func (c *conn) begin(ctx context.Context) error {
+	if err := c.place.there(); err != nil {
+		return err
+	}
 	deadline := time.Now().Add(c.config.busyTimeout)
 	for tries, wait := 0, 50*time.Microsecond; ; tries++ {
 		err := c.exec("BEGIN IMMEDIATE")
@@ -420,7 +430,7 @@ func (c *conn) commit(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
 		if err = c.exec("COMMIT"); err == nil {
-			return nil
+			return c.place.kept()
 		}
 		err = classifyCommit(err)
 	}

@@ -39,6 +39,9 @@ func (s *Store) Join(tx store.Tx) (store.Store, error) {
 		return nil, errClosed
 	default:
 	}
+	if err := s.runner.place.there(); err != nil {
+		return nil, err
+	}
 	return &inside{sqlitecore.New(txRunner(j), s.coreConfig(func(...store.Hint) {})), s}, nil
 }
 
@@ -150,6 +153,9 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 // beginTx is begin for a transaction that database/sql knows of. The transaction
 // gets no context that ends: database/sql would close the connection with it.
 func (c *conn) beginTx(ctx context.Context) (*sql.Tx, error) {
+	if err := c.place.there(); err != nil {
+		return nil, err
+	}
 	deadline := time.Now().Add(c.config.busyTimeout)
 	for wait := 50 * time.Microsecond; ; wait = min(2*wait, 5*time.Millisecond) {
 		tx, err := c.conn.Conn.BeginTx(background, nil)
@@ -192,6 +198,9 @@ func (t *transaction) Commit(ctx context.Context, namespace string, c store.Comm
 	}
 	if err := t.tx.Commit(); err != nil {
 		return res, classifyCommit(err)
+	}
+	if err := t.store.runner.place.kept(); err != nil {
+		return res, err
 	}
 	t.store.hub.Publish(hints...)
 	return list[0], nil

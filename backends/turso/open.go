@@ -118,6 +118,7 @@ var (
 	_ store.Store     = (*Store)(nil)
 	_ store.Hinter    = (*Store)(nil)
 	_ store.Diagnoser = (*Store)(nil)
+	_ store.Journal   = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings its schema up to date:

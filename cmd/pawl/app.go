@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ type world struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	who      func() string // the user and the host, for the record
 	now      func() time.Time
 	zone     *time.Location
 	open     func(ctx context.Context, url string) (store.Store, error)
@@ -67,7 +69,7 @@ func run(ctx context.Context, w world, args []string) int {
 		code = exitUsage
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(w.err, "pawl: %s\n", strings.TrimSpace(text))
+		a.note("pawl: %s\n", strings.TrimSpace(text))
 		if !a.began {
 			fmt.Fprintf(w.err, "Run '%s --help' for what it takes.\n", at.CommandPath())
 		}
@@ -145,8 +147,9 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add("runs", a.runsCommand(), a.schedulesCommand(), a.topCommand())
-	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand())
+	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand(), a.actionsCommand())
 	add("db", a.migrateCommand(), a.doctorCommand(), a.purgeCommand())
+	root.AddCommand(a.versionCommand())
 	return root
 }
 
@@ -208,10 +211,14 @@ func (a *app) url(migrate bool) (string, error) {
 		return "", usage("no database is named: give --db URL, or set PAWL_DB; a URL looks like sqlite:pawl.db, postgres://user:password@host/database or libsql://name-org.turso.io?authToken=...")
 	}
 	base, query, _ := strings.Cut(db, "?")
+	named := strings.Contains(query, "application_name=") || !strings.HasPrefix(base, "postgres") || a.getenv("PGAPPNAME") != ""
 	params := slices.DeleteFunc(strings.Split(query, "&"), func(p string) bool {
 		name, _, _ := strings.Cut(p, "=")
 		return p == "" || name == "migrate"
 	})
+	if !named {
+		params = append(params, "application_name=pawl-cli")
+	}
 	return base + "?" + strings.Join(append(params, fmt.Sprintf("migrate=%v", migrate)), "&"), nil
 }
 
@@ -254,8 +261,17 @@ func (a *app) engine(ctx context.Context) (*engine.Engine, error) {
 	if a.store, err = a.openStore(ctx, db); err != nil {
 		return nil, err
 	}
-	a.eng = engine.New(a.store, engine.Namespace(a.space()), engine.RetryFor(5*time.Second))
+	a.eng = engine.New(a.store, engine.Namespace(a.space()), engine.RetryFor(5*time.Second), engine.Actor(a.actor()))
 	return a.eng, nil
+}
+
+// actor is who is recorded to have done what this call does.
+func (a *app) actor() string {
+	name := strings.TrimSpace(clean(a.who()))
+	if len(name) > store.MaxName {
+		name = strings.ToValidUTF8(name[:store.MaxName], "")
+	}
+	return name
 }
 
 func (a *app) openStore(ctx context.Context, db string) (store.Store, error) {
@@ -271,24 +287,30 @@ func (a *app) openStore(ctx context.Context, db string) (store.Store, error) {
 // print writes text for people.
 func (a *app) print(format string, args ...any) { fmt.Fprintf(a.out, format, args...) }
 
-// note writes what is not a result, and does not belong into a pipe.
+// note writes what is not a result, and does not belong into a pipe. What it
+// quotes, such as the text of an error, cannot steer the terminal.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.err, format, args...)
+	_, _ = a.err.Write(visible(fmt.Appendf(nil, format, args...)))
 }
 
 // printJSON writes a value for programs.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
+func (a *app) printJSON(v any) error { return a.encode(v, "  ") }
 
 // printLine writes a value for programs that read lines.
-func (a *app) printLine(v any) error {
-	enc := json.NewEncoder(a.out)
+func (a *app) printLine(v any) error { return a.encode(v, "") }
+
+// encode writes JSON in which every control character is escaped: encoding/json
+// leaves DEL and the C1 controls of a payload as they are.
+func (a *app) encode(v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.out.Write(visible(b.Bytes()))
+	return err
 }
 
 // confirm asks before something that cannot be undone, unless yes was said.

@@ -27,18 +27,34 @@ var active = []store.Status{store.Pending, store.Running, store.Sleeping, store.
 
 func (a *app) cancelCommand() *cobra.Command {
 	var reason string
+	var force bool
 	cmd := a.verbCommand(verb{
 		name: "cancel", done: "canceled", statuses: active,
 		about: `Cancel runs: at once when no worker has them, otherwise as soon as their code has
-heard of it. Children follow. What has completed or failed cannot be canceled.`,
+heard of it. Children follow. What has completed or failed cannot be canceled.
+
+--force ends runs at once, also when a worker has them: for those that stay
+canceling because their code does not stop. The worker loses the run and can
+change it no more; its cleanup does not run, and what it does outside goes on
+until it notices.`,
 		example: `  pawl runs cancel 0191a5c2-7e9a --reason "ordered twice"
-  pawl runs cancel --workflow import --status pending`,
-		one: func(ctx context.Context, eng *engine.Engine, id store.ID) error { return eng.Cancel(ctx, id, reason) },
+  pawl runs cancel --workflow import --status pending
+  pawl runs cancel 0191a5c2-7e9a --force --reason "does not stop"`,
+		one: func(ctx context.Context, eng *engine.Engine, id store.ID) error {
+			if force {
+				return eng.ForceCancel(ctx, id, reason)
+			}
+			return eng.Cancel(ctx, id, reason)
+		},
 		many: func(eng *engine.Engine, ctx context.Context, f store.RunFilter, opts ...engine.BulkOption) (engine.Bulk, error) {
+			if force {
+				return eng.ForceCancelMany(ctx, f, reason, opts...)
+			}
 			return eng.CancelMany(ctx, f, reason, opts...)
 		},
 	})
 	cmd.Flags().StringVarP(&reason, "reason", "r", "canceled by pawl runs cancel", "`why`, which stays with the run")
+	cmd.Flags().BoolVar(&force, "force", false, "end them at once, whoever has them, and without their cleanup")
 	return cmd
 }
 
@@ -127,6 +143,9 @@ the same command goes on with the rest.`,
 			return err
 		}
 		if len(filter.Statuses) == 0 {
+			if err := m.checkEnds(v.statuses); err != nil {
+				return err
+			}
 			filter.Statuses = v.statuses
 		}
 		counts, err := eng.Count(ctx, filter)
@@ -138,6 +157,9 @@ the same command goes on with the rest.`,
 			n += c.Count
 		}
 		if n == 0 {
+			if err := m.none(ctx, eng, filter); err != nil {
+				return err
+			}
 			if a.json {
 				return a.printJSON(bulkJSON{})
 			}
@@ -155,7 +177,9 @@ the same command goes on with the rest.`,
 			opts = append(opts, engine.AtMost(most))
 		}
 		if _, _, terminal := a.size(); terminal && !a.json {
-			opts = append(opts, engine.Report(func(b engine.Bulk) { a.note("\r%s of %s %s", group3(b.Done+b.Skipped), group3(n), v.done) }))
+			opts = append(opts, engine.Report(func(b engine.Bulk) {
+				fmt.Fprintf(a.err, "\r%s of %s %s", group3(b.Done+b.Skipped), group3(n), v.done)
+			}))
 			defer a.note("\n")
 		}
 		done, err := v.many(eng, ctx, filter, opts...)
@@ -237,7 +261,7 @@ func (a *app) becomes(v verb, run store.Run) string {
 	case run.Pausing:
 		return run.Status.String() + ", to be paused when the step under way has ended"
 	case run.Status == store.Canceling:
-		return "canceling: its worker " + run.Worker + " is to stop"
+		return "canceling: its worker " + clean(run.Worker) + " is to stop"
 	}
 	return run.Status.String()
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,9 @@ const (
 	muchSkew    = 2 * time.Second
 	longOverdue = time.Minute
 	sample      = 1000 // runs that are looked at
+	failedSince = time.Hour
+	manyFailed  = 10 // failures of a workflow in that time, and more than half of what ended: a fault
+	manyTries   = 10 // attempts that look like an endless retry
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -158,7 +163,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	for _, look := range []struct {
 		name string
 		look func(context.Context, *engine.Engine) error
-	}{{"workers", d.work}, {"leases", d.leases}, {"schedules", d.schedules}} {
+	}{{"workers", d.work}, {"failures", d.failures}, {"retries", d.retries}, {"leases", d.leases}, {"schedules", d.schedules}} {
 		if err := look.look(ctx, eng); err != nil {
 			return d.broken(ctx, look.name, err)
 		}
@@ -322,6 +327,87 @@ func few(list []string) string {
 		return strings.Join(list[:5], ", ") + fmt.Sprintf(" and %d more", len(list)-5)
 	}
 	return strings.Join(list, ", ")
+}
+
+// failures looks at how the runs of the last hour ended.
+func (d *doctor) failures(ctx context.Context, eng *engine.Engine) error {
+	now, err := d.store.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	counts, err := eng.CountFailures(ctx, store.RunFilter{
+		Statuses: []store.Status{store.Completed, store.Failed, store.Canceled}, FinishedAfter: now.Add(-failedSince),
+	})
+	if err != nil {
+		return err
+	}
+	type tally struct {
+		workflow      string
+		ended, failed int64
+		codes         map[string]int64
+	}
+	byName := map[string]*tally{}
+	all := tally{codes: map[string]int64{}}
+	for _, c := range counts {
+		t := byName[c.Workflow]
+		if t == nil {
+			t = &tally{workflow: c.Workflow, codes: map[string]int64{}}
+			byName[c.Workflow] = t
+		}
+		t.ended += c.Count
+		all.ended += c.Count
+		if c.Status == store.Failed {
+			t.failed += c.Count
+			t.codes[c.FailureCode] += c.Count
+			all.failed += c.Count
+		}
+	}
+	if all.failed == 0 {
+		d.found("failures", store.Fine, "", "none of %s %s that ended in the last hour", group3(all.ended), plural(all.ended, "run"))
+		return nil
+	}
+	tallies := slices.Collect(maps.Values(byName))
+	slices.SortFunc(tallies, func(x, y *tally) int { return cmp.Or(int(y.failed-x.failed), strings.Compare(x.workflow, y.workflow)) })
+	level := store.Warning
+	var list []string
+	for _, t := range tallies {
+		if t.failed == 0 {
+			break
+		}
+		if t.failed >= manyFailed && 2*t.failed > t.ended {
+			level = store.Fault
+		}
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(t.codes)), func(x, y string) int { return cmp.Compare(t.codes[x], t.codes[y]) })
+		list = append(list, fmt.Sprintf("%s %s of %s (%d%%), most by %q", t.workflow, group3(t.failed), group3(t.ended), 100*t.failed/t.ended, most))
+	}
+	d.found("failures", level, "pawl runs count --status failed --since 1h --by-failure tells them apart, pawl runs list --status failed --since 1h shows them; pawl runs restart --status failed --since 1h when the reason is gone",
+		"%s of %s %s that ended in the last hour failed: %s", group3(all.failed), group3(all.ended), plural(all.ended, "run"), few(list))
+	return nil
+}
+
+// retries looks for runs that are tried again and again.
+func (d *doctor) retries(ctx context.Context, eng *engine.Engine) error {
+	counts, err := eng.CountFailures(ctx, store.RunFilter{Statuses: active, MinAttempt: manyTries})
+	if err != nil {
+		return err
+	}
+	var n int64
+	byName := map[string]int64{}
+	for _, c := range counts {
+		n += c.Count
+		byName[c.Workflow] += c.Count
+	}
+	if n == 0 {
+		d.found("retries", store.Fine, "", "no run was tried %d times", manyTries)
+		return nil
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, fmt.Sprintf("%s (%s)", name, group3(byName[name])))
+	}
+	d.found("retries", store.Warning, fmt.Sprintf("pawl runs list --status active --attempts %d shows them, and pawl runs show RUN why; what will never succeed is ended by pawl runs cancel", manyTries),
+		"%s active %s, or a step of theirs, tried %d times and more: %s", group3(n), map[bool]string{true: "run was", false: "runs were"}[n == 1], manyTries, few(list))
+	return nil
 }
 
 // leases looks for runs that should have been claimed long ago.

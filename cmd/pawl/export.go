@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +40,6 @@ the run's payloads contain: treat it like the database.`,
 		if children {
 			opts = append(opts, engine.WithChildren())
 		}
-		out := a.out
 		if path != "" && path != "-" {
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
@@ -51,7 +52,11 @@ the run's payloads contain: treat it like the database.`,
 			}
 			return f.Close()
 		}
-		b := bufio.NewWriter(out)
+		if _, _, terminal := a.size(); terminal {
+			out := &visibleWriter{to: a.out}
+			return errors.Join(eng.Export(ctx, out, id, opts...), out.Flush())
+		}
+		b := bufio.NewWriter(a.out) // payloads come back byte for byte, so that nothing is escaped
 		if err := eng.Export(ctx, b, id, opts...); err != nil {
 			return err
 		}
@@ -85,6 +90,9 @@ FILE - or none is the standard input.`,
 			}
 			eng, err := a.engine(ctx)
 			if err != nil {
+				return err
+			}
+			if err := eng.Record(ctx, "import", "runs", strings.Join(args, " ")); err != nil {
 				return err
 			}
 			runs, err := eng.Import(ctx, in)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"os/user"
 	"syscall"
 	"time"
 
@@ -23,7 +24,7 @@ func main() {
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
 	code := run(ctx, world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		getenv: os.Getenv, now: time.Now, zone: time.Local, open: openURL,
+		getenv: os.Getenv, who: who, now: time.Now, zone: time.Local, open: openURL,
 		verbose: func() { level.Set(slog.LevelDebug) },
 		asks:    term.IsTerminal(int(os.Stdin.Fd())),
 		size: func() (width, height int, ok bool) {
@@ -40,3 +41,19 @@ func main() {
 }
 
 func openURL(ctx context.Context, url string) (store.Store, error) { return backends.Open(ctx, url) }
+
+// who is the user at this machine. Of somebody who acts as another by sudo, both are
+// named.
+func who() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if by := os.Getenv("SUDO_USER"); by != "" && by != name {
+		name = by + " as " + name
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + "@" + host
+}

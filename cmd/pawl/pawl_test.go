@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,7 @@ type shell struct {
 	t     testing.TB
 	db    string
 	in    string
+	out   io.Writer // nil: what a call returns
 	asks  bool
 	env   map[string]string
 	width int // 0: no terminal
@@ -54,8 +56,12 @@ func (s *shell) run(args ...string) result {
 	s.t.Helper()
 	var out, errs bytes.Buffer
 	began := time.Now()
+	var to io.Writer = &out
+	if s.out != nil {
+		to = s.out
+	}
 	code := run(s.ctx, world{
-		in: strings.NewReader(s.in), out: &out, err: &errs, now: s.now, zone: time.UTC, open: s.open, asks: s.asks,
+		in: strings.NewReader(s.in), out: to, err: &errs, who: func() string { return "ada@laptop" }, now: s.now, zone: time.UTC, open: s.open, asks: s.asks,
 		getenv: func(name string) string {
 			if v, ok := s.env[name]; ok || name != "PAWL_DB" {
 				return v

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
 )
 
 func (a *app) purgeCommand() *cobra.Command {
@@ -15,7 +19,7 @@ func (a *app) purgeCommand() *cobra.Command {
 	var statuses []string
 	var workflow string
 	var limit int
-	var yes bool
+	var yes, dry bool
 	cmd := &cobra.Command{
 		Use:   "purge --older-than TIME [flags]",
 		Short: "Delete old runs that are final",
@@ -25,7 +29,7 @@ that are not final are kept. What is deleted cannot be had back; 'pawl runs
 export' makes a copy before.
 
 Workers delete by themselves what the workflows' retention says.`,
-		Example: "  pawl purge --older-than 30d\n  pawl purge --older-than 1w --status completed --workflow ping --yes",
+		Example: "  pawl purge --older-than 30d\n  pawl purge --older-than 30d --dry-run\n  pawl purge --older-than 1w --status completed --workflow ping --yes",
 		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
@@ -33,6 +37,7 @@ Workers delete by themselves what the workflows' retention says.`,
 	f.StringSliceVarP(&statuses, "status", "s", nil, "`statuses`, with commas: completed, failed, canceled")
 	f.StringVarP(&workflow, "workflow", "w", "", "`name` of the workflow")
 	f.IntVar(&limit, "limit", 0, "how many at most; 0: all")
+	f.BoolVar(&dry, "dry-run", false, "count what would be deleted, and delete nothing")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	a.complete(cmd, "workflow", workflowNames)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -75,6 +80,9 @@ Workers delete by themselves what the workflows' retention says.`,
 		if err != nil {
 			return err
 		}
+		if dry {
+			return a.purgeable(ctx, eng, p)
+		}
 		if err := a.confirm(yes, "Delete %s in namespace %q of %s?", what, eng.Namespace(), a.where()); err != nil {
 			return err
 		}
@@ -91,4 +99,59 @@ Workers delete by themselves what the workflows' retention says.`,
 		return err
 	}
 	return cmd
+}
+
+// purgeable tells how many runs a purge would delete. It reads those alone that ended
+// before the time.
+func (a *app) purgeable(ctx context.Context, eng *engine.Engine, p engine.PurgeFilter) error {
+	now, err := a.store.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	statuses := p.Statuses
+	if len(statuses) == 0 {
+		statuses = []store.Status{store.Completed, store.Failed, store.Canceled}
+	}
+	// Purge takes what ended at that very moment, too.
+	until := now.Add(-p.OlderThan).Add(time.Microsecond)
+	counts, err := eng.Count(ctx, store.RunFilter{Workflow: p.Workflow, Statuses: statuses, FinishedBefore: until})
+	if err != nil {
+		return err
+	}
+	type row struct {
+		Workflow string       `json:"workflow"`
+		Status   store.Status `json:"status"`
+		Count    int64        `json:"count"`
+	}
+	var rows []row
+	var sum int64
+	for _, c := range counts {
+		sum += c.Count
+		i := slices.IndexFunc(rows, func(r row) bool { return r.Workflow == c.Workflow && r.Status == c.Status })
+		if i < 0 {
+			rows = append(rows, row{Workflow: c.Workflow, Status: c.Status, Count: c.Count})
+		} else {
+			rows[i].Count += c.Count
+		}
+	}
+	slices.SortFunc(rows, func(x, y row) int {
+		return cmp.Or(strings.Compare(x.Workflow, y.Workflow), int(x.Status)-int(y.Status))
+	})
+	would := sum
+	if p.Limit > 0 {
+		would = min(sum, int64(p.Limit))
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Rows  []row `json:"would_delete"`
+			Total int64 `json:"total"`
+		}{append([]row{}, rows...), would})
+	}
+	t := table{head: []string{"WORKFLOW", "STATUS", "RUNS"}}
+	for _, r := range rows {
+		t.add(text(r.Workflow), statusCell(r.Status), number(r.Count))
+	}
+	a.printTable(&t, "No run is so old.")
+	a.print("%s %s would be deleted; those whose parents are not final are counted, and would stay\n", group3(would), plural(would, "run"))
+	return nil
 }

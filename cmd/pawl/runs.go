@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -23,13 +26,16 @@ func (a *app) listCommand() *cobra.Command {
 	var limit int
 	var after string
 	var all bool
+	var sort string
 	cmd := &cobra.Command{
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "List runs, newest first",
 		Long: `List runs, newest first, a page at a time. When there are more, the last
-line says how to get them.`,
+line says how to get them. Where only final runs are selected, those that ended
+last come first. --all prints page after page, and keeps none of them.`,
 		Example: `  pawl runs list --status failed --since 24h
+  pawl runs list -s failed --since 2h --code timeout --step charge
   pawl runs list -w fulfil-order -s active
   pawl runs list --json --all | jq -r '.runs[].id'`,
 		Args: cobra.NoArgs,
@@ -39,6 +45,7 @@ line says how to get them.`,
 	f.IntVarP(&limit, "limit", "l", 50, "runs of a page, at most 1000")
 	f.StringVar(&after, "after", "", "`cursor` of the page before, which it has said")
 	f.BoolVar(&all, "all", false, "all pages")
+	f.StringVar(&sort, "sort", "", "`order`, newest first: created, or ended (the default for final runs)")
 	cmd.MarkFlagsMutuallyExclusive("all", "limit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -53,37 +60,129 @@ line says how to get them.`,
 		if limit < 1 {
 			return usage("--limit %d is not positive", limit)
 		}
+		byEnd := m.onlyFinal(filter)
+		switch sort {
+		case "":
+		case "created":
+			byEnd = false
+		case "ended":
+			if byEnd = true; len(filter.Statuses) > 0 && !m.onlyFinal(filter) {
+				return usage("--sort ended lists final runs, and --status names others")
+			}
+		default:
+			return usage("--sort %q is none of created, ended", sort)
+		}
 		if all {
 			limit = store.MaxPage
 		}
-		page, err := eng.List(ctx, filter, after, limit)
-		if err != nil {
-			return err
-		}
-		for all && page.Next != "" {
-			next, err := eng.List(ctx, filter, page.Next, limit)
+		list := runList{app: a, byEnd: byEnd, all: all}
+		for cursor := after; ; {
+			page, err := a.pageOf(ctx, eng, filter, byEnd, cursor, limit)
 			if err != nil {
 				return err
 			}
-			page.Runs, page.Next = append(page.Runs, next.Runs...), next.Next
+			if len(page.Runs) == 0 && list.n == 0 && after == "" {
+				if err := m.none(ctx, eng, filter); err != nil {
+					return err
+				}
+			}
+			cursor = page.Next
+			if err := list.print(page.Runs); err != nil {
+				return err
+			}
+			if !all || cursor == "" {
+				return list.end(cursor, eng.Namespace())
+			}
 		}
-		if a.json {
-			return a.printJSON(struct {
-				Runs []runJSON `json:"runs"`
-				Next string    `json:"next,omitempty"`
-			}{each(page.Runs, asRun), page.Next})
-		}
-		t := table{head: []string{"ID", "STATUS", "WORKFLOW", "CREATED", "TOOK", "EXTERNAL ID", "NOTE"}}
-		for _, r := range page.Runs {
-			t.add(text(r.ID.String()), statusCell(r.Status), text(r.Workflow), text(a.ago(r.CreatedAt)), text(a.took(r)), text(externalID(r)), text(a.remark(r)))
-		}
-		a.printTable(&t, "No such runs in namespace %q.", eng.Namespace())
-		if page.Next != "" {
-			a.note("There are more: repeat the command with --after %s\n", page.Next)
-		}
-		return nil
 	}
 	return cmd
+}
+
+// pageOf reads a page of runs, in the order of their ends or their creation.
+func (a *app) pageOf(ctx context.Context, eng *engine.Engine, f store.RunFilter, byEnd bool, cursor string, limit int) (store.RunPage, error) {
+	if byEnd {
+		return eng.ListEnded(ctx, f, cursor, limit)
+	}
+	return eng.List(ctx, f, cursor, limit)
+}
+
+// runList prints runs page by page, and keeps none of them.
+type runList struct {
+	*app
+	byEnd bool
+	all   bool // more pages may come
+	n     int
+	table table
+}
+
+// print prints a page.
+func (l *runList) print(runs []store.Run) error {
+	defer func() { l.n += len(runs) }()
+	if l.json {
+		return l.printJSONPage(runs)
+	}
+	if l.n == 0 {
+		l.table.head = []string{"ID", "STATUS", "WORKFLOW", "CREATED", "TOOK", "EXTERNAL ID", "NOTE"}
+		if l.byEnd {
+			l.table.head[3] = "ENDED"
+		}
+		l.table.more = l.all && len(runs) == store.MaxPage
+	}
+	l.table.rows = l.table.rows[:0]
+	for _, r := range runs {
+		at := r.CreatedAt
+		if l.byEnd {
+			at = r.FinishedAt
+		}
+		l.table.add(text(r.ID.String()), statusCell(r.Status), text(r.Workflow), text(l.ago(at)), text(l.took(r)), text(externalID(r)), text(l.remark(r)))
+	}
+	if len(runs) > 0 {
+		l.printTable(&l.table, "")
+	}
+	return nil
+}
+
+// printJSONPage writes what encoding/json would write of the whole list.
+func (l *runList) printJSONPage(runs []store.Run) error {
+	var b bytes.Buffer
+	if l.n == 0 {
+		b.WriteString("{\n  \"runs\": [")
+	}
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("    ", "  ")
+	for i, r := range runs {
+		if l.n+i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n    ")
+		if err := enc.Encode(asRun(r)); err != nil {
+			return err
+		}
+		b.Truncate(b.Len() - 1) // Encode ends the line
+	}
+	_, err := l.out.Write(visible(b.Bytes()))
+	return err
+}
+
+// end writes what comes behind the last page.
+func (l *runList) end(next, namespace string) error {
+	switch {
+	case l.json:
+		close := "]"
+		if l.n > 0 {
+			close = "\n  ]"
+		}
+		if next != "" {
+			close += fmt.Sprintf(",\n  \"next\": %q", next)
+		}
+		l.app.print("%s\n}\n", close)
+	case l.n == 0:
+		l.note("No such runs in namespace %q.\n", namespace)
+	case next != "":
+		l.note("There are more: repeat the command with --after %s\n", next)
+	}
+	return nil
 }
 
 func externalID(r store.Run) string {
@@ -150,16 +249,19 @@ func (a *app) remark(r store.Run) string {
 
 func (a *app) countCommand() *cobra.Command {
 	m := many{a: a}
+	var byFailure bool
 	cmd := &cobra.Command{
 		Use:   "count [flags]",
 		Short: "Count runs by queue, workflow and status",
 		Long: `Count runs by queue, workflow and status. This may read every run of the
-namespace; --status active reads far less than all.`,
+namespace; --since reads those alone that ended since then.`,
 		Example: `  pawl runs count --status active
+  pawl runs count --status failed --since 24h --by-failure
   pawl runs count --since 24h --json`,
 		Args: cobra.NoArgs,
 	}
 	m.flags(cmd)
+	cmd.Flags().BoolVar(&byFailure, "by-failure", false, "count different codes of failure apart")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		eng, err := a.engine(ctx)
@@ -170,9 +272,18 @@ namespace; --status active reads far less than all.`,
 		if err != nil {
 			return err
 		}
-		counts, err := eng.Count(ctx, filter)
+		count := eng.Count
+		if byFailure {
+			count = eng.CountFailures
+		}
+		counts, err := count(ctx, filter)
 		if err != nil {
 			return err
+		}
+		if len(counts) == 0 {
+			if err := m.none(ctx, eng, filter); err != nil {
+				return err
+			}
 		}
 		var sum int64
 		for _, c := range counts {
@@ -180,22 +291,23 @@ namespace; --status active reads far less than all.`,
 		}
 		if a.json {
 			type row struct {
-				Queue    string       `json:"queue"`
-				Workflow string       `json:"workflow"`
-				Status   store.Status `json:"status"`
-				Count    int64        `json:"count"`
+				Queue       string       `json:"queue"`
+				Workflow    string       `json:"workflow"`
+				Status      store.Status `json:"status"`
+				FailureCode string       `json:"failure_code,omitempty"`
+				Count       int64        `json:"count"`
 			}
 			return a.printJSON(struct {
 				Counts []row `json:"counts"`
 				Total  int64 `json:"total"`
 			}{each(counts, func(c store.RunCount) row { return row(c) }), sum})
 		}
-		t := table{head: []string{"QUEUE", "WORKFLOW", "STATUS", "RUNS"}}
+		t := table{head: []string{"QUEUE", "WORKFLOW", "STATUS", "FAILURE", "RUNS"}}
 		for _, c := range counts {
-			t.add(text(c.Queue), text(c.Workflow), statusCell(c.Status), number(c.Count))
+			t.add(text(c.Queue), text(c.Workflow), statusCell(c.Status), text(c.FailureCode), number(c.Count))
 		}
 		if len(counts) > 1 {
-			t.add(cell{text: "total"}.isA(bold), cell{}, cell{}, number(sum).isA(bold))
+			t.add(cell{text: "total"}.isA(bold), cell{}, cell{}, cell{}, number(sum).isA(bold))
 		}
 		a.printTable(&t, "No such runs in namespace %q.", eng.Namespace())
 		return nil
@@ -252,7 +364,7 @@ external id that is there already is found instead of making one.`,
 			return err
 		}
 		if anyway {
-			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.TriggerCheck(engine.TriggerAny))
+			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.TriggerCheck(engine.TriggerAny), engine.Actor(a.actor()))
 			defer eng.Close()
 		}
 		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ID(externalID), engine.Suffix(suffix)}
@@ -269,6 +381,11 @@ external id that is there already is found instead of making one.`,
 		}
 		if err != nil {
 			return err
+		}
+		if !started.Existing {
+			if err := eng.Record(ctx, "start", "", args[0], started.ID); err != nil {
+				a.note("pawl: %v\n", err)
+			}
 		}
 		if started.Existing {
 			a.note("There is a run of external id %q already; none was made.\n", clean(externalID))

@@ -288,8 +288,11 @@ seconds first, or is @yearly, @monthly, @weekly, @daily, @hourly or "@every 90s"
 			return err
 		}
 		opts := []engine.ScheduleOption{
-			engine.ScheduleTimeZone(zone), engine.ScheduleCatchUp(c), engine.MaxCatchUp(most), engine.ScheduleOverlap(o),
+			engine.ScheduleTimeZone(zone), engine.ScheduleCatchUp(c), engine.ScheduleOverlap(o),
 			engine.ScheduleRuns(engine.Queue(queue), engine.Priority(priority), engine.Delay(delay), engine.Timeout(timeout)),
+		}
+		if cmd.Flags().Changed("max-catch-up") {
+			opts = append(opts, engine.MaxCatchUp(most))
 		}
 		if paused {
 			opts = append(opts, engine.SchedulePaused())

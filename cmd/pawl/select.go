@@ -115,8 +115,14 @@ type many struct {
 	parent     string
 	externalID string
 	prefix     string
-	since      time.Time
+	since      time.Time // of the end
 	until      time.Time
+	madeSince  time.Time
+	madeUntil  time.Time
+	code       string
+	text       string
+	step       string
+	attempts   int
 }
 
 func (m *many) flags(cmd *cobra.Command) {
@@ -127,8 +133,14 @@ func (m *many) flags(cmd *cobra.Command) {
 	f.StringVar(&m.parent, "parent", "", "`run` whose children are meant")
 	f.StringVar(&m.externalID, "id", "", "external `id`, whatever the suffix")
 	f.StringVar(&m.prefix, "prefix", "", "`beginning` of the run's id")
-	f.Var(momentFlag{a: m.a, to: &m.since}, "since", "made no earlier than this `time`: 2h, 7d, 2006-01-02, 2006-01-02T15:04:05Z")
-	f.Var(momentFlag{a: m.a, to: &m.until}, "until", "made no later than this `time`")
+	f.Var(momentFlag{a: m.a, to: &m.since}, "since", "ended after this `time`: 2h, 7d, 2006-01-02, 2006-01-02T15:04:05Z")
+	f.Var(momentFlag{a: m.a, to: &m.until}, "until", "ended before this `time`")
+	f.Var(momentFlag{a: m.a, to: &m.madeSince}, "created-since", "made after this `time`")
+	f.Var(momentFlag{a: m.a, to: &m.madeUntil}, "created-until", "made before this `time`")
+	f.StringVar(&m.code, "code", "", "`code` of the failure: error, panic, timeout, ...")
+	f.StringVar(&m.text, "text", "", "`text` that occurs in the failure's message, as it is")
+	f.StringVar(&m.step, "step", "", "`name` of a step that has failed")
+	f.IntVar(&m.attempts, "attempts", 0, "tried so often at least: the run, or a step that is not through")
 	m.a.complete(cmd, "status", func(context.Context, *engine.Engine, string) ([]string, error) {
 		return append(statusNames(), "active", "final"), nil
 	})
@@ -147,11 +159,47 @@ func statusNames() []string {
 
 // given says whether anything is selected by.
 func (m *many) given() bool {
-	return len(m.statuses) > 0 || m.workflow != "" || m.queue != "" || m.parent != "" || m.externalID != "" || m.prefix != "" || !m.since.IsZero() || !m.until.IsZero()
+	return len(m.statuses) > 0 || m.workflow != "" || m.queue != "" || m.parent != "" || m.externalID != "" || m.prefix != "" || m.ended() ||
+		!m.madeSince.IsZero() || !m.madeUntil.IsZero() || m.code != "" || m.text != "" || m.step != "" || m.attempts > 0
+}
+
+// ended says whether runs are selected by their end.
+func (m *many) ended() bool { return !m.since.IsZero() || !m.until.IsZero() }
+
+// checkEnds refuses a time of the end together with statuses that have none.
+func (m *many) checkEnds(statuses []store.Status) error {
+	for _, s := range statuses {
+		if m.ended() && !s.Final() {
+			return usage("--since and --until go by the end of runs, and %s runs have none: use --created-since and --created-until, or --status with final statuses", s)
+		}
+	}
+	return nil
+}
+
+// onlyFinal says whether nothing but final runs is selected.
+func (m *many) onlyFinal(f store.RunFilter) bool {
+	return m.ended() || len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, func(s store.Status) bool { return !s.Final() })
+}
+
+// none tells why nothing was selected, where a name may be mistyped. Its error is for
+// an external id that no run has.
+func (m *many) none(ctx context.Context, eng *engine.Engine, f store.RunFilter) error {
+	if m.externalID != "" {
+		page, err := eng.List(ctx, store.RunFilter{ExternalID: m.externalID}, "", 1)
+		switch {
+		case err != nil:
+			return err
+		case len(page.Runs) == 0:
+			return fmt.Errorf("no run in namespace %q has external id %q: %w", eng.Namespace(), m.externalID, store.ErrNotFound)
+		}
+		return fmt.Errorf("run %s of external id %q is %s, and not selected: %w", page.Runs[0].ID, m.externalID, page.Runs[0].Status, store.ErrNotFound)
+	}
+	return m.a.hintUnknown(ctx, eng, m.workflow, m.queue)
 }
 
 func (m *many) filter(ctx context.Context, eng *engine.Engine) (store.RunFilter, error) {
-	f := store.RunFilter{Workflow: m.workflow, Queue: m.queue, ExternalID: m.externalID, IDPrefix: m.prefix, CreatedAfter: m.since, CreatedBefore: m.until}
+	f := store.RunFilter{Workflow: m.workflow, Queue: m.queue, ExternalID: m.externalID, IDPrefix: m.prefix, CreatedAfter: m.madeSince, CreatedBefore: m.madeUntil,
+		FinishedAfter: m.since, FinishedBefore: m.until, FailureCode: m.code, FailureText: m.text, FailedStep: m.step, MinAttempt: m.attempts}
 	for _, name := range m.statuses {
 		list, err := statusesOf(name)
 		if err != nil {
@@ -161,7 +209,10 @@ func (m *many) filter(ctx context.Context, eng *engine.Engine) (store.RunFilter,
 	}
 	slices.Sort(f.Statuses)
 	f.Statuses = slices.Compact(f.Statuses)
-	var err error
+	err := m.checkEnds(f.Statuses)
+	if err != nil {
+		return f, err
+	}
 	if m.parent != "" {
 		f.Parent, err = m.a.runID(ctx, eng, m.parent)
 	}
@@ -216,10 +267,28 @@ func (m *many) says(statuses []store.Status, n int64) string {
 		s += " that begin with " + m.prefix
 	}
 	if !m.since.IsZero() {
-		s += " made since " + m.since.In(m.a.zone).Format(time.DateTime)
+		s += " that ended since " + m.since.In(m.a.zone).Format(time.DateTime)
 	}
 	if !m.until.IsZero() {
-		s += " made until " + m.until.In(m.a.zone).Format(time.DateTime)
+		s += " that ended until " + m.until.In(m.a.zone).Format(time.DateTime)
+	}
+	if !m.madeSince.IsZero() {
+		s += " made since " + m.madeSince.In(m.a.zone).Format(time.DateTime)
+	}
+	if !m.madeUntil.IsZero() {
+		s += " made until " + m.madeUntil.In(m.a.zone).Format(time.DateTime)
+	}
+	if m.code != "" {
+		s += fmt.Sprintf(" with failure code %q", m.code)
+	}
+	if m.text != "" {
+		s += fmt.Sprintf(" with %q in the failure", m.text)
+	}
+	if m.step != "" {
+		s += fmt.Sprintf(" with a failed step %q", m.step)
+	}
+	if m.attempts > 0 {
+		s += fmt.Sprintf(" tried %d times and more", m.attempts)
 	}
 	return s
 }
@@ -229,6 +298,74 @@ func plural(n int64, word string) string {
 		return word
 	}
 	return word + "s"
+}
+
+// hintUnknown tells when nobody has ever registered a workflow, or nobody serves a
+// queue, and which name is like it.
+func (a *app) hintUnknown(ctx context.Context, eng *engine.Engine, workflow, queue string) error {
+	if workflow == "" && queue == "" {
+		return nil
+	}
+	flows, err := eng.Workflows(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := eng.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	var names, queues []string
+	for _, w := range flows {
+		names, queues = append(names, w.Name), append(queues, w.Queue)
+	}
+	for _, w := range workers {
+		names, queues = append(names, w.Workflows...), append(queues, w.Queues...)
+	}
+	tell := func(what, name string, known []string) {
+		if name == "" || slices.Contains(known, name) {
+			return
+		}
+		hint := ""
+		if like := likest(name, known); like != "" {
+			hint = fmt.Sprintf("; did you mean %q?", like)
+		}
+		a.note("No worker has registered %s %q in namespace %q%s\n", what, name, eng.Namespace(), hint)
+	}
+	tell("a workflow", workflow, names)
+	tell("queue", queue, queues)
+	return nil
+}
+
+// likest is the name that differs from s by the fewest edits, a third of it and one at most;
+// empty: none does.
+func likest(s string, names []string) (like string) {
+	least := len(s)/3 + 2
+	for _, n := range names {
+		if d := edits(strings.ToLower(s), strings.ToLower(n)); d < least {
+			least, like = d, n
+		}
+	}
+	return like
+}
+
+// edits counts the bytes that have to be put in, taken out or changed.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
 }
 
 // What the shell may complete.

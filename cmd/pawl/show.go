@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,6 +66,7 @@ type view struct {
 	steps    []store.Step
 	state    []store.StateEntry
 	inbox    store.Inbox
+	actions  []store.Action // the newest
 	children []*view
 	more     bool // children that are not shown
 	opened   bool // steps and children were looked at
@@ -83,6 +85,11 @@ func look(ctx context.Context, eng *engine.Engine, id store.ID, depth, children 
 	if v.inbox, err = eng.Store().Inbox(ctx, store.InboxParams{Namespace: eng.Namespace(), Run: id}); err != nil {
 		return nil, err
 	}
+	page, err := eng.Actions(ctx, store.ListActionsParams{Run: id, Limit: 20})
+	if err != nil && !errors.Is(err, store.ErrUnsupported) {
+		return nil, err
+	}
+	v.actions = page.Actions
 	return v, v.open(ctx, eng, depth, children)
 }
 
@@ -134,6 +141,7 @@ type viewJSON struct {
 	State    []stateJSON  `json:"state,omitempty"`
 	Signals  []signalJSON `json:"signals,omitempty"`
 	Groups   []groupJSON  `json:"groups,omitempty"`
+	Actions  []actionJSON `json:"actions,omitempty"`
 	Children []viewJSON   `json:"children,omitempty"`
 	// MoreChildren says that there are more than --children.
 	MoreChildren bool `json:"more_children,omitempty"`
@@ -155,6 +163,7 @@ func (v *view) json() viewJSON {
 			return signalJSON{s.ID, s.Name, asPayload(s.Payload), asTime(s.SentAt)}
 		}),
 		Groups:       each(v.inbox.Groups, func(g store.Group) groupJSON { return groupJSON(g) }),
+		Actions:      each(v.actions, asAction),
 		Children:     each(v.children, (*view).json),
 		MoreChildren: v.more,
 	}
@@ -237,6 +246,10 @@ func (a *app) printRun(v *view, outputs bool) {
 			t.add(text(s.Name), text(a.ago(s.SentAt)), text(payload(s.Payload, 80)))
 		}
 		a.printTable(&t, "")
+	}
+	if len(v.actions) > 0 {
+		a.print("\n")
+		a.printTable(a.actionTable(v.actions, false), "")
 	}
 }
 

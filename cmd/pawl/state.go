@@ -84,7 +84,7 @@ func (a *app) stateGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get RUN [KEY...] [flags]",
 		Short:             "Print flow state: the keys given, or all",
-		Long:              "Print flow state: the keys given, or all. With --value, print the value of one\nkey as it is.",
+		Long:              "Print flow state: the keys given, or all. With --value, print the value of one\nkey as it is; on a terminal, with its control characters escaped.",
 		Example:           "  pawl runs state get 0191a5c2-7e9a\n  pawl runs state get --id import-7 offset --value",
 		Args:              o.args(0, -1),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
@@ -109,7 +109,11 @@ func (a *app) stateGetCommand() *cobra.Command {
 		}
 		switch {
 		case rawOut:
-			_, err := a.out.Write(append(entries[0].Value, '\n'))
+			value := entries[0].Value
+			if _, _, terminal := a.size(); terminal {
+				value = visible(value)
+			}
+			_, err := a.out.Write(append(value, '\n'))
 			return err
 		case a.json:
 			return a.printJSON(struct {

@@ -1,19 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"bytes"
-
 	"github.com/pawlhq/pawl/store"
 )
+
+// controls reports whether a character steers a terminal instead of being shown:
+// C0 and C1 controls (U+009B starts a sequence as ESC [ does), and those that turn
+// the direction of text.
+func controls(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // clean makes text from elsewhere fit for one line of a terminal: no control
 // character of it gets there.
@@ -22,11 +27,61 @@ func clean(s string) string {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			return ' '
-		case unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r):
+		case controls(r) || r == utf8.RuneError:
 			return '?'
 		}
 		return r
 	}, s)
+}
+
+// visible makes text of several lines fit for a terminal: control characters
+// other than line feeds and tabs are written as escapes of JSON, and bytes that
+// are not UTF-8 as U+FFFD. JSON stays the same JSON.
+func visible(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			out = utf8.AppendRune(out, utf8.RuneError)
+		case r != '\n' && r != '\t' && controls(r):
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = append(out, b[:n]...)
+		}
+		b = b[n:]
+	}
+	return out
+}
+
+// visibleWriter writes what is [visible] of the bytes that it gets. A character
+// may come in two writes.
+type visibleWriter struct {
+	to   io.Writer
+	rest []byte // of a character that is not whole yet
+}
+
+func (w *visibleWriter) Write(b []byte) (int, error) {
+	text := append(w.rest, b...)
+	whole := len(text)
+	for i := max(0, len(text)-utf8.UTFMax+1); i < len(text); i++ {
+		if utf8.RuneStart(text[i]) && !utf8.FullRune(text[i:]) {
+			whole = i
+			break
+		}
+	}
+	w.rest = bytes.Clone(text[whole:])
+	if _, err := w.to.Write(visible(text[:whole])); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Flush writes what has remained of a character that never became whole.
+func (w *visibleWriter) Flush() error {
+	_, err := w.to.Write(visible(w.rest))
+	w.rest = nil
+	return err
 }
 
 // cut shortens text to so many characters.
@@ -129,6 +184,11 @@ func group3(n int64) string {
 type table struct {
 	head []string
 	rows [][]cell
+
+	// more says that rows come in several parts, of which each is printed before
+	// the next is there: the columns stay, and the head comes once.
+	more   bool
+	widths []int // of the part before
 }
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
@@ -137,7 +197,11 @@ func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 // the last column gives way.
 func (t *table) lines(a *app, width int) []string {
 	widths := make([]int, len(t.head))
+	copy(widths, t.widths)
 	used := make([]bool, len(t.head))
+	for i := range used {
+		used[i] = t.more
+	}
 	for _, row := range t.rows {
 		for i, c := range row {
 			if !c.long {
@@ -163,8 +227,15 @@ func (t *table) lines(a *app, width int) []string {
 	for i, h := range t.head {
 		head[i] = cell{text: h, style: dim, right: right[i]}
 	}
+	rows := t.rows
+	if t.widths == nil {
+		rows = append([][]cell{head}, t.rows...)
+	}
+	if t.more {
+		t.widths = slices.Clone(widths)
+	}
 	var lines []string
-	for _, row := range append([][]cell{head}, t.rows...) {
+	for _, row := range rows {
 		var b strings.Builder
 		at := 0
 		for i, c := range row {

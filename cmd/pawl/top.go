@@ -22,8 +22,8 @@ func (a *app) topCommand() *cobra.Command {
 		Use:   "top [flags]",
 		Short: "A live view of queues, workers and failures",
 		Long: `A live view of the namespace: runs by status, queues with their backlog and
-speed, workers, and the newest of the runs that failed. It fits a terminal of 80
-by 24.
+speed, workers, and the runs that failed last, within a day. It fits a terminal of
+80 by 24.
 
 Keys: q quits, space looks at once, p stops and goes on.
 
@@ -67,6 +67,9 @@ terminal, one view is printed.`,
 	return cmd
 }
 
+// recently is how far back failures are looked for.
+const recently = 24 * time.Hour
+
 // snapshot is what a look has seen.
 type snapshot struct {
 	at      time.Time
@@ -89,7 +92,7 @@ func (a *app) snapshot(ctx context.Context, eng *engine.Engine) (s *snapshot, er
 	if s.workers, err = eng.Workers(ctx); err != nil {
 		return nil, err
 	}
-	page, err := eng.List(ctx, store.RunFilter{Statuses: []store.Status{store.Failed}}, "", 20)
+	page, err := eng.ListEnded(ctx, store.RunFilter{Statuses: []store.Status{store.Failed}, FinishedAfter: s.at.Add(-recently)}, "", 20)
 	s.failed, s.took = page.Runs, time.Since(began)
 	return s, err
 }

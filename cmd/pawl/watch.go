@@ -82,10 +82,10 @@ func (a *app) await(ctx context.Context, eng *engine.Engine, id store.ID, patien
 	})
 }
 
-// output is an output as it is, if it is JSON.
+// output is an output as it is, if it is JSON, with control characters escaped.
 func output(b []byte) string {
 	if json.Valid(b) {
-		return string(b)
+		return string(visible(b))
 	}
 	return payload(b, 0)
 }

@@ -149,6 +149,9 @@ takes --force to remove one.`,
 		case workers[i].Status != store.Offline && !force:
 			return fmt.Errorf("worker %q is %s and was seen %s: stop its process instead, or say --force: %w", args[0], workers[i].Status, a.ago(workers[i].SeenAt), store.ErrConflict)
 		}
+		if err := eng.Record(ctx, "remove", "worker "+args[0], ""); err != nil {
+			return err
+		}
 		if err := eng.Store().RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: eng.Namespace(), ID: args[0]}); err != nil {
 			return err
 		}
@@ -280,7 +283,7 @@ func (a *app) queuesCommand() *cobra.Command {
 
 func (a *app) workflowsCommand() *cobra.Command {
 	t := target{"workflow", "WORKFLOW", true, workflowNames, (*engine.Engine).PauseWorkflow, (*engine.Engine).ResumeWorkflow}
-	return group("workflows", "List, pause and resume workflows", "List, pause and resume workflows.", a.linesCommand(t), a.holdCommand(t, true), a.holdCommand(t, false))
+	return group("workflows", "List, show, pause and resume workflows", "List, show, pause and resume workflows.", a.linesCommand(t), a.definitionCommand(), a.holdCommand(t, true), a.holdCommand(t, false))
 }
 
 func (a *app) linesCommand(t target) *cobra.Command {
@@ -334,6 +337,13 @@ worker has go on, and new ones wait. A %s need not exist yet.`, t.noun, t.noun)
 			}
 			for _, name := range args {
 				if err := do(eng, ctx, name); err != nil {
+					return err
+				}
+				workflow, queue := name, ""
+				if !t.workflows {
+					workflow, queue = "", name
+				}
+				if err := a.hintUnknown(ctx, eng, workflow, queue); err != nil {
 					return err
 				}
 				if !a.json {

@@ -4,6 +4,8 @@ package cron
 import (
 	"fmt"
 	"math/bits"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,7 +46,7 @@ var fields = []struct {
 	{"hour", "0 to 23", robfig.Hour},
 	{"day of month", "1 to 31", robfig.Dom},
 	{"month", "1 to 12, or JAN to DEC", robfig.Month},
-	{"day of week", "0 (Sunday) to 6, or SUN to SAT", robfig.Dow},
+	{"day of week", "0 (Sunday) to 7 (Sunday, too), or SUN to SAT", robfig.Dow},
 }
 
 // Parse reads a rule: five fields (minute, hour, day of month, month, day of week),
@@ -95,7 +97,11 @@ func Parse(spec, zone string) (Rule, error) {
 	}
 	for i, f := range fields {
 		// Each field on its own, so that the error names it.
-		one, err := robfig.NewParser(f.option).Parse(parts[i])
+		field := parts[i]
+		if f.option == robfig.Dow {
+			field = sundays(field)
+		}
+		one, err := robfig.NewParser(f.option).Parse(field)
 		if err != nil {
 			return bad("its %s, %q, cannot be read: %v; allowed are %s, lists (1,15), ranges (1-5), steps (*/10)", f.name, clip(parts[i]), err, f.allowed)
 		}
@@ -331,4 +337,43 @@ func clip(s string) string {
 		return s[:61] + "..."
 	}
 	return s
+}
+
+// sundays writes day 7, which is Sunday as 0 is, by days that the parser knows. What
+// it does not understand it leaves to the parser to refuse.
+func sundays(field string) string {
+	items := strings.Split(field, ",")
+	for i, item := range items {
+		days, step, stepped := strings.Cut(item, "/")
+		from, to, ranged := strings.Cut(days, "-")
+		switch {
+		case days == "7" && !stepped, ranged && from == "7" && to == "7":
+			items[i] = "0"
+		case ranged && to == "7":
+			items[i] = untilSunday(item, from, step, stepped)
+		}
+	}
+	return strings.Join(items, ",")
+}
+
+// untilSunday lists the days of a range that ends with day 7.
+func untilSunday(item, from, step string, stepped bool) string {
+	first := slices.Index([]string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}, strings.ToUpper(from))
+	if n, err := strconv.Atoi(from); err == nil {
+		first = n
+	}
+	by := 1
+	if n, err := strconv.Atoi(step); stepped && err == nil {
+		by = n
+	} else if stepped {
+		return item
+	}
+	if first < 0 || first > 7 || by < 1 {
+		return item
+	}
+	var days []string
+	for day := first; day <= 7; day += by {
+		days = append(days, strconv.Itoa(day%7))
+	}
+	return strings.Join(days, ",")
 }

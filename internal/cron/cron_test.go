@@ -136,7 +136,7 @@ func TestBadRules(t *testing.T) {
 		{"* * * *", "", `"* * * *": it has 4 fields; give five (minute, hour, day of month, month, day of week), or six with seconds first`},
 		{"61 * * * *", "", `its minute, "61", cannot be read: end of range (61) above maximum (59): 61; allowed are 0 to 59, lists (1,15)`},
 		{"0 24 * * *", "", `its hour, "24"`},
-		{"0 0 * * 7", "", `allowed are 0 (Sunday) to 6, or SUN to SAT`},
+		{"0 0 * * 8", "", `allowed are 0 (Sunday) to 7 (Sunday, too), or SUN to SAT`},
 		{"0 0 * FOO *", "", `its month, "FOO"`},
 		{"0 0 , * *", "", `its day of month, ",", names no value`},
 		{"a b c d e", "", `its minute, "a"`},
@@ -175,4 +175,27 @@ func FuzzParse(f *testing.F) {
 			last = next
 		}
 	})
+}
+
+// TestSundayIsSevenToo: day 7 is day 0, wherever it stands.
+func TestSundayIsSevenToo(t *testing.T) {
+	for seven, same := range map[string]string{
+		"7": "0", "1-7": "*", "0-7": "*", "5-7": "0,5,6", "fri-7": "5,6,0", "7-7": "0", "1,7": "0,1", "1-7/2": "1,3,5,0", "0-7/7": "0", "2-7/5": "2,0", "MON-FRI": "1-5",
+	} {
+		got, err := cron.Parse("0 12 * * "+seven, "UTC")
+		require.NoError(t, err, seven)
+		want, err := cron.Parse("0 12 * * "+same, "UTC")
+		require.NoError(t, err, same)
+		at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		for range 20 {
+			a, b := got.Next(at), want.Next(at)
+			require.Equal(t, b, a, "%s and %s", seven, same)
+			at = a
+		}
+	}
+	for _, wrong := range []string{"8", "1-8", "7/2", "7-1", "x-7", "1-7/0", "1-7/x"} {
+		_, err := cron.Parse("0 12 * * "+wrong, "UTC")
+		require.Error(t, err, wrong)
+		require.ErrorContains(t, err, wrong)
+	}
 }

@@ -61,10 +61,6 @@ func Retryable(p Policy, err error) bool {
 	return p.Retryable == nil || p.Retryable(err)
 }
 
-func tooLarge(field string, size, limit int) *store.Failure {
-	return Fail(&store.TooLargeError{Field: field, Size: size, Limit: limit})
-}
-
 // checkSize holds a payload against the limits.
 func (inv *Invocation) checkSize(field string, b []byte) error {
 	if len(b) > inv.cfg.PayloadLimit {

@@ -339,8 +339,8 @@ func (inv *Invocation) conclude() {
 		var next *Continuation
 		switch {
 		case result.err == nil:
-			if len(result.output) > inv.cfg.PayloadLimit {
-				inv.finish(inv.failed(tooLarge("the run's output", len(result.output), inv.cfg.PayloadLimit), false, 0))
+			if err := inv.checkSize("the run's output", result.output); err != nil {
+				inv.finish(inv.failed(Fail(err), false, 0))
 				return
 			}
 			inv.finish(store.Transition{Kind: store.Complete, Output: result.output})
@@ -349,8 +349,8 @@ func (inv *Invocation) conclude() {
 		case canceling:
 			inv.finish(store.Transition{Kind: store.CancelRun}) // with the reason of the cancel
 		case errors.As(result.err, &next) && next.Data != nil:
-			if len(next.Data) > inv.cfg.PayloadLimit {
-				inv.finish(inv.failed(tooLarge("the input to continue with", len(next.Data), inv.cfg.PayloadLimit), false, 0))
+			if err := inv.checkSize("the input to continue with", next.Data); err != nil {
+				inv.finish(inv.failed(Fail(err), false, 0))
 				return
 			}
 			inv.finish(store.Transition{Kind: store.Continue, Input: next.Data})

@@ -35,6 +35,9 @@ func (c *Core) control(ctx context.Context, namespace string, ids []store.ID, h 
 	return results, nil
 }
 
+// takeLease takes a run from its holder, so that the same write can end it.
+const takeLease = `UPDATE runs SET status=1, leased=0, epoch=epoch+1, seq=0 WHERE id=? AND namespace=? AND leased=1 RETURNING 1`
+
 // Cancel implements store.Runs.
 func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
 	if err := p.Validate(); err != nil {
@@ -49,11 +52,19 @@ func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte) []Stmt {
 		stamp, touched := newStamp(), new(bool)
 		none := func() bool { return !*touched }
-		return []Stmt{
+		list := []Stmt{
 			{SQL: cancelTree, Args: []any{id, p.Namespace, id, why, canceledWithParent, now, stamp}, Rows: treeRows(h, touched)},
 			{SQL: countTree, Args: []any{id, stamp, stamp, []byte{}}, Unneeded: none},
 			wakeParent(id, stamp, now, none, h),
 		}
+		if p.Force {
+			list = append([]Stmt{{SQL: takeLease, Args: []any{id, p.Namespace}, Rows: func(scan func(...any) error) error {
+				var one int64
+				h.event(store.ID(id)) // its holder is to learn that it is none
+				return scan(&one)
+			}}}, list...)
+		}
+		return list
 	}, func(s store.Status) bool { return s == store.Completed || s == store.Failed })
 }
 

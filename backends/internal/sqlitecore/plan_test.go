@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/store"
 )
 
 // TestPlans holds the statements of the hot path to their indexes (P18): no
@@ -38,15 +39,24 @@ func TestPlans(t *testing.T) {
 		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
 		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
 		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,
-		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "cancelTree": cancelTree, "closeTree": closeTree, "countTree": countTree,
+		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "takeLease": takeLease, "cancelTree": cancelTree, "closeTree": closeTree, "countTree": countTree,
 		"keepMany": keepMany, "finalMany": finalMany, "endMany": endMany, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
 		"createRun": createRun, "spawnRun": spawnRun, "findHolder": findHolder, "findPast": findPast, "listChildren": listChildren,
 		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
 		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
-		"purge": `DELETE FROM runs WHERE id` + purged,
+		"listByEnd": listSQL(t, store.ListParams{ByEnd: true}), "listByEndOldest": listSQL(t, store.ListParams{ByEnd: true, OldestFirst: true}),
+		"listFailedSince": listSQL(t, store.ListParams{ByEnd: true, Filter: store.RunFilter{
+			Statuses: []store.Status{store.Failed}, FinishedAfter: time.Unix(1, 0), FailureCode: "c", FailureText: "t", FailedStep: "s", MinAttempt: 2,
+		}}),
+		"countEndedSince": countSQL(t, store.CountParams{ByFailure: true, Filter: store.RunFilter{FinishedAfter: time.Unix(1, 0)}}),
+		"purge":           `DELETE FROM runs WHERE id` + purged,
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := explain(t, db, sql)
+			if strings.HasPrefix(name, "list") && name != "listChildren" {
+				require.Contains(t, strings.Join(plan, "\n"), "runs_finished (namespace=? AND finished_at", "the index bounds what is read")
+				require.NotContains(t, strings.Join(plan, "\n"), "TEMP B-TREE", "the index gives the order")
+			}
 			for _, line := range plan {
 				// What may be scanned: lists of the statement itself.
 				for _, table := range []string{"runs", "steps", "signals", "groups", "state", "large_inputs", "r", "s", "x", "c", "g", "o", "p", "l", "f"} {
@@ -66,6 +76,24 @@ func TestPlans(t *testing.T) {
 		}
 		require.NotZero(t, n)
 	})
+}
+
+// listSQL is the statement of a listing, with a cursor. It is sorted by its index.
+func listSQL(t *testing.T, p store.ListParams) string {
+	t.Helper()
+	p.Namespace = "n"
+	p.Cursor = p.CursorBehind(&store.Run{ID: store.NewID(), FinishedAt: time.Unix(2, 0)})
+	sql, _, err := listRuns(p, 100)
+	require.NoError(t, err)
+	return sql
+}
+
+func countSQL(t *testing.T, p store.CountParams) string {
+	t.Helper()
+	p.Namespace = "n"
+	sql, _, err := countRuns(p)
+	require.NoError(t, err)
+	return sql
 }
 
 func explain(t *testing.T, db *sqlx.DB, query string) []string {

@@ -156,6 +156,24 @@ func where(namespace string, f *store.RunFilter) (string, []any, error) {
 	if !f.CreatedBefore.IsZero() {
 		add("created_at<?", f.CreatedBefore.UnixMicro())
 	}
+	if !f.FinishedAfter.IsZero() {
+		add("finished_at>? AND finished_at IS NOT NULL", f.FinishedAfter.UnixMicro())
+	}
+	if !f.FinishedBefore.IsZero() {
+		add("finished_at<? AND finished_at IS NOT NULL", f.FinishedBefore.UnixMicro())
+	}
+	if f.FailureCode != "" {
+		add("failure->>'code'=?", f.FailureCode)
+	}
+	if f.FailureText != "" {
+		add("instr(failure->>'message', ?)>0", f.FailureText)
+	}
+	if f.FailedStep != "" {
+		add("EXISTS (SELECT 1 FROM steps f WHERE f.run_id=runs.id AND f.status=4 AND f.name=?)", f.FailedStep)
+	}
+	if f.MinAttempt > 0 {
+		add("(attempt>=? OR EXISTS (SELECT 1 FROM steps f WHERE f.run_id=runs.id AND f.status<3 AND f.attempt>=?))", int64(f.MinAttempt), int64(f.MinAttempt))
+	}
 	return strings.Join(cond, " AND "), args, nil
 }
 
@@ -165,6 +183,38 @@ func few(f *store.RunFilter) bool {
 	return !f.Parent.IsZero() || f.ExternalID != "" || len(f.IDPrefix) >= store.FewIDs
 }
 
+// listRuns builds the statement of what a listing may bring: runs, by their ID (of),
+// place (made) and the size of their failures. By their ends, the index of final runs
+// gives the order; the bound on the end alone is what the index begins at, and the second
+// condition leaves out those of the same end.
+func listRuns(p store.ListParams, limit int) (string, []any, error) {
+	last, err := p.Position()
+	if err != nil {
+		return "", nil, err
+	}
+	cond, args, err := where(p.Namespace, &p.Filter)
+	if err != nil {
+		return "", nil, err
+	}
+	order, beyond := "DESC", "<"
+	if p.OldestFirst {
+		order, beyond = "ASC", ">"
+	}
+	column, by := "created_at", "created_at"
+	switch {
+	case p.ByEnd:
+		column, by, cond = "finished_at", "finished_at", cond+" AND finished_at IS NOT NULL"
+	case few(&p.Filter):
+		by = "+created_at" // they are found by an index of theirs, and sorted
+	}
+	if p.Cursor != "" {
+		cond += " AND " + column + beyond + "=? AND (" + column + beyond + "? OR id" + beyond + "?)"
+		args = append(args, last.At.UnixMicro(), last.At.UnixMicro(), last.ID[:])
+	}
+	return `SELECT id AS of, ` + column + ` AS made, coalesce(octet_length(failure), 0) AS size FROM runs WHERE ` + cond +
+		` ORDER BY ` + by + ` ` + order + `, id ` + order + ` LIMIT ?+1`, append(args, int64(limit)), nil
+}
+
 // List implements store.Runs.
 func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 	var page store.RunPage
@@ -172,32 +222,20 @@ func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, err
 		return page, err
 	}
 	limit, _ := store.Page(p.Limit)
-	last, err := p.Position()
+	sql, args, err := listRuns(p, limit)
 	if err != nil {
 		return page, err
 	}
-	cond, args, err := where(p.Namespace, &p.Filter)
-	if err != nil {
-		return page, err
-	}
-	order, beyond := "DESC", " AND (created_at, id)<(?,?)"
+	order := "made DESC, of DESC"
 	if p.OldestFirst {
-		order, beyond = "ASC", " AND (created_at, id)>(?,?)"
-	}
-	if p.Cursor != "" {
-		cond, args = cond+beyond, append(args, last.CreatedAt.UnixMicro(), last.ID[:])
-	}
-	by := "created_at"
-	if few(&p.Filter) {
-		by = "+created_at" // they are found by an index of theirs, and sorted
+		order = "made, of"
 	}
 	more := false
 	err = c.read(ctx, Stmt{
-		SQL: `WITH item AS (SELECT *, row_number() OVER (ORDER BY made ` + order + `, of ` + order + `) AS nth FROM (
-				SELECT id AS of, created_at AS made, coalesce(octet_length(failure), 0) AS size FROM runs WHERE ` + cond + ` ORDER BY ` + by + ` ` + order + `, id ` + order + ` LIMIT ?+1))` +
-			fitting(`made `+order+`, of `+order, 1, strconv.Itoa(limit), strconv.Itoa(store.PageBytes)) +
-			`SELECT ` + runColumnsIf("fits", "NULL", "NULL", "NULL") + `, fits FROM fit CROSS JOIN runs ON id=of ORDER BY created_at ` + order + `, id ` + order,
-		Args: append(args, int64(limit)),
+		SQL: `WITH item AS (SELECT *, row_number() OVER (ORDER BY ` + order + `) AS nth FROM (` + sql + `))` +
+			fitting(order, 1, strconv.Itoa(limit), strconv.Itoa(store.PageBytes)) +
+			`SELECT ` + runColumnsIf("fits", "NULL", "NULL", "NULL") + `, fits FROM fit CROSS JOIN runs ON id=of ORDER BY ` + order,
+		Args: args,
 		Rows: func(scan func(...any) error) error {
 			var r store.Run
 			var fits bool
@@ -210,9 +248,19 @@ func (c *Core) List(ctx context.Context, p store.ListParams) (store.RunPage, err
 		return store.RunPage{}, err
 	}
 	if more {
-		page.Next = p.NextCursor(page.Runs[len(page.Runs)-1].Position())
+		page.Next = p.CursorBehind(&page.Runs[len(page.Runs)-1])
 	}
 	return page, nil
+}
+
+// countRuns builds the statement of a count.
+func countRuns(p store.CountParams) (string, []any, error) {
+	cond, args, err := where(p.Namespace, &p.Filter)
+	code := "''"
+	if p.ByFailure {
+		code = "coalesce(failure->>'code', '')"
+	}
+	return `SELECT queue, workflow, status, ` + code + `, count(*) FROM runs WHERE ` + cond + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args, err
 }
 
 // Count implements store.Runs.
@@ -220,17 +268,16 @@ func (c *Core) Count(ctx context.Context, p store.CountParams) ([]store.RunCount
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	cond, args, err := where(p.Namespace, &p.Filter)
+	sql, args, err := countRuns(p)
 	if err != nil {
 		return nil, err
 	}
 	var counts []store.RunCount
 	err = c.read(ctx, Stmt{
-		SQL:  `SELECT queue, workflow, status, count(*) FROM runs WHERE ` + cond + ` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
-		Args: args,
+		SQL: sql, Args: args,
 		Rows: func(scan func(...any) error) error {
 			var n store.RunCount
-			err := scan(&n.Queue, &n.Workflow, &n.Status, &n.Count)
+			err := scan(&n.Queue, &n.Workflow, &n.Status, &n.FailureCode, &n.Count)
 			counts = append(counts, n)
 			return err
 		},

@@ -12,7 +12,14 @@ import (
 )
 
 func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
-	do := func(r *run, now time.Time) { s.cancel(r, p.Reason, now) }
+	do := func(r *run, now time.Time) {
+		if p.Force && r.leased() {
+			r.Status, r.Worker, r.holder, r.seq = store.Pending, "", "", 0
+			r.Epoch++
+			s.hintRun(store.HintEvent, r) // its holder is to learn that it is none
+		}
+		s.cancel(r, p.Reason, now)
+	}
 	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, do, store.Canceled)
 }
 

@@ -36,6 +36,7 @@ type Store struct {
 	paused    map[target]time.Time // since when
 	locks     map[name]lock
 	schedules map[name]*schedule
+	actions   []action
 }
 
 var (

@@ -371,7 +371,7 @@ func TestPages(t *testing.T) { // P14
 
 func (b *bench) cursor(id store.ID) string {
 	p := store.ListParams{Namespace: ns}
-	return p.NextCursor(store.RunPosition{CreatedAt: b.now, ID: id})
+	return p.NextCursor(store.RunPosition{At: b.now, ID: id})
 }
 
 func TestFire(t *testing.T) { // P10

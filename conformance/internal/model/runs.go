@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -135,7 +136,7 @@ func (s *Store) lastWith(namespace, id, suffix string, like func(*run) bool) *ru
 		if r.Namespace != namespace || r.ExternalID != id || r.Suffix != suffix || !like(r) {
 			continue
 		}
-		if last == nil || r.Position().Compare(last.Position()) > 0 {
+		if last == nil || byCreation(r, last) > 0 {
 			last = r
 		}
 	}
@@ -155,13 +156,27 @@ func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 			(f.ExternalID == "" || r.ExternalID == f.ExternalID) &&
 			compareIDs(lo, r.ID) <= 0 && compareIDs(r.ID, hi) <= 0 &&
 			(f.CreatedAfter.IsZero() || r.CreatedAt.After(micro(f.CreatedAfter))) &&
-			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(micro(f.CreatedBefore))) {
+			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(micro(f.CreatedBefore))) &&
+			(f.FinishedAfter.IsZero() || r.Status.Final() && r.FinishedAt.After(micro(f.FinishedAfter))) &&
+			(f.FinishedBefore.IsZero() || r.Status.Final() && r.FinishedAt.Before(micro(f.FinishedBefore))) &&
+			(f.FailureCode == "" || r.Failure != nil && r.Failure.Code == f.FailureCode) &&
+			(f.FailureText == "" || r.Failure != nil && strings.Contains(r.Failure.Message, f.FailureText)) &&
+			(f.FailedStep == "" || r.anyStep(func(st store.Step) bool { return st.Status == store.StepFailed && st.Name == f.FailedStep })) &&
+			(r.Attempt >= f.MinAttempt || r.anyStep(func(st store.Step) bool { return !st.Status.Final() && st.Attempt >= f.MinAttempt })) {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b *run) int { return a.Position().Compare(b.Position()) })
+	slices.SortFunc(out, byCreation)
 	return out
 }
+
+// byCreation orders runs by their creation, those of one moment by their IDs.
+func byCreation(a, b *run) int {
+	p := store.ListParams{}
+	return p.PositionOf(&a.Run).Compare(p.PositionOf(&b.Run))
+}
+
+func (r *run) anyStep(like func(store.Step) bool) bool { return slices.ContainsFunc(r.steps, like) }
 
 func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 	pos, err := p.Position()
@@ -171,17 +186,21 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 	defer s.mu.Unlock()
 	limit, _ := store.Page(p.Limit)
 	rows := s.selected(p.Namespace, p.Filter)
+	if p.ByEnd {
+		rows = slices.DeleteFunc(rows, func(r *run) bool { return !r.Status.Final() })
+		slices.SortFunc(rows, func(a, b *run) int { return p.PositionOf(&a.Run).Compare(p.PositionOf(&b.Run)) })
+	}
 	if !p.OldestFirst {
 		slices.Reverse(rows)
 	}
 	var page store.RunPage
 	failures := atMost(store.PageBytes)
 	for _, r := range rows {
-		if c := r.Position().Compare(pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
+		if c := p.PositionOf(&r.Run).Compare(pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
 			continue // on an earlier page
 		}
 		if n := len(page.Runs); n == limit || !failures.take(failureBytes(r.Failure)) {
-			page.Next = p.NextCursor(page.Runs[n-1].Position())
+			page.Next = p.CursorBehind(&page.Runs[n-1])
 			break
 		}
 		row := r.row()
@@ -198,7 +217,11 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 	defer s.mu.Unlock()
 	counts := map[store.RunCount]int64{} // by rows without their count
 	for _, r := range s.selected(p.Namespace, p.Filter) {
-		counts[store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}]++
+		row := store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}
+		if p.ByFailure && r.Failure != nil {
+			row.FailureCode = r.Failure.Code
+		}
+		counts[row]++
 	}
 	var out []store.RunCount
 	for c, n := range counts {
@@ -206,7 +229,7 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b store.RunCount) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status), cmp.Compare(a.FailureCode, b.FailureCode))
 	})
 	return out, nil
 }

@@ -261,7 +261,7 @@ var runMutants = []Mutant{
 			}
 			if len(page.Runs) > limit {
 				page.Runs = page.Runs[:limit]
-				page.Next = p.NextCursor(page.Runs[limit-1].Position())
+				page.Next = p.CursorBehind(&page.Runs[limit-1])
 			}
 			return page, nil
 		}
@@ -375,7 +375,7 @@ var runMutants = []Mutant{
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 			page, err := list(ctx, p)
 			if n := len(page.Runs); page.Next != "" && n > 1 {
-				page.Next = p.NextCursor(page.Runs[n-2].Position())
+				page.Next = p.CursorBehind(&page.Runs[n-2])
 			}
 			return page, err
 		}
@@ -407,11 +407,81 @@ var runMutants = []Mutant{
 			return out, nil
 		}
 	})},
+	{"page-by-end-loses-ties", "P14", "a page by the end goes on behind the moment at which the last run ended", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			page, err := list(ctx, p)
+			if page.Next != "" && p.ByEnd {
+				last := page.Runs[len(page.Runs)-1]
+				last.ID = store.ID{}
+				if p.OldestFirst {
+					for i := range last.ID {
+						last.ID[i] = 0xff
+					}
+				}
+				page.Next = p.CursorBehind(&last)
+			}
+			return page, err
+		}
+	})},
+	{"ends-are-creations", "P14", "what asks for runs by their end gets them by their creation", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			q := p
+			q.Filter.CreatedAfter, q.Filter.FinishedAfter = p.Filter.FinishedAfter, time.Time{}
+			if p.Cursor != "" {
+				return list(ctx, p)
+			}
+			page, err := list(ctx, q)
+			if n := len(page.Runs); page.Next != "" {
+				page.Next = p.CursorBehind(&page.Runs[n-1])
+			}
+			return page, err
+		}
+	})},
+	{"failure-text-folds-case", "P14", "the text of a failure is found in either case", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			if p.Filter.FailureText == "" || p.Cursor != "" {
+				return list(ctx, p)
+			}
+			q := p
+			q.Filter.FailureText, q.Limit = "", store.MaxPage
+			page, err := list(ctx, q)
+			page.Runs = slices.DeleteFunc(page.Runs, func(r store.Run) bool {
+				return r.Failure == nil || !strings.Contains(strings.ToLower(r.Failure.Message), strings.ToLower(p.Filter.FailureText))
+			})
+			return store.RunPage{Runs: page.Runs}, err
+		}
+	})},
+	{"force-waits-for-the-holder", "P11", "a forced cancel is an ordinary one: a leased run stays canceling", wrap(func(s *faulty) {
+		cancel := s.cancel
+		s.cancel = func(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+			p.Force = false
+			return cancel(ctx, p)
+		}
+	})},
+	{"force-leaves-the-lease", "P2", "the holder of a run that was ended by force may still complete it", wrap(func(s *faulty) {
+		cancel := s.cancel
+		s.cancel = func(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+			var held []store.Run
+			for _, id := range p.IDs {
+				if r, ok := s.row(id); ok && p.Force && r.Worker != "" {
+					held = append(held, r)
+				}
+			}
+			out, err := cancel(ctx, p)
+			for _, r := range held {
+				s.Tamper(r.ID, func(row model.Row) { row.Worker, row.Epoch = r.Worker, r.Epoch })
+			}
+			return out, err
+		}
+	})},
 	{"foreign-cursor-accepted", "P14", "a listing goes on from the cursor of another query", wrap(func(s *faulty) {
 		list := s.list
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 			if raw, err := base64.RawURLEncoding.DecodeString(p.Cursor); err == nil && len(raw) == 33 {
-				p.Cursor = p.NextCursor(store.RunPosition{CreatedAt: time.UnixMicro(int64(binary.BigEndian.Uint64(raw[9:]))), ID: store.ID(raw[17:])})
+				p.Cursor = p.NextCursor(store.RunPosition{At: time.UnixMicro(int64(binary.BigEndian.Uint64(raw[9:]))), ID: store.ID(raw[17:])})
 			}
 			return list(ctx, p)
 		}
@@ -421,7 +491,7 @@ var runMutants = []Mutant{
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 			page, err := list(ctx, p)
 			if limit, bad := store.Page(p.Limit); err == nil && bad == nil && len(page.Runs) == limit && page.Next == "" {
-				page.Next = p.NextCursor(page.Runs[limit-1].Position())
+				page.Next = p.CursorBehind(&page.Runs[limit-1])
 			}
 			return page, err
 		}

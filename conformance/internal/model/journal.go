@@ -1,0 +1,59 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// action is an action with its namespace.
+type action struct {
+	store.Action
+	namespace string
+}
+
+// Record implements store.Journal.
+func (s *Store) Record(ctx context.Context, p store.RecordParams) error {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	for _, a := range p.Actions {
+		if !slices.ContainsFunc(s.actions, func(b action) bool { return a.ID == b.ID }) {
+			a.At = now
+			s.actions = append(s.actions, action{a, p.Namespace})
+		}
+	}
+	if p.KeepFor > 0 {
+		until := now.Add(-whole(p.KeepFor))
+		s.actions = slices.DeleteFunc(s.actions, func(a action) bool { return a.namespace == p.Namespace && a.At.Before(until) })
+	}
+	return nil
+}
+
+// ListActions implements store.Journal.
+func (s *Store) ListActions(ctx context.Context, p store.ListActionsParams) (store.ActionPage, error) {
+	at, last, err := p.Position()
+	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.ActionPage{}, err
+	}
+	defer s.mu.Unlock()
+	limit, _ := store.Page(p.Limit)
+	var found []store.Action
+	for _, a := range s.actions {
+		if a.namespace == p.Namespace && (p.Run.IsZero() || a.Run == p.Run) && (p.Actor == "" || a.Actor == p.Actor) &&
+			(p.Cursor == "" || cmp.Or(a.At.Compare(at), compareIDs(a.ID, last)) < 0) {
+			found = append(found, a.Action)
+		}
+	}
+	slices.SortFunc(found, func(a, b store.Action) int { return cmp.Or(b.At.Compare(a.At), compareIDs(b.ID, a.ID)) })
+	page := store.ActionPage{Actions: found}
+	if len(found) > limit {
+		page.Actions = found[:limit]
+		page.Next = p.NextCursor(&found[limit-1])
+	}
+	return page, nil
+}
