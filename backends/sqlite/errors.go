@@ -62,6 +62,9 @@ func classify(err error) error {
 // that the transaction is as it was, so that the caller rolls it back. Any other error, such as one
 // of the disk, may come after COMMIT has reached the file.
 func classifyCommit(err error) error {
+	if err == nil {
+		return nil
+	}
 	switch c := code(err); c {
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_CONSTRAINT:
 		return classify(err)

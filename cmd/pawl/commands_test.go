@@ -303,7 +303,7 @@ func TestLife(t *testing.T) {
 			s.must("schedules", "delete", "nightly", "--yes")
 			require.Contains(t, s.must("top", "--once"), "completed")
 			_, found := diagnose(t, s)
-			found.only(t, "", "")
+			found.only(t, "warning", "failures", "order 1 of 6")
 			require.Contains(t, s.must("purge", "--older-than", "0s", "--yes"), "deleted")
 			require.Empty(t, s.must("runs", "list"))
 		})
