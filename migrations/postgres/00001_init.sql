@@ -197,20 +197,6 @@ CREATE TABLE pawl.firings (
     PRIMARY KEY (namespace, schedule, at)
 );
 
--- What people did. It outlives the runs that it was done to.
-CREATE TABLE pawl.actions (
-    id        uuid   NOT NULL PRIMARY KEY,
-    namespace text   COLLATE "C" NOT NULL,
-    at        bigint NOT NULL,
-    actor     text   COLLATE "C" NOT NULL,     -- user@host
-    verb      text   COLLATE "C" NOT NULL,
-    target    text   NOT NULL,
-    run       uuid,
-    details   text   NOT NULL
-);
-CREATE INDEX actions_at ON pawl.actions (namespace, at);
-CREATE INDEX actions_run ON pawl.actions (run, at) WHERE run IS NOT NULL;
-
 CREATE VIEW pawl.run_list AS
 SELECT id, namespace, workflow, queue,
        (ARRAY['pending','running','sleeping','paused','canceling','completed','failed','canceled'])[status] AS status,
@@ -223,5 +209,5 @@ FROM pawl.runs;
 
 -- +goose Down
 DROP VIEW pawl.run_list;
-DROP TABLE pawl.actions, pawl.firings, pawl.schedules, pawl.locks, pawl.paused, pawl.workflows, pawl.workers, pawl.lanes,
+DROP TABLE pawl.firings, pawl.schedules, pawl.locks, pawl.paused, pawl.workflows, pawl.workers, pawl.lanes,
     pawl.signals, pawl.groups, pawl.state, pawl.steps, pawl.runs;

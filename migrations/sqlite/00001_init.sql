@@ -191,20 +191,6 @@ CREATE TABLE firings (
     PRIMARY KEY (namespace, schedule, at)
 ) STRICT, WITHOUT ROWID;
 
--- What people did. It outlives the runs that it was done to.
-CREATE TABLE actions (
-    id        BLOB    NOT NULL PRIMARY KEY,
-    namespace TEXT    NOT NULL,
-    at        INTEGER NOT NULL,
-    actor     TEXT    NOT NULL,               -- user@host
-    verb      TEXT    NOT NULL,
-    target    TEXT    NOT NULL,
-    run       BLOB,
-    details   TEXT    NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX actions_at ON actions (namespace, at);
-CREATE INDEX actions_run ON actions (run, at) WHERE run IS NOT NULL;
-
 CREATE VIEW run_list AS
 SELECT lower(hex(id)) AS id, namespace, workflow, queue,
        CASE status WHEN 1 THEN 'pending' WHEN 2 THEN 'running' WHEN 3 THEN 'sleeping' WHEN 4 THEN 'paused'
@@ -218,7 +204,6 @@ FROM runs;
 
 -- +goose Down
 DROP VIEW run_list;
-DROP TABLE actions;
 DROP TABLE firings;
 DROP TABLE schedules;
 DROP TABLE locks;

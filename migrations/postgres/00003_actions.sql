@@ -1,0 +1,17 @@
+-- +goose Up
+-- What people did. It outlives the runs that it was done to.
+CREATE TABLE pawl.actions (
+    id        uuid   NOT NULL PRIMARY KEY,
+    namespace text   COLLATE "C" NOT NULL,
+    at        bigint NOT NULL,
+    actor     text   COLLATE "C" NOT NULL,     -- user@host
+    verb      text   COLLATE "C" NOT NULL,
+    target    text   NOT NULL,
+    run       uuid,
+    details   text   NOT NULL
+);
+CREATE INDEX actions_at ON pawl.actions (namespace, at);
+CREATE INDEX actions_run ON pawl.actions (run, at) WHERE run IS NOT NULL;
+
+-- +goose Down
+DROP TABLE pawl.actions;
