@@ -294,14 +294,16 @@ func (ws *waiters) next(all, mayRescan bool) (ids []store.ID, whole, more bool) 
 // tells a run that is not final from one that does not exist.
 func (ws *waiters) ask(ctx context.Context, ids []store.ID, finalOnly bool) (final int) {
 	st, ns := ws.engine.store, ws.engine.namespace
-	for ; len(ids) > 0; ids = ids[min(len(ids), store.MaxPage):] {
-		part := ids[:min(len(ids), store.MaxPage)]
+	most := store.MaxPage
+	for len(ids) > 0 {
+		part := ids[:min(len(ids), most)]
+		ids = ids[len(part):]
 		missing := ws.firstLooks(part)
 		if !finalOnly {
 			missing = set(part)
 		}
 		callCtx, cancel := context.WithTimeout(ctx, lookTimeout)
-		runs, err := st.Get(callCtx, store.GetParams{Namespace: ns, IDs: part, FinalOnly: len(missing) == 0, NoInput: true})
+		runs, err := st.Get(callCtx, store.GetParams{Namespace: ns, IDs: part, FinalOnly: len(missing) == 0, NoInput: true, MaxBytes: store.DefaultClaimBytes})
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
@@ -309,9 +311,15 @@ func (ws *waiters) ask(ctx context.Context, ids []store.ID, finalOnly bool) (fin
 			}
 			return final
 		}
+		whole := 0
 		for _, run := range runs {
 			delete(missing, run.ID)
-			if run.Status.Final() {
+			switch {
+			case run.Omitted && run.Status.Final():
+				ids = append(ids, run.ID) // its result is read with the next ones
+				most = max(1, 2*whole)
+			case run.Status.Final():
+				whole++
 				ws.serve(Outcome{run.ID, run.Workflow, run.Status, run.Output, run.Failure}, nil)
 				final++
 			}

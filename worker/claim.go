@@ -365,7 +365,7 @@ func (w *Worker) glance(ctx context.Context) {
 	}
 	for ids := range slices.Chunk(slices.Collect(maps.Keys(byID)), store.MaxPage) {
 		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
-		runs, err := w.store.Get(callCtx, store.GetParams{Namespace: w.namespace, IDs: ids, NoInput: true})
+		runs, err := w.store.Get(callCtx, store.GetParams{Namespace: w.namespace, IDs: ids, NoInput: true, MaxBytes: 1})
 		cancel()
 		if err != nil {
 			signal(w.renew) // which tries until it has heard

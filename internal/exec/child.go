@@ -229,7 +229,7 @@ func (c *Child) read() {
 	inv.mu.Unlock()
 	var runs []store.Run
 	inv.ask("the end of a child", func(ctx context.Context, st store.Store, ns string) (err error) {
-		runs, err = st.Get(ctx, store.GetParams{Namespace: ns, IDs: []store.ID{id}, FinalOnly: true})
+		runs, err = st.Get(ctx, store.GetParams{Namespace: ns, IDs: []store.ID{id}, FinalOnly: true, NoInput: true})
 		return err
 	})
 	inv.mu.Lock()
