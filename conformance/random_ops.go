@@ -1217,6 +1217,9 @@ func (q *sequence) read() {
 		_, _ = do(q, "GetState", p, store.Store.GetState)
 	case 9:
 		p := store.ListSchedulesParams{Namespace: ns, Names: of(q, nil, []string{"s1"}), Due: q.chance(50), Limit: 1 + q.pick(2), Now: q.now}
+		if p.Due {
+			p.Except = of(q, nil, []string{"s1"}, []string{"s0", "s2"})
+		}
 		_, _ = do(q, "ListSchedules", p, store.Store.ListSchedules)
 	}
 }

@@ -89,6 +89,25 @@ var scheduleCases = []Case{
 		c.eq("its LastAt", c.theSchedule("s").LastAt, time.Time{})
 		c.eq("its firings", len(c.firings("s")), 0)
 	}},
+	{"schedules/due-except", "P13", "of what is due, Except leaves out the names that it lists, and nothing else", func(c *C) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			s := c.schedule(name)
+			s.NextAt = c.now
+			c.putSchedule(s)
+		}
+		see := func(except []string, limit int, want ...string) {
+			c.Helper()
+			page := c.schedules(store.ListSchedulesParams{Due: true, Except: except, Limit: limit})
+			c.eq(fmt.Sprintf("due but for %v", except), scheduleNames(page), want)
+			c.eq("NextDue", page.NextDue, c.now)
+		}
+		see(nil, 0, "a", "b", "c", "d")
+		see([]string{"a", "c", "x"}, 0, "b", "d")
+		see([]string{"a", "b"}, 1, "c")
+		see([]string{"a", "b", "c"}, 1, "d")
+		_, err := c.s.ListSchedules(c.ctx, store.ListSchedulesParams{Namespace: c.ns, Except: []string{"a"}})
+		c.fails("ListSchedules by name, with exceptions", err, store.ErrInvalid)
+	}},
 	{"schedules/due", "P13", "Due lists what is not paused and whose time is not after the store's, by that time; NextDue is the earliest of all not paused, Later of those not due", func(c *C) {
 		put := func(name string, in time.Duration, paused bool) {
 			s := c.schedule(name)

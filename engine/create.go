@@ -20,44 +20,60 @@ const (
 // newStarts makes the group in which concurrent starts share writes. A start whose
 // write fails is sent again as long as its caller has patience: by its ID it is made
 // once. A write that fails gets smaller; a start that fails on its own stops no other.
-func (e *Engine) newStarts() *batch.Group[store.NewRun, store.CreateResult] {
-	return batch.New(batch.Config[store.NewRun, store.CreateResult]{
-		Items: startBatch, Bytes: store.CallBytes, Size: func(r store.NewRun) int { return r.Size() },
+func (e *Engine) newStarts() *batch.Group[newStart, store.CreateResult] {
+	return batch.New(batch.Config[newStart, store.CreateResult]{
+		Items: startBatch, Bytes: store.CallBytes, Size: func(s newStart) int { return s.run.Size() },
 		Call: e.create, Failed: e.startFailed, Stop: e.ctx.Done(),
 	})
+}
+
+// newStart is one of several starts that share a write.
+type newStart struct {
+	run   store.NewRun
+	until time.Time // its caller has patience
 }
 
 // startOne makes a run together with others that are started now. It fails within
 // RetryFor, whatever the others wait for.
 func (e *Engine) startOne(ctx context.Context, run store.NewRun) (store.CreateResult, error) {
-	patient, cancel := context.WithTimeout(ctx, e.retryFor)
+	// What a call says that ends with the patience is waited for.
+	patient, cancel := context.WithTimeout(ctx, e.retryFor+max(e.retryFor/10, 100*time.Millisecond))
 	defer cancel()
-	res, sent, err := e.starts.Do(patient, run)
+	res, sent, err := e.starts.Do(patient, newStart{run, time.Now().Add(e.retryFor)})
 	switch {
 	case err == nil:
 		return res, res.Err
 	case ctx.Err() == nil: // the end of patience
-		err = fmt.Errorf("the %s store has not answered for %v", e.store.Features().Name, e.retryFor)
+		err = fmt.Errorf("no answer within %v of the %s store", e.retryFor, e.store.Features().Name)
 		if res.Err != nil {
-			err = fmt.Errorf("%w: %w", err, res.Err)
-		} else if !sent {
+			err = fmt.Errorf("%w: %v", err, res.Err)
+		}
+		if !sent {
 			err = fmt.Errorf("%w: %w", err, store.ErrUnavailable)
 		}
 	}
-	if sent && !errors.Is(err, store.ErrOutcomeUnknown) {
-		err = errors.Join(err, store.ErrOutcomeUnknown)
+	if sent {
+		err = fmt.Errorf("%w: %w", err, store.ErrOutcomeUnknown)
 	}
 	return store.CreateResult{}, err
 }
 
 // create makes one write of new runs.
-func (e *Engine) create(runs []store.NewRun) ([]store.CreateResult, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), e.retryFor)
+func (e *Engine) create(starts []newStart) ([]store.CreateResult, error) {
+	runs := make([]store.NewRun, len(starts))
+	until := time.Time{}
+	for i := range starts {
+		runs[i] = starts[i].run
+		if starts[i].until.After(until) {
+			until = starts[i].until
+		}
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	began := time.Now()
 	results, err := e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
-	if err != nil && ctx.Err() != nil && !store.Retryable(err) {
-		err = fmt.Errorf("no answer within %v: %w", e.retryFor, store.ErrUnavailable)
+	if err != nil && ctx.Err() != nil {
+		err = e.outOfPatience(err)
 	}
 	e.tel.Made(runs, results, time.Since(began))
 	return results, err
@@ -65,7 +81,7 @@ func (e *Engine) create(runs []store.NewRun) ([]store.CreateResult, error) {
 
 // startFailed decides about a start whose write failed: of several, any may be the
 // cause. Once an answer was lost, no later failure tells that nothing was applied.
-func (e *Engine) startFailed(_ store.NewRun, before store.CreateResult, f batch.Failure) (res store.CreateResult, done bool) {
+func (e *Engine) startFailed(_ newStart, before store.CreateResult, f batch.Failure) (res store.CreateResult, done bool) {
 	err := afterLost(before.Err, f.Err)
 	waited := time.Since(f.Since)
 	switch {
@@ -76,6 +92,15 @@ func (e *Engine) startFailed(_ store.NewRun, before store.CreateResult, f batch.
 		return store.CreateResult{Err: err}, true
 	}
 	return store.CreateResult{Err: err}, false
+}
+
+// outOfPatience is the error of a call that was given up; err is what it said.
+func (e *Engine) outOfPatience(err error) error {
+	kind := store.ErrUnavailable
+	if errors.Is(err, store.ErrOutcomeUnknown) {
+		kind = store.ErrOutcomeUnknown
+	}
+	return fmt.Errorf("no answer within %v of the %s store: %w", e.retryFor, e.store.Features().Name, kind)
 }
 
 // afterLost is the error of a request whose last failure is err, after one with the

@@ -12,7 +12,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type Engine struct {
 	retention   map[string]Retention // by workflow; of "": the others
 	keepFirings time.Duration
 
-	starts  *batch.Group[store.NewRun, store.CreateResult]
+	starts  *batch.Group[newStart, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
 	watches watches
@@ -154,11 +153,7 @@ func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := call(patience)
 		if patience.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) { // the end of patience, not of ctx
-			kind := store.ErrUnavailable
-			if errors.Is(err, store.ErrOutcomeUnknown) {
-				kind = store.ErrOutcomeUnknown
-			}
-			err = fmt.Errorf("no answer within %v: %w", e.retryFor, kind)
+			err = e.outOfPatience(err)
 		}
 		if !store.Retryable(err) {
 			return err

@@ -102,21 +102,24 @@ const (
 // Fire fires what is due, in bounded batches, until nothing is.
 func (h *Housekeeper) Fire(ctx context.Context) (Pass, error) {
 	var pass Pass
-	for limit := dueBatch; ; {
-		page, err := h.engine.listSchedules(ctx, store.ListSchedulesParams{Due: true, Limit: limit})
+	for {
+		page, err := h.engine.listSchedules(ctx, store.ListSchedulesParams{Due: true, Limit: dueBatch})
 		answered := time.Now()
 		if err != nil {
 			return pass, fmt.Errorf("due schedules: %w", err)
 		}
 		local := func(t time.Time) time.Time { return answered.Add(t.Sub(page.Now)) }
-		due, again := h.ready(page.Schedules, answered)
-		switch {
-		case len(due) > 0:
-		case len(page.Schedules) == limit && limit < store.MaxPage:
-			limit = store.MaxPage // those behind the ones that wait have their turn, too
-			continue
-		default:
-			pass.Waiting, pass.Again = len(page.Schedules), again
+		due, waiting, again := h.ready(page.Schedules, answered)
+		if len(due) == 0 && len(waiting) > 0 {
+			// Those behind the ones that wait have their turn, too.
+			rest, err := h.engine.listSchedules(ctx, store.ListSchedulesParams{Due: true, Limit: dueBatch, Except: waiting})
+			if err != nil {
+				return pass, fmt.Errorf("due schedules: %w", err)
+			}
+			due = rest.Schedules
+		}
+		if len(due) == 0 {
+			pass.Waiting, pass.Again = len(waiting), again
 			if !page.Later.IsZero() {
 				pass.Next = local(page.Later)
 			}
@@ -138,19 +141,25 @@ func (h *Housekeeper) Fire(ctx context.Context) (Pass, error) {
 	}
 }
 
-// ready takes out the schedules that are to wait, and says when the first of them is to
-// be tried again.
-func (h *Housekeeper) ready(schedules []store.Schedule, now time.Time) (due []store.Schedule, again time.Time) {
+// ready takes out the schedules that are to wait. If all are, it names every schedule
+// that is to wait, and says when the first of them is to be tried again.
+func (h *Housekeeper) ready(schedules []store.Schedule, now time.Time) (due []store.Schedule, waiting []string, again time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range schedules {
-		if w := h.waits[s.Name]; w.until.After(now) {
-			again = earliest(again, w.until)
-		} else {
+		if !h.waits[s.Name].until.After(now) {
 			due = append(due, s)
 		}
 	}
-	return due, again
+	if len(due) > 0 || len(schedules) == 0 {
+		return due, nil, again
+	}
+	for name, w := range h.waits {
+		if w.until.After(now) {
+			waiting, again = append(waiting, name), earliest(again, w.until)
+		}
+	}
+	return nil, waiting, again
 }
 
 // earliest returns the earlier time; zero is none.

@@ -44,6 +44,7 @@ type ListSchedulesParams struct {
 	Namespace string
 	Names     []string // empty: all
 	Due       bool
+	Except    []string // with Due: names to leave out. Case: schedules/due-except
 	Cursor    string
 	Limit     int // 0: 100; at most MaxPage
 	Now       time.Time

@@ -560,7 +560,10 @@ func (p *DeleteScheduleParams) Validate() error {
 // Validate checks the call, without its cursor.
 func (p *ListSchedulesParams) Validate() error {
 	_, err := Page(p.Limit)
-	return first(ValidateName("namespace", p.Namespace), err)
+	if len(p.Except) > 0 && !p.Due {
+		err = Invalid("except", "names are left out of a list of what is due, and of no other")
+	}
+	return first(ValidateName("namespace", p.Namespace), err, batch("except", len(p.Except)))
 }
 
 // Validate checks the call.

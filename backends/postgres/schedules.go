@@ -65,10 +65,10 @@ func (s *Store) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams
 }
 
 // Pages of schedules of a namespace ($2), those of the names $4 or ($3) all, up to $5 of
-// them: behind the name $1, or due at the time $1.
+// them: behind the name $1, or due at the time $1 but for the names $6.
 var (
 	schedulesByName = schedulePage(`s.name>$1::text`, `s.name`)
-	schedulesDue    = schedulePage(`NOT s.paused AND s.next_at IS NOT NULL AND s.next_at<=`+now, `s.next_at, s.name`)
+	schedulesDue    = schedulePage(`NOT s.paused AND s.next_at IS NOT NULL AND NOT s.name=ANY($6::text[]) AND s.next_at<=`+now, `s.next_at, s.name`)
 )
 
 func schedulePage(which, order string) string {
@@ -92,6 +92,7 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 	list := stmt{sql: schedulesByName, args: []any{after, p.Namespace, len(p.Names) == 0, p.Names, int64(limit)}}
 	if p.Due {
 		list.sql, list.args[0] = schedulesDue, setNow(p.Now)
+		list.args = append(list.args, append([]string{}, p.Except...))
 	}
 	fits, more := false, false
 	list.rows = func(scan func(...any) error) error {

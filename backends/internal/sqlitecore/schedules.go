@@ -64,10 +64,10 @@ func (c *Core) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams)
 }
 
 // Pages of schedules ?1, those of the names ?3 or (?2) all, up to ?4 of them and ?5 bytes:
-// behind the name ?6, or due at ?6.
+// behind the name ?6, or due at ?6 but for the names ?7.
 var (
 	schedulesByName = schedulePage(`name>?6`, `name`)
-	schedulesDue    = schedulePage(`paused=0 AND next_at IS NOT NULL AND next_at<=?6`, `next_at, name`)
+	schedulesDue    = schedulePage(`paused=0 AND next_at IS NOT NULL AND next_at<=?6 AND name NOT IN (SELECT value FROM json_each(?7))`, `next_at, name`)
 )
 
 func schedulePage(which, order string) string {
@@ -99,6 +99,7 @@ func (c *Core) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (
 	}
 	if p.Due {
 		list.SQL, list.Args[5] = schedulesDue, now
+		list.Args = append(list.Args, jsonText(append([]string{}, p.Except...)))
 	}
 	more := false
 	list.Rows = func(scan func(...any) error) error {

@@ -86,7 +86,7 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 			}
 		}
 		due := !sc.Paused && !sc.NextAt.IsZero() && !sc.NextAt.After(now)
-		if oneOf(p.Names, sc.Name) && (due || !p.Due) && sc.Name > pos {
+		if oneOf(p.Names, sc.Name) && !slices.Contains(p.Except, sc.Name) && (due || !p.Due) && sc.Name > pos {
 			rows = append(rows, sc)
 		}
 	}

@@ -150,6 +150,15 @@ var timeMutants = []Mutant{
 			return out, err
 		}
 	})},
+	{"due-except-ignored", "P13", "the names that are to be left out of what is due are listed", wrap(func(s *faulty) {
+		list := s.listSchedules
+		s.listSchedules = func(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
+			if p.Due {
+				p.Except = nil
+			}
+			return list(ctx, p)
+		}
+	})},
 	{"paused-schedule-is-due", "P13", "a paused schedule is listed as due", wrap(func(s *faulty) {
 		list := s.listSchedules
 		s.listSchedules = func(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
