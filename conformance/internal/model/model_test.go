@@ -18,13 +18,14 @@ const ns = "test"
 type bench struct {
 	*testing.T
 	*Store
-	now time.Time
+	now  time.Time
+	seqs map[store.Lease]int64 // of the last commit under each lease
 }
 
 func newBench(t *testing.T) *bench {
 	s := New(Options{})
 	t.Cleanup(func() { _ = s.Close() })
-	return &bench{t, s, time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)}
+	return &bench{t, s, time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), map[store.Lease]int64{}}
 }
 
 func (b *bench) advance(d time.Duration) { b.now = b.now.Add(d) }
@@ -63,12 +64,15 @@ func (b *bench) commit(c store.Commit) store.CommitResult {
 	c.Seq = max(c.Seq, 1)
 	res, err := b.Commit(context.Background(), store.CommitParams{Namespace: ns, Commits: []store.Commit{c}, Now: b.now})
 	require.NoError(b, err)
+	if res[0].Err == nil {
+		b.seqs[c.Lease] = c.Seq
+	}
 	return res[0]
 }
 
 func (b *bench) end(l store.Lease, t store.Transition) store.CommitResult {
 	b.Helper()
-	res := b.commit(store.Commit{Lease: l, Seq: 99, Seen: 99, Transition: &t})
+	res := b.commit(store.Commit{Lease: l, Seq: b.seqs[l] + 1, Seen: 99, Transition: &t})
 	require.NoError(b, res.Err)
 	return res
 }
