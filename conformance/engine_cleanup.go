@@ -160,7 +160,7 @@ var cleanupEngineCases = []EngineCase{
 			return workflow.Do(ctx, "give back", func(ctx context.Context) error { ran.add("give back"); return ctx.Err() })
 		})
 		e.process(defs(wf))
-		h := start(e, wf, 0, engine.Timeout(e.d(20*time.Second)))
+		h := start(e, wf, 0, engine.Timeout(e.d(time.Minute)))
 		_, err := h.Result(e.ctx)
 		e.eq("code", workflow.ErrorCode(err), workflow.CodeDeadline)
 		e.eq("executions", ran.get("give back"), 1)

@@ -26,7 +26,10 @@ func TestRandomFindsFaults(t *testing.T) {
 			s := fault(newModel(t))
 			r := &random{ctx: t.Context(), handles: [2]store.Store{s, s}, limits: s.Limits(), reached: map[string]int{}}
 			sequences := r.drawn()
-			found := 0
+			found, few := 0, 5
+			if name == "sleep that overlooks" {
+				few = 30 // it takes a commit, whose lease names an epoch: the claims before it stay
+			}
 			for seed := 0; seed < 200 && found < 3; seed++ {
 				q := sequences.Example(seed)
 				if q.difference == "" {
@@ -37,11 +40,11 @@ func TestRandomFindsFaults(t *testing.T) {
 					t.Errorf("sequence %d: reduced it shows no difference any more", seed)
 				}
 				t.Logf("sequence %d:%#v\n%s", seed, q, q.difference)
-				if len(q.ops) <= 5 {
+				if len(q.ops) <= few {
 					return
 				}
 			}
-			t.Errorf("saw %d sequences with a difference, none of which was reduced to 5 operations; expected one", found)
+			t.Errorf("saw %d sequences with a difference, none of which was reduced to %d operations; expected one", found, few)
 		})
 	}
 }

@@ -124,7 +124,7 @@ func (c *stream) exec(sql string) *serverError {
 	c.t.Helper()
 	body, err := json.Marshal(map[string]any{"baton": c.baton, "requests": []any{map[string]any{"type": "execute", "stmt": map[string]any{"sql": sql}}}})
 	require.NoError(c.t, err)
-	res, err := c.s.runner.(*runner).client.http.Post(c.s.runner.(*runner).client.url, "application/json", bytes.NewReader(body))
+	res, err := c.s.runner.(*runner).client.http.Post(c.s.runner.(*runner).client.url+"/v3/pipeline", "application/json", bytes.NewReader(body))
 	require.NoError(c.t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
