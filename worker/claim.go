@@ -203,6 +203,9 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 func (w *Worker) askAgain(ctx context.Context, p store.ClaimParams, lost error) (store.Claimed, error) {
 	p.Again = true
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		// The answer may have been lost for its size: each time less of it is asked for.
+		p.MaxBytes = max(1, p.MaxBytes/4)
+		p.Bare = p.Bare || wait == time.Second
 		claimed, err := w.store.Claim(ctx, p)
 		switch {
 		case err == nil:
