@@ -180,7 +180,7 @@ func first(f fate) func(int64) fate {
 // A write that arrives when its caller has given up comes to nothing.
 func TestLateWriteIsNotApplied(t *testing.T) {
 	t.Parallel()
-	s, p := behindProxy(t, WithTimeout(300*time.Millisecond))
+	s, p := behindProxy(t, WithTimeout(2*time.Second))
 	for name, limit := range map[string]time.Duration{"timeout": time.Hour, "deadline": 100 * time.Millisecond} {
 		release, served := make(chan struct{}), make(chan struct{})
 		p.set(first(fate{hold: release, served: served}))
