@@ -479,8 +479,13 @@ func (d *driver) settle(eng *engine.Engine) {
 	if *runsFlag > 0 {
 		return
 	}
+	require.NoError(d.t, eng.PauseSchedule(d.t.Context(), tickSchedule))
+	d.meddle(eng)
+}
+
+// meddle resumes all runs that are paused, and cancels those that wait for it.
+func (d *driver) meddle(eng *engine.Engine) {
 	ctx := d.t.Context()
-	require.NoError(d.t, eng.PauseSchedule(ctx, tickSchedule))
 	// Also those that are to pause: who has asked for that may be dead, or its end of it lost.
 	_, err := eng.ResumeMany(ctx, store.RunFilter{Statuses: []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused}})
 	require.NoError(d.t, err)

@@ -74,6 +74,7 @@ func drain(t *testing.T, b backend, seed uint64) {
 		s.proc.awaitReady(t)
 	}
 	d.heal()
+	d.meddle(eng) // who has started a run may have left before it canceled it
 	healed := time.Now()
 	last := d.awaitFinal(eng, healed)
 	d.shutDown()
