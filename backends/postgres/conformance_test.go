@@ -25,14 +25,14 @@ func inSchema() conformance.Harness { return inSchemaAt(func(url string) string 
 
 // inSchemaAt is inSchema by the URLs that at makes of the server's.
 func inSchemaAt(at func(url string) string) conformance.Harness {
-	type place struct{ url, schema string }
+	type place struct{ url, schema, direct string }
 	var places sync.Map // of each store
 	return conformance.Harness{
 		New: func(t testing.TB) store.Store {
-			url, schema := pgtest.Schema(t)
-			url = at(url)
+			direct, schema := pgtest.Schema(t)
+			url := at(direct)
 			s := open(t, url, schema)
-			places.Store(s, place{url, schema})
+			places.Store(s, place{url, schema, direct})
 			return s
 		},
 		Reopen: func(t testing.TB, s store.Store) store.Store {
@@ -41,7 +41,7 @@ func inSchemaAt(at func(url string) string) conformance.Harness {
 		},
 		Rewind: func(t testing.TB, s store.Store) func() {
 			p, _ := places.Load(s)
-			return rewind(t, p.(place).url, p.(place).schema)
+			return rewind(t, p.(place).direct, p.(place).schema) // it needs a session of its own
 		},
 	}
 }
