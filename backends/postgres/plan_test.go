@@ -424,11 +424,11 @@ func (w *watched) hot(t *testing.T) {
 		_, err := w.Find(ctx, store.FindParams{Namespace: ns, ExternalID: "e10"})
 		return err
 	})
-	w.looks(t, "the last to end", cost{110, 400}, "runs_finished", func(ctx context.Context) error {
+	w.looks(t, "the last to end", cost{310, 400}, "runs_finished", func(ctx context.Context) error {
 		_, err := w.List(ctx, store.ListParams{Namespace: ns, ByEnd: true})
 		return err
 	})
-	w.looks(t, "the last to end, second page", cost{210, 500}, "runs_finished", func(ctx context.Context) error {
+	w.looks(t, "the last to end, second page", cost{620, 500}, "runs_finished", func(ctx context.Context) error {
 		p := store.ListParams{Namespace: ns, ByEnd: true}
 		page, err := w.List(ctx, p)
 		if err != nil || len(page.Runs) == 0 {

@@ -192,6 +192,9 @@ func listRuns(p store.ListParams, limit int) (string, []any, error) {
 	}
 	column := "r.created_at"
 	by := column
+	if !p.ByEnd {
+		cond += " AND (r.namespace || '') = " + param(p.Namespace) + "::text" // as runs_created has it
+	}
 	switch {
 	case p.ByEnd:
 		column, by, cond = "r.finished_at", "r.finished_at", cond+" AND r.finished_at IS NOT NULL"
