@@ -334,3 +334,25 @@ func (s *Server) discard() error {
 	s.asked = true
 	return errors.Join(append(errs, s.proc.Stop(syscall.SIGKILL), os.RemoveAll(s.dir))...)
 }
+
+// Copy copies the server's data directory, as a backup does, while the server is stopped. What
+// it returns puts the copy in place of the data, likewise, once.
+func (s *Server) Copy(t testing.TB) (back func()) {
+	t.Helper()
+	data, kept := filepath.Join(s.dir, "data"), filepath.Join(t.TempDir(), "data")
+	stopped := func(do func() error) {
+		t.Helper()
+		err := s.Stop()
+		if err == nil {
+			err = errors.Join(do(), s.Restart())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopped(func() error { return os.CopyFS(kept, os.DirFS(data)) })
+	return func() {
+		t.Helper()
+		stopped(func() error { return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(kept))) })
+	}
+}
