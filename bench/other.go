@@ -17,8 +17,8 @@ import (
 // far is done by another process, and gives the time of its first line.
 var far = workflow.New("far", func(workflow.Context, int) (int64, error) { return time.Now().UnixNano(), nil })
 
-// envWorker makes this program such a process: the URL of the server and a schema, or
-// the path of a SQLite file.
+// envWorker makes this program such a process: the URL of a PostgreSQL server and a schema,
+// the URL of a libSQL database and the address of its server, or the path of a SQLite file.
 const envWorker = "PAWL_BENCH_WORKER"
 
 // isWorker says that this process was to be one, and has been it.
@@ -37,9 +37,13 @@ func isWorker() bool {
 func beWorker(where string) error {
 	var st store.Store
 	var err error
-	if url, schema, ok := strings.Cut(where, " "); ok && strings.HasPrefix(url, "postgres") {
-		st, err = postgres.Open(context.Background(), url, postgres.WithSchema(schema), postgres.WithLogger(quiet))
-	} else {
+	url, rest, both := strings.Cut(where, " ")
+	switch {
+	case both && strings.HasPrefix(url, "postgres"):
+		st, err = postgres.Open(context.Background(), url, postgres.WithSchema(rest), postgres.WithLogger(quiet))
+	case both && strings.HasPrefix(url, "http"):
+		st, err = openSqld(context.Background(), url, rest)
+	default:
 		st, err = sqlite.Open(context.Background(), where)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ func sqldSite(srv *sqldtest.Server) site {
 			var h host
 			return srv.Namespace(&h), h.end, nil
 		},
+		where: func(place string) string { return place + " " + srv.Addr() },
 		limit: func(ctx context.Context, place string) (handwritten, error) {
 			l, err := openSqldLimit(ctx, srv, place)
 			return inTurn{l}, err
@@ -43,6 +45,14 @@ func sqldSite(srv *sqldtest.Server) site {
 			return turso.Open(ctx, place, turso.WithDialer(srv.Dial), turso.WithLogger(quiet))
 		},
 	}
+}
+
+// openSqld opens a namespace of a server by its address, in another process.
+func openSqld(ctx context.Context, place, addr string) (store.Store, error) {
+	return turso.Open(ctx, place, turso.WithLogger(quiet), turso.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}))
 }
 
 // sqldLimit is the hand-written loop on libSQL: the statements of the one on SQLite, each
