@@ -263,6 +263,81 @@ var claimCases = []Case{
 		c.advance(aLease)
 		c.eq("Crashes after the next", c.claim1().Run.Crashes, 1)
 	}},
+	{"claim/crashes-kept-by-commit", "P6", "a commit that names Crashes sets them, and what runs out next is added", func(c *C) {
+		run := c.start()
+		for _, n := range []int{3, 1, 1 << 20} {
+			before := c.get(run.Run.ID)
+			want := before
+			want.Crashes = n
+			c.commit(store.Commit{Lease: run.Lease, Crashes: n})
+			c.eq("the run after a commit of nothing else", c.get(run.Run.ID), want)
+			c.commit(store.Commit{Lease: run.Lease, Crashes: n, Steps: []store.StepRecord{step(1, "a", "")}, State: []store.StateWrite{{Key: "k", Value: []byte("v")}}})
+			c.eq("Crashes after a commit with a step", c.get(run.Run.ID).Crashes, n)
+			c.advance(aLease)
+			run = c.claim1()
+			c.eq("Crashes of the claimed run", run.Run.Crashes, n+1)
+			c.eq("Recovered", run.Recovered, true)
+		}
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(2, "b", "")}})
+		c.eq("Crashes after progress", c.get(run.Run.ID).Crashes, 0)
+		for _, t := range []*store.Transition{complete("x"), failWith("x"), sleepFor(time.Minute), retryIn(0), continueWith("in")} {
+			c.fails("Crashes beside a "+t.Kind.String(), c.tryCommit(store.Commit{Lease: run.Lease, Crashes: 1, Transition: t}).Err, store.ErrInvalid)
+		}
+		c.fails("Crashes below zero", c.tryCommit(store.Commit{Lease: run.Lease, Crashes: -1}).Err, store.ErrInvalid)
+	}},
+	{"claim/crashes-kept-by-release", "P6", "a run that is given back with its Crashes keeps them", func(c *C) {
+		c.start()
+		c.advance(aLease)
+		run := c.claim1()
+		c.commit(store.Commit{Lease: run.Lease, Crashes: 2, Transition: release()})
+		c.eq("Crashes of the released run", c.get(run.Run.ID).Crashes, 2)
+		run = c.claim1As("w2")
+		c.eq("Crashes of the claimed run", run.Run.Crashes, 2)
+		c.eq("Recovered", run.Recovered, true)
+		c.advance(aLease)
+		run = c.claim1()
+		c.eq("Crashes after its lease ran out", run.Run.Crashes, 3)
+		c.end(run, release())
+		c.eq("Crashes after a release that names none", c.claim1().Run.Crashes, 0)
+	}},
+	{"claim/release-for-later", "P6", "a run that is given back for later is pending, and claimed at its time", func(c *C) {
+		for _, t := range []store.Transition{{After: time.Minute}, {At: c.now.Add(time.Hour)}, {After: time.Minute, At: c.now.Add(24 * time.Hour)}} {
+			run := c.startWith(store.NewRun{Input: []byte("in")})
+			want := c.get(run.Run.ID)
+			want.Status, want.Worker, want.VisibleAt = store.Pending, "", t.At
+			if t.After > 0 {
+				want.VisibleAt = c.now.Add(t.After)
+			}
+			t.Kind = store.Release
+			res := c.end(run, &t)
+			c.eq("the result's status", res.Status, store.Pending)
+			c.eq("the result's VisibleAt", res.VisibleAt, want.VisibleAt)
+			c.eq("the run", c.get(run.Run.ID), want)
+			c.now = want.VisibleAt.Add(-time.Microsecond)
+			c.claimNone("it was given back for later")
+			c.now = want.VisibleAt
+			c.end(c.claim1(), complete(""))
+		}
+	}},
+	{"claim/release-until-deadline", "P6", "a run that is given back for later is claimable at its deadline at the latest; a canceling one at once, a pausing one when it is resumed", func(c *C) {
+		later := &store.Transition{Kind: store.Release, After: time.Hour}
+		run := c.startWith(store.NewRun{Timeout: time.Minute})
+		deadline := c.now.Add(time.Minute)
+		c.eq("VisibleAt", c.end(run, later).VisibleAt, deadline)
+		c.now = deadline
+		run = c.claim1()
+		c.cancel(run.Run.ID)
+		res := c.end(run, later)
+		c.eq("status of a canceling run", res.Status, store.Canceling)
+		c.eq("VisibleAt of a canceling run", res.VisibleAt, deadline)
+		c.end(c.claim1(), &store.Transition{Kind: store.CancelRun})
+		run = c.start()
+		c.pause(run.Run.ID)
+		c.eq("status of a pausing run", c.end(run, later).Status, store.Paused)
+		c.resume(run.Run.ID)
+		c.eq("VisibleAt of a resumed run", c.get(run.Run.ID).VisibleAt, c.now.Add(time.Hour))
+		c.claimNone("it was given back for later")
+	}},
 	{"claim/released-is-no-crash", "P6", "a lease that ended by a commit is no crash", func(c *C) {
 		c.end(c.start(), release())
 		for _, t := range []*store.Transition{retryIn(0), sleepFor(time.Minute), continueWith("in"), release()} {

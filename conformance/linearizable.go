@@ -91,7 +91,8 @@ type request struct {
 	consumed string
 	end      store.TransitionKind // 0: none
 	wakes    bool                 // sleep until a signal
-	span     int64                // of a lease, a sleep or a retry, in microseconds; 0: none
+	span     int64                // of a lease, a sleep, a retry or a release, in microseconds; 0: none
+	crashes  int                  // that a commit keeps
 }
 
 // answer is what comes back: of the run's row, the parts that a verb tells.
@@ -288,8 +289,14 @@ func (c *client) end(in *request) {
 		}
 	case n < 90:
 		in.end = store.Release
+		if c.chance(50) {
+			in.span = time.Minute.Microseconds()
+		}
 	default:
 		in.end = store.Complete
+	}
+	if (in.end == 0 || in.end == store.Release) && c.chance(40) {
+		in.crashes = 1 + c.rnd.IntN(2)
 	}
 }
 
@@ -387,7 +394,7 @@ func (c *client) send(ctx context.Context, run store.ID, in request) (answer, bo
 				c.row(&out, &r.Run)
 				out.signals = c.numbers(run, r.Inbox.Signals)
 			case "commit":
-				cm := store.Commit{Lease: lease, Seq: in.seq, Seen: in.seen}
+				cm := store.Commit{Lease: lease, Seq: in.seq, Seen: in.seen, Crashes: in.crashes}
 				for _, n := range split(in.consumed) {
 					cm.Consumed = append(cm.Consumed, c.signalID(run, n))
 				}

@@ -66,10 +66,9 @@ func (s *spec) apply(in request) answer {
 		if s.visible == 0 || s.visible > now {
 			return answer{} // P1, P13
 		}
-		recovered := s.leased
 		s.lease(in)
 		out := s.row()
-		out.yes, out.signals, out.worker = recovered, s.unread, ""
+		out.yes, out.signals, out.worker = s.crashes > 0, s.unread, ""
 		return out
 	case "commit":
 		return s.commit(in)
@@ -143,7 +142,7 @@ func (s *spec) commit(in request) answer {
 		return failed(store.ErrLeaseLost)
 	}
 	now := in.now + 1
-	s.seq, s.crashes = in.seq, 0
+	s.seq, s.crashes = in.seq, in.crashes
 	consumed := split(in.consumed)
 	s.unread = joined(slices.DeleteFunc(split(s.unread), func(n int) bool { return slices.Contains(consumed, n) }))
 	if in.end == 0 {
@@ -251,6 +250,9 @@ func describeCall(in request, out answer) string {
 		text += fmt.Sprintf(" by %s, epoch %d, number %d, seen %d", in.worker, in.epoch, in.seq, in.seen)
 		if in.consumed != "" {
 			text += ", consumed " + in.consumed
+		}
+		if in.crashes > 0 {
+			text += fmt.Sprintf(", keeps %d crashes", in.crashes)
 		}
 		if in.end != 0 {
 			text += ", " + in.end.String()

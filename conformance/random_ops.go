@@ -57,7 +57,7 @@ var randomBranches = []string{
 	"claim by a bound in bytes", "bare claim", "inbox goes on", "claim with several demands",
 	"takeover by another worker", "own lease taken again", "second crash in a row",
 	"eager lease", "eager lease repeated", "no eager lease on a paused queue", "create repeated", "external id taken", "id of another namespace",
-	"commit keeps the lease", "commit repeated", "commit repeated after its transition", "commit under a lost lease", "commit over a gap", "commit refused as invalid", "commit refused as too large",
+	"commit keeps the lease", "commit keeps crashes", "commit repeated", "commit repeated after its transition", "commit under a lost lease", "commit over a gap", "commit refused as invalid", "commit refused as too large",
 	"one run twice in a batch", "batch of commits",
 	"complete", "fail", "cancel", "sleep", "retry", "release", "continue",
 	"sleep ends at once for an unseen event", "sleep on an await that is met", "sleep until an await", "sleep cut by the deadline", "sleep of a canceling run",
@@ -593,6 +593,10 @@ func (q *sequence) transition() *store.Transition {
 		}
 	case store.Continue:
 		t.Input = q.payload()
+	case store.Release:
+		if q.chance(40) {
+			q.due(t)
+		}
 	case store.Retry:
 		if !q.chance(15) {
 			t.Failure = q.failure()
@@ -662,6 +666,9 @@ func (q *sequence) someCommit(h *holding) store.Commit {
 		c.Consumed = append(c.Consumed, of(q, q.sigs...))
 	}
 	c.Transition = q.transition()
+	if c.Transition == nil || c.Transition.Kind == store.Release || q.chance(2) {
+		c.Crashes = of(q, 0, 0, 1, 2, 1<<20, 0)
+	}
 	if q.chance(40) && len(q.free()) > 3 {
 		for range 1 + q.pick(3) {
 			c.Spawn = append(c.Spawn, q.child(h.lease.Run)...)
@@ -670,7 +677,7 @@ func (q *sequence) someCommit(h *holding) store.Commit {
 			return c
 		}
 		if g := c.Spawn[0].Group; g != "" && q.chance(40) { // and wait for them
-			c.Transition = &store.Transition{Kind: store.Sleep, Wakes: of(q, 0, store.WakeSignal), Await: []store.Await{{Group: g, Failures: int64(q.pick(2))}}}
+			c.Crashes, c.Transition = 0, &store.Transition{Kind: store.Sleep, Wakes: of(q, 0, store.WakeSignal), Await: []store.Await{{Group: g, Failures: int64(q.pick(2))}}}
 		}
 	}
 	return c
@@ -754,6 +761,9 @@ func (q *sequence) committed(ns string, c *store.Commit, res *store.CommitResult
 		if _, ok := q.before[n.ID]; ok {
 			q.hit("child spawned again")
 		}
+	}
+	if c.Crashes > 0 {
+		q.hit("commit keeps crashes")
 	}
 	t := c.Transition
 	if t == nil {

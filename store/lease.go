@@ -124,7 +124,7 @@ type Claimed struct {
 type ClaimedRun struct {
 	Run       Run
 	Lease     Lease
-	Recovered bool // the lease before ran out
+	Recovered bool // Crashes is above zero: the lease before ran out, or Crashes was kept since one did
 	// Steps are the run's checkpoints by Position, at most MaxPage. MoreSteps says
 	// that the claim's bound, or MaxPage, cut them off; Steps has the rest. Cases:
 	// claim/brings-replay, claim/brings-each-its-own, claim/brings-one-moment,
@@ -199,7 +199,8 @@ type CommitParams struct {
 // run is claimed with the history that the store has. Cases: commit/gap,
 // commit/gap-in-batch, commit/gap-of-any-kind, commit/gap-then-next.
 //
-// A commit clears Crashes. An item's Err matches ErrLeaseLost, ErrInvalid or
+// A commit sets the run's Crashes: to zero, which says that the run has made progress,
+// or to what it names. An item's Err matches ErrLeaseLost, ErrInvalid or
 // ErrTooLarge; on ErrInvalid and ErrTooLarge nothing is stored and the lease
 // stands. Cases: commit/expired-but-not-taken, commit/keeps-the-lease,
 // commit/one-run-twice.
@@ -211,7 +212,12 @@ type Commit struct {
 	Consumed []SignalID   // signals that a recorded step has read
 	Spawn    []NewRun     // children, counted in their Group; see [Group]
 	// Seen is the run's event count that the holder has taken into account.
-	Seen       int64
+	Seen int64
+	// Crashes is what the run's Crashes are after the commit, for one that is no
+	// progress: it keeps the lease, or it releases the run. The count is the holder's to
+	// choose, up to 1<<30; the next lease that runs out adds one to it. Cases:
+	// claim/crashes-kept-by-commit, claim/crashes-kept-by-release.
+	Crashes    int
 	Transition *Transition // nil: the run keeps running under this lease
 }
 
@@ -245,9 +251,10 @@ const (
 	// [StepKey.Related]). Cases: commit/retry, commit/retry-earlier-of-both,
 	// commit/retry-forgets-failed-steps, commit/retry-forgets-what-it-records.
 	Retry
-	// Release makes it pending at once; nothing else changes: how a worker that
-	// shuts down gives back its runs. Cases: claim/released-is-no-crash,
-	// claim/release-changes-nothing-else.
+	// Release makes it pending, at once or at its time; nothing else changes: how a
+	// worker that shuts down gives back its runs, and how one puts off a run. Cases:
+	// claim/released-is-no-crash, claim/release-changes-nothing-else,
+	// claim/release-for-later, claim/release-until-deadline.
 	Release
 	// Continue begins the run anew with Input: steps and groups are forgotten,
 	// state and unread signals stay, Generation is one higher, Attempt 1. Case:
@@ -273,9 +280,9 @@ type Transition struct {
 	Failure *Failure // Fail, CancelRun, Retry
 	Input   []byte   // Continue
 
-	// After and At say when a Sleep or Retry is due: After by the store's
+	// After and At say when a Sleep, Retry or Release is due: After by the store's
 	// clock, At absolute. The earlier counts when both are set; neither means
-	// by an event alone (Sleep) or at once (Retry).
+	// by an event alone (Sleep) or at once (Retry, Release).
 	After time.Duration
 	At    time.Time
 	// Wakes says which events end a Sleep; Await lists the groups of children

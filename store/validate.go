@@ -374,6 +374,12 @@ func (c *Commit) Validate(l Limits) error {
 			return fmt.Errorf("child %d: %w", i, err)
 		}
 	}
+	switch t := c.Transition; {
+	case c.Crashes < 0 || c.Crashes > maxCrashes:
+		return Invalid("commit", fmt.Sprintf("Crashes of %d are not from 0 to %d", c.Crashes, maxCrashes))
+	case c.Crashes > 0 && t != nil && t.Kind != Release:
+		return Invalid("commit", "a "+t.Kind.String()+" is progress: only a release, or a commit without a transition, keeps Crashes")
+	}
 	if err := first(batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err
 	}
@@ -382,6 +388,9 @@ func (c *Commit) Validate(l Limits) error {
 	}
 	return nil
 }
+
+// maxCrashes leaves room for leases that run out in 32 bits.
+const maxCrashes = 1 << 30
 
 func (s *StepRecord) validate(l Limits) error {
 	name := "step " + strconv.Quote(clip(s.Name))
@@ -426,8 +435,8 @@ func (t *Transition) validate(l Limits) error {
 		return Invalid("transition", "a failed run needs its failure")
 	case t.Kind != Sleep && (t.Wakes != 0 || len(t.Await) > 0):
 		return Invalid("transition", "only a sleep is woken")
-	case t.Kind != Sleep && t.Kind != Retry && (t.After != 0 || !t.At.IsZero()):
-		return Invalid("transition", "only a sleep or a retry has a time")
+	case t.Kind != Sleep && t.Kind != Retry && t.Kind != Release && (t.After != 0 || !t.At.IsZero()):
+		return Invalid("transition", "only a sleep, a retry or a release has a time")
 	}
 	for _, a := range t.Await {
 		if a.Open < 0 || a.Failures < 0 {

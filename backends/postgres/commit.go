@@ -62,33 +62,33 @@ const (
 	// Any other commit begins with one fenced update of its run, a form of it for
 	// each kind of transition. It leaves the commit's stamp, by which all later
 	// statements of the commit know that it was applied.
-	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=0, events=events+$3::bigint,
+	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=$10::integer, events=events+$3::bigint,
 			parts=(parts & $4::smallint) | $5::smallint
 		WHERE id=$6::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq=$1::bigint-1 AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
-	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=0, events=events+$4::bigint,
+	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=$11::integer, events=events+$4::bigint,
 			parts=(parts & $5::smallint) | $6::smallint`
 	commitFence = ` WHERE id=$7::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq=$2::bigint-1 AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
-	commitFinal = commitMark + `, status=$11::smallint, output=$12::bytea,
-			failure=CASE WHEN $13::boolean THEN coalesce($14::text, failure) ELSE $14::text END, finished_at=` + now + `,
+	commitFinal = commitMark + `, status=$12::smallint, output=$13::bytea,
+			failure=CASE WHEN $14::boolean THEN coalesce($15::text, failure) ELSE $15::text END, finished_at=` + now + `,
 			visible_at=NULL, leased=false, pausing=false, wakes=0` + commitFence
 
 	// A canceling run stays so and is claimable at once, that its end be recorded;
 	// one that is to pause does so and keeps its time.
-	commitLeave = `, status=CASE WHEN status=5 THEN 5 WHEN pausing THEN 4 ELSE $11::smallint END, paused_from=$11::smallint, leased=false, pausing=false`
+	commitLeave = `, status=CASE WHEN status=5 THEN 5 WHEN pausing THEN 4 ELSE $12::smallint END, paused_from=$12::smallint, leased=false, pausing=false`
 
 	// Events that came before this commit's own writes count: the right side of an
 	// assignment sees the row as it was.
-	commitYield = commitMark + commitLeave + `, wakes=$12::smallint, attempt=attempt+$13::boolean::int,
-			failure=CASE WHEN $13::boolean AND status<>5 THEN $14::text ELSE failure END,
+	commitYield = commitMark + commitLeave + `, wakes=$13::smallint, attempt=attempt+$14::boolean::int,
+			failure=CASE WHEN $14::boolean AND status<>5 THEN $15::text ELSE failure END,
 			visible_at=CASE WHEN status=5 THEN least(` + now + `, deadline)
-				WHEN events>$15::bigint THEN least(` + now + `+$16::bigint, $17::bigint, ` + now + `, deadline)
-				ELSE least(` + now + `+$16::bigint, $17::bigint, deadline) END` + commitFence
+				WHEN events>$16::bigint THEN least(` + now + `+$17::bigint, $18::bigint, ` + now + `, deadline)
+				ELSE least(` + now + `+$17::bigint, $18::bigint, deadline) END` + commitFence
 	commitContinue = commitMark + commitLeave + `, wakes=0, attempt=1, generation=generation+1, failure=CASE WHEN status=5 THEN failure END,
-			input=$12::bytea, visible_at=least(` + now + `, deadline)` + commitFence
+			input=$13::bytea, visible_at=least(` + now + `, deadline)` + commitFence
 
 	// The guards of what follows: the run is $1 and the stamp $2, or one further
 	// behind the time.
@@ -479,7 +479,7 @@ type commit struct {
 // plain says whether the commit is of the usual kind.
 func (b *commit) plain() bool {
 	t := b.Transition
-	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 &&
+	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 && b.Crashes == 0 &&
 		(t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
 }
 
@@ -587,7 +587,7 @@ func (b *commit) fence() stmt {
 		mask, bits = ^(partSteps | partGroups), bits&^(partSteps|partGroups)
 	}
 	sql := commitKeep
-	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), mask, bits, uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch}
+	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), mask, bits, uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch, int32(b.Crashes)}
 	switch {
 	case t == nil:
 		args = args[1:]

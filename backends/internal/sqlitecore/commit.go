@@ -22,7 +22,7 @@ const (
 			visible_at=NULL, leased=0, pausing=0, wakes=0
 		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status=2 AND events=? AND grp IS NULL AND parts & 32 = 0`
 
-	commitMark  = `UPDATE runs SET seq=?, stamp=?, crashes=0, events=events+?, parts=parts & ? | ?`
+	commitMark  = `UPDATE runs SET seq=?, stamp=?, crashes=?, events=events+?, parts=parts & ? | ?`
 	commitFence = ` WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1
 		RETURNING status, events, visible_at, pausing`
 
@@ -393,7 +393,7 @@ func oneForEach(list []store.Await) []store.Await {
 // plain makes the update that begins a commit of the usual kind; false: it is of
 // another.
 func (b *commit) plain() (Stmt, bool) {
-	if len(b.State) > 0 || len(b.Spawn) > 0 {
+	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 {
 		return Stmt{}, false
 	}
 	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}
@@ -419,7 +419,7 @@ func (b *commit) plain() (Stmt, bool) {
 // isPlain says whether the commit is of the usual kind, and does nothing else.
 func (b *commit) isPlain() bool {
 	t := b.Transition
-	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 && (t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
+	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 && b.Crashes == 0 && (t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
 }
 
 // bits are what a plain commit adds to runs.parts.
@@ -453,7 +453,7 @@ func (b *commit) fence() Stmt {
 		}
 	}
 	sql, args := commitKeep, make([]any, 0, 20)
-	args = append(args, b.Seq, b.stamp, int64(len(b.State)), mask, bits)
+	args = append(args, b.Seq, b.stamp, int64(b.Crashes), int64(len(b.State)), mask, bits)
 	switch {
 	case t == nil:
 	case t.Kind.Final():

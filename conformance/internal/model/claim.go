@@ -27,14 +27,14 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		}
 		if d := room(p.Demands, r, taken); mine && len(out.Runs) < want && d >= 0 && (p.Bare || p.Again || runs.take(r.claimBytes())) {
 			taken[d]++
-			c := store.ClaimedRun{Recovered: r.leased()}
+			var c store.ClaimedRun
 			if p.Again {
-				c.Lease, c.Recovered = store.Lease{Run: r.ID, Worker: p.Worker, Epoch: r.Epoch}, r.Crashes > 0
+				c.Lease = store.Lease{Run: r.ID, Worker: p.Worker, Epoch: r.Epoch}
 			} else {
 				c.Lease = r.lease(p.Worker, p.LeaseFor, now)
 				r.claim = p.ClaimID
 			}
-			c.Run = r.row()
+			c.Run, c.Recovered = r.row(), r.Crashes > 0
 			if p.Bare {
 				omit(&c.Run)
 				c.MoreSteps = len(r.steps) > 0

@@ -56,7 +56,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		return store.CommitResult{Err: err}
 	}
 
-	r.seq, r.Crashes = c.Seq, 0
+	r.seq, r.Crashes = c.Seq, c.Crashes
 	unseen := r.Events > c.Seen // asked before the commit's own writes, which its holder knows
 	for i := range c.Steps {
 		r.record(&c.Steps[i], now)
@@ -194,6 +194,10 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 	}
 	due = earliest(due, micro(t.At))
 	switch t.Kind {
+	case store.Release:
+		if !due.IsZero() {
+			r.VisibleAt = due
+		}
 	case store.Sleep:
 		status = store.Sleeping
 		r.VisibleAt = due

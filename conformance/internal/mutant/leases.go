@@ -281,6 +281,46 @@ var leaseMutants = []Mutant{
 			return res, err
 		})
 	})},
+	{"crashes-not-kept", "P6", "a release clears the crashes that it names", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, _ time.Time, _ *store.CommitResult) {
+			if ended(c, store.Release) {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.Crashes = 0 })
+			}
+		})
+	})},
+	{"crashes-kept-by-release-alone", "P6", "a commit that keeps the lease clears the crashes that it names", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, _ time.Time, _ *store.CommitResult) {
+			if c.Transition == nil {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.Crashes = 0 })
+			}
+		})
+	})},
+	{"crashes-added-not-set", "P6", "the crashes that a commit names are added to those counted so far", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+			before, _ := s.row(c.Lease.Run)
+			res, err := next(c)
+			if c.Crashes > 0 && res.Err == nil {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.Crashes = before.Crashes + c.Crashes })
+			}
+			return res, err
+		})
+	})},
+	{"release-at-once", "P6", "a run that is given back for later is claimable at once", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+			if ended(&c, store.Release) {
+				c.Transition = &store.Transition{Kind: store.Release}
+			}
+			return next(c)
+		})
+	})},
+	{"release-past-deadline", "P6", "a run that is given back for later sleeps beyond its deadline", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, now time.Time, res *store.CommitResult) {
+			if ended(c, store.Release) && c.Transition.After > 0 && res.Status == store.Pending {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.VisibleAt = now.Add(c.Transition.After) })
+				res.VisibleAt = now.Add(c.Transition.After)
+			}
+		})
+	})},
 	{"release-counted-as-crash", "P6", "a lease that its holder gave back counts a crash at the next claim", wrap(func(s *faulty) {
 		s.afterCommit(func(c *store.Commit, _ time.Time, _ *store.CommitResult) {
 			if ended(c, store.Release) {

@@ -174,9 +174,6 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 		if c.Lease.Epoch != s.epoch+1 {
 			w.failLocked("run %s was claimed with epoch %d after epoch %d", w.name(id), c.Lease.Epoch, s.epoch)
 		}
-		if c.Recovered != leased {
-			w.failLocked("run %s was claimed with Recovered %v, and its lease had ended: %v", w.name(id), c.Recovered, !leased)
-		}
 		if leased {
 			w.count("takeover")
 			if s.holder == w.from {
@@ -187,6 +184,9 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 		}
 		if c.Run.Crashes != s.crashes {
 			w.failLocked("run %s was claimed with %d crashes, and there were %d", w.name(id), c.Run.Crashes, s.crashes)
+		}
+		if c.Recovered != (s.crashes > 0) {
+			w.failLocked("run %s was claimed with Recovered %v, and it has %d crashes", w.name(id), c.Recovered, s.crashes)
 		}
 		if s.status == store.Sleeping {
 			w.count("suspended and resumed")
@@ -351,7 +351,7 @@ func (w watched) committed(c *store.Commit, res store.CommitResult, now time.Tim
 		w.failLocked("commit %d of run %s, epoch %d, was applied after %d", c.Seq, w.name(s.id), l.Epoch, s.seq)
 		return
 	}
-	s.seq, s.crashes = c.Seq, 0
+	s.seq, s.crashes = c.Seq, c.Crashes
 	for i := range c.Steps {
 		w.recorded(s, &c.Steps[i], now)
 	}
@@ -431,7 +431,10 @@ func (w watched) transition(s *seen, t *store.Transition, now time.Time) {
 		w.forget(s)
 	case store.Release:
 		w.count("released")
-		s.status, s.due = store.Pending, now
+		s.status, s.due = store.Pending, due
+		if due.IsZero() {
+			s.due = now
+		}
 	}
 	if s.final() {
 		return
