@@ -288,6 +288,9 @@ func (c *client) end(in *request) {
 		}
 	case n < 90:
 		in.end = store.Release
+		if c.chance(30) {
+			in.span = time.Minute.Microseconds()
+		}
 	default:
 		in.end = store.Complete
 	}

@@ -598,6 +598,11 @@ func (q *sequence) transition() *store.Transition {
 			t.Failure = q.failure()
 		}
 		q.due(t)
+	case store.Release:
+		if q.chance(30) {
+			t.Failure = q.failure()
+			q.due(t)
+		}
 	case store.Sleep:
 		t.Wakes = of(q, store.WakeSignal|store.WakeState, store.WakeSignal, 0, store.WakeState)
 		if q.chance(45) {

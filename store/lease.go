@@ -245,9 +245,14 @@ const (
 	// [StepKey.Related]). Cases: commit/retry, commit/retry-earlier-of-both,
 	// commit/retry-forgets-failed-steps, commit/retry-forgets-what-it-records.
 	Retry
-	// Release makes it pending at once; nothing else changes: how a worker that
-	// shuts down gives back its runs. Cases: claim/released-is-no-crash,
-	// claim/release-changes-nothing-else.
+	// Release makes it pending, at once or at its time; nothing else changes, but for
+	// Failure, which replaces the run's when it is set: how a worker that shuts down
+	// gives back its runs, and how one gives back a run that it cannot execute, with
+	// the reason. No step is forgotten, and Attempt stays. A run that is canceling
+	// stays so and keeps its failure, and the time counts for it, too. Cases:
+	// claim/released-is-no-crash, claim/release-changes-nothing-else,
+	// claim/release-for-a-while, claim/release-earlier-of-both,
+	// claim/release-while-canceling.
 	Release
 	// Continue begins the run anew with Input: steps and groups are forgotten,
 	// state and unread signals stay, Generation is one higher, Attempt 1. Case:
@@ -270,12 +275,12 @@ func (k TransitionKind) Final() bool { return k >= Complete && k <= CancelRun }
 type Transition struct {
 	Kind    TransitionKind
 	Output  []byte   // Complete
-	Failure *Failure // Fail, CancelRun, Retry
+	Failure *Failure // Fail, CancelRun, Retry, Release
 	Input   []byte   // Continue
 
-	// After and At say when a Sleep or Retry is due: After by the store's
+	// After and At say when a Sleep, Retry or Release is due: After by the store's
 	// clock, At absolute. The earlier counts when both are set; neither means
-	// by an event alone (Sleep) or at once (Retry).
+	// by an event alone (Sleep) or at once (Retry, Release).
 	After time.Duration
 	At    time.Time
 	// Wakes says which events end a Sleep; Await lists the groups of children

@@ -426,8 +426,8 @@ func (t *Transition) validate(l Limits) error {
 		return Invalid("transition", "a failed run needs its failure")
 	case t.Kind != Sleep && (t.Wakes != 0 || len(t.Await) > 0):
 		return Invalid("transition", "only a sleep is woken")
-	case t.Kind != Sleep && t.Kind != Retry && (t.After != 0 || !t.At.IsZero()):
-		return Invalid("transition", "only a sleep or a retry has a time")
+	case t.Kind != Sleep && t.Kind != Retry && t.Kind != Release && (t.After != 0 || !t.At.IsZero()):
+		return Invalid("transition", "only a sleep, a retry or a release has a time")
 	}
 	for _, a := range t.Await {
 		if a.Open < 0 || a.Failures < 0 {
