@@ -319,7 +319,7 @@ var claimCases = []Case{
 			c.end(c.claim1(), complete(""))
 		}
 	}},
-	{"claim/release-until-deadline", "P6", "a run that is given back for later is claimable at its deadline at the latest; a canceling one at once, a pausing one when it is resumed", func(c *C) {
+	{"claim/release-until-deadline", "P6", "a run that is given back for later is claimable at its deadline at the latest; a pausing one when it is resumed", func(c *C) {
 		later := &store.Transition{Kind: store.Release, After: time.Hour}
 		run := c.startWith(store.NewRun{Timeout: time.Minute})
 		deadline := c.now.Add(time.Minute)
@@ -359,6 +359,56 @@ var claimCases = []Case{
 		c.eq("the result's VisibleAt", res.VisibleAt, c.now)
 		c.eq("the run", c.get(run.Run.ID), want)
 		c.eq("the steps", namesOf(c.claim1As("w2").Steps), []string{"a"})
+	}},
+	{"claim/release-for-a-while", "P6", "a run may be released until a time, and with a reason, which replaces its failure; its attempt, its steps, the failed ones too, and what it waits for stay", func(c *C) {
+		run := c.startWith(store.NewRun{Input: []byte("in")})
+		c.end(run, retryIn(0))
+		run = c.claim1()
+		bad := step(2, "bad", "")
+		bad.Status, bad.Failure = store.StepFailed, &store.Failure{Code: "error", Message: "handled"}
+		sig := c.signal(run.Run.ID, "n", "unread")
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "x"), bad, step(3, "after", "y")}})
+		want := c.get(run.Run.ID)
+		t := &store.Transition{Kind: store.Release, After: time.Minute, Failure: &store.Failure{Code: "codec", Message: "no such key"}}
+		want.Status, want.Worker, want.VisibleAt, want.Failure = store.Pending, "", c.now.Add(time.Minute), t.Failure
+		res := c.end(run, t)
+		c.eq("the result's status", res.Status, store.Pending)
+		c.eq("the result's VisibleAt", res.VisibleAt, c.now.Add(time.Minute))
+		c.eq("the run", c.get(run.Run.ID), want)
+		c.signal(run.Run.ID, "n", "more")
+		c.advance(time.Minute - time.Microsecond)
+		c.claimNone("its time has not come, whatever has reached it")
+		c.advance(time.Microsecond)
+		run = c.claim1As("w2")
+		c.eq("the steps", namesOf(run.Steps), []string{"a", "bad", "after"})
+		c.eq("Attempt", run.Run.Attempt, 2)
+		c.eq("Crashes", run.Run.Crashes, 0)
+		c.eq("the first unread signal", run.Inbox.Signals[0].ID, sig)
+		c.end(run, release())
+		c.eq("the failure after a release without one", c.get(run.Run.ID).Failure, t.Failure)
+		c.end(c.claim1(), complete(""))
+		c.eq("the failure in the end", c.get(run.Run.ID).Failure, (*store.Failure)(nil))
+	}},
+	{"claim/release-earlier-of-both", "P13", "of a release's After and At the earlier counts; neither means at once", func(c *C) {
+		c.earlierOfBoth(store.Release, store.Pending)
+		run := c.startWith(store.NewRun{Timeout: time.Minute})
+		res := c.end(run, &store.Transition{Kind: store.Release, After: time.Hour})
+		c.eq("VisibleAt with a deadline before it", res.VisibleAt, c.now.Add(time.Minute))
+	}},
+	{"claim/release-while-canceling", "P11", "a canceling run that is released for a while stays canceling, keeps its reason, and is not claimed before that", func(c *C) {
+		run := c.start()
+		c.cancel(run.Run.ID)
+		why := c.get(run.Run.ID).Failure
+		res := c.end(run, &store.Transition{Kind: store.Release, After: time.Minute, Failure: &store.Failure{Code: "codec", Message: "no such key"}})
+		c.eq("the result's status", res.Status, store.Canceling)
+		c.eq("the result's VisibleAt", res.VisibleAt, c.now.Add(time.Minute))
+		c.eq("the failure", c.get(run.Run.ID).Failure, why)
+		c.claimNone("it was released for a while")
+		c.advance(time.Minute)
+		run = c.claim1()
+		c.eq("Status", run.Run.Status, store.Canceling)
+		c.end(run, cancelRun())
+		c.status(run.Run.ID, store.Canceled)
 	}},
 	{"claim/not-early-by-a-nanosecond", "P13", "a duration is rounded up to microseconds, not cut off", func(c *C) {
 		const d = time.Millisecond + time.Nanosecond

@@ -171,7 +171,9 @@ func (s *spec) commit(in request) answer {
 		}
 	}
 	if s.status == store.Canceling {
-		s.visible, s.wakes = now, false
+		if s.wakes = false; in.end != store.Release {
+			s.visible = now
+		}
 	} else {
 		s.status = status
 	}

@@ -593,15 +593,18 @@ func (q *sequence) transition() *store.Transition {
 		}
 	case store.Continue:
 		t.Input = q.payload()
-	case store.Release:
-		if q.chance(40) {
-			q.due(t)
-		}
 	case store.Retry:
 		if !q.chance(15) {
 			t.Failure = q.failure()
 		}
 		q.due(t)
+	case store.Release:
+		if q.chance(20) {
+			t.Failure = q.failure()
+		}
+		if q.chance(40) {
+			q.due(t)
+		}
 	case store.Sleep:
 		t.Wakes = of(q, store.WakeSignal|store.WakeState, store.WakeSignal, 0, store.WakeState)
 		if q.chance(45) {

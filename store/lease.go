@@ -251,10 +251,14 @@ const (
 	// [StepKey.Related]). Cases: commit/retry, commit/retry-earlier-of-both,
 	// commit/retry-forgets-failed-steps, commit/retry-forgets-what-it-records.
 	Retry
-	// Release makes it pending, at once or at its time; nothing else changes: how a
-	// worker that shuts down gives back its runs, and how one puts off a run. Cases:
+	// Release makes it pending, at once or at its time; nothing else changes, but for
+	// Failure, which replaces the run's when it is set: how a worker that shuts down
+	// gives back its runs, how one puts off a run, and how one gives back a run that it
+	// cannot execute, with the reason. No step is forgotten, and Attempt stays. A run that is canceling
+	// stays so and keeps its failure, and the time counts for it, too. Cases:
 	// claim/released-is-no-crash, claim/release-changes-nothing-else,
-	// claim/release-for-later, claim/release-until-deadline.
+	// claim/release-for-a-while, claim/release-earlier-of-both,
+	// claim/release-while-canceling, claim/release-for-later, claim/release-until-deadline.
 	Release
 	// Continue begins the run anew with Input: steps and groups are forgotten,
 	// state and unread signals stay, Generation is one higher, Attempt 1. Case:
@@ -277,7 +281,7 @@ func (k TransitionKind) Final() bool { return k >= Complete && k <= CancelRun }
 type Transition struct {
 	Kind    TransitionKind
 	Output  []byte   // Complete
-	Failure *Failure // Fail, CancelRun, Retry
+	Failure *Failure // Fail, CancelRun, Retry, Release
 	Input   []byte   // Continue
 
 	// After and At say when a Sleep, Retry or Release is due: After by the store's

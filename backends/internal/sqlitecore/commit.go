@@ -30,13 +30,13 @@ const (
 	commitFinal = commitMark + `, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
 		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts`
 
-	// A canceling run stays so and is claimable at once, that its end be recorded;
-	// one that is to pause does so and keeps its time.
+	// A canceling run stays so and is claimable at once, that its end be recorded,
+	// unless it is released for a while; one that is to pause does so and keeps its time.
 	yield = `, status=CASE WHEN status=5 THEN 5 WHEN pausing=1 THEN 4 ELSE ? END, paused_from=?, leased=0, pausing=0`
 	// Events that came before this commit's own writes count: the right side of an
 	// assignment sees the row as it was.
-	commitYield = commitMark + yield + `, wakes=?, attempt=attempt+?, failure=CASE WHEN ? AND status<>5 THEN ? ELSE failure END,
-		visible_at=CASE WHEN status=5 THEN coalesce(min(?, deadline), ?) WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))
+	commitYield = commitMark + yield + `, wakes=?, attempt=attempt+?, failure=CASE WHEN status=5 THEN failure WHEN ? THEN ? ELSE coalesce(?, failure) END,
+		visible_at=CASE WHEN status=5 AND NOT ? THEN coalesce(min(?, deadline), ?) WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))
 		ELSE coalesce(min(?, deadline), ?, deadline) END` + commitFence + `, queue`
 	commitContinue = commitMark + yield + `, wakes=0, attempt=1, generation=generation+1, failure=CASE WHEN status=5 THEN failure END, input=?,
 		visible_at=min(?, coalesce(deadline, ?))` + commitFence + `, queue`
@@ -488,8 +488,12 @@ func (b *commit) fence() Stmt {
 		if t.Kind == store.Retry {
 			more = 1
 		}
-		sql, args = commitYield, append(args, int64(status), int64(status), wakes, more, more, failure(t.Failure),
-			b.now, b.now, seen, due, b.now, b.now, b.now, due, due)
+		var why any
+		if t.Kind != store.Sleep {
+			why = failure(t.Failure)
+		}
+		sql, args = commitYield, append(args, int64(status), int64(status), wakes, more, more, why, why,
+			flag(t.Kind == store.Release), b.now, b.now, seen, due, b.now, b.now, b.now, due, due)
 	}
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
 	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: func(scan func(...any) error) error {

@@ -194,10 +194,6 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 	}
 	due = earliest(due, micro(t.At))
 	switch t.Kind {
-	case store.Release:
-		if !due.IsZero() {
-			r.VisibleAt = due
-		}
 	case store.Sleep:
 		status = store.Sleeping
 		r.VisibleAt = due
@@ -218,6 +214,13 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		if !due.IsZero() {
 			r.VisibleAt = due
 		}
+	case store.Release:
+		if t.Failure != nil && r.Status != store.Canceling {
+			r.Failure = cloneFailure(t.Failure)
+		}
+		if !due.IsZero() {
+			r.VisibleAt = due
+		}
 	case store.Continue:
 		r.Input = bytes.Clone(t.Input)
 		if r.Status != store.Canceling {
@@ -232,8 +235,10 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		}
 	}
 	switch {
-	case r.Status == store.Canceling: // stays so, for somebody to end it at once
-		r.VisibleAt, r.wakes, r.awaits = now, 0, nil
+	case r.Status == store.Canceling: // stays so, for somebody to end it: at once, unless its holder cannot
+		if r.wakes, r.awaits = 0, nil; t.Kind != store.Release {
+			r.VisibleAt = now
+		}
 	case r.Pausing:
 		r.Status, r.resume, r.Pausing = store.Paused, status, false
 	default:

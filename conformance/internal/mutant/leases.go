@@ -328,6 +328,40 @@ var leaseMutants = []Mutant{
 			}
 		})
 	})},
+	{"release-for-a-while-at-once", "P6", "a run that is released for a while is claimable at once", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, now time.Time, res *store.CommitResult) {
+			if ended(c, store.Release) && res.Status == store.Pending && c.Transition.After > 0 {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.VisibleAt = now })
+				res.VisibleAt = now
+			}
+		})
+	})},
+	{"release-loses-its-reason", "P6", "a release with a failure does not keep it", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+			if ended(&c, store.Release) {
+				t := *c.Transition
+				t.Failure, c.Transition = nil, &t
+			}
+			return next(c)
+		})
+	})},
+	{"release-forgets-failed-steps", "P6", "a release forgets failed steps, as a retry does", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
+			if ended(&c, store.Release) {
+				t := *c.Transition
+				t.Kind, c.Transition = store.Retry, &t
+			}
+			return next(c)
+		})
+	})},
+	{"release-of-canceling-at-once", "P11", "a canceling run that is released for a while is claimable at once", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, now time.Time, res *store.CommitResult) {
+			if ended(c, store.Release) && res.Status == store.Canceling && c.Transition.After > 0 {
+				s.Tamper(c.Lease.Run, func(r model.Row) { r.VisibleAt = now })
+				res.VisibleAt = now
+			}
+		})
+	})},
 	{"expired-lease-is-dead", "P6", "a lease that ran out takes no commit, although nobody took over", wrap(func(s *faulty) {
 		s.eachCommit(func(_ context.Context, p store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
 			if r, ok := s.row(c.Lease.Run); ok && r.Worker != "" && !r.VisibleAt.After(clock(p.Now)) {

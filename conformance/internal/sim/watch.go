@@ -431,8 +431,7 @@ func (w watched) transition(s *seen, t *store.Transition, now time.Time) {
 		w.forget(s)
 	case store.Release:
 		w.count("released")
-		s.status, s.due = store.Pending, due
-		if due.IsZero() {
+		if s.status, s.due = store.Pending, due; due.IsZero() {
 			s.due = now
 		}
 	}
@@ -440,7 +439,9 @@ func (w watched) transition(s *seen, t *store.Transition, now time.Time) {
 		return
 	}
 	if s.cancel {
-		s.status, s.due = store.Canceling, now
+		if s.status = store.Canceling; t.Kind != store.Release {
+			s.due = now
+		}
 	}
 	s.due = earliest(s.due, s.deadline)
 }
