@@ -171,7 +171,10 @@ func (s *spec) commit(in request) answer {
 		}
 	}
 	if s.status == store.Canceling {
-		s.visible, s.wakes = now, false
+		s.wakes = false
+		if in.end != store.Release {
+			s.visible = now
+		}
 	} else {
 		s.status = status
 	}

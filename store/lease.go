@@ -252,7 +252,8 @@ const (
 	// commit/retry-forgets-failed-steps, commit/retry-forgets-what-it-records.
 	Retry
 	// Release makes it pending, at once or at its time; nothing else changes: how a
-	// worker that shuts down gives back its runs, and how one puts off a run. Cases:
+	// worker that shuts down gives back its runs, and how one puts off a run. A canceling
+	// run stays so, until that time. Cases:
 	// claim/released-is-no-crash, claim/release-changes-nothing-else,
 	// claim/release-for-later, claim/release-until-deadline.
 	Release

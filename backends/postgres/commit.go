@@ -76,15 +76,15 @@ const (
 			failure=CASE WHEN $14::boolean THEN coalesce($15::text, failure) ELSE $15::text END, finished_at=` + now + `,
 			visible_at=NULL, leased=false, pausing=false, wakes=0` + commitFence
 
-	// A canceling run stays so and is claimable at once, that its end be recorded;
-	// one that is to pause does so and keeps its time.
+	// A canceling run stays so and is claimable at once, that its end be recorded,
+	// unless it was put off; one that is to pause does so and keeps its time.
 	commitLeave = `, status=CASE WHEN status=5 THEN 5 WHEN pausing THEN 4 ELSE $12::smallint END, paused_from=$12::smallint, leased=false, pausing=false`
 
 	// Events that came before this commit's own writes count: the right side of an
 	// assignment sees the row as it was.
 	commitYield = commitMark + commitLeave + `, wakes=$13::smallint, attempt=attempt+$14::boolean::int,
 			failure=CASE WHEN $14::boolean AND status<>5 THEN $15::text ELSE failure END,
-			visible_at=CASE WHEN status=5 THEN least(` + now + `, deadline)
+			visible_at=CASE WHEN status=5 AND NOT $19::boolean THEN least(` + now + `, deadline)
 				WHEN events>$16::bigint THEN least(` + now + `+$17::bigint, $18::bigint, ` + now + `, deadline)
 				ELSE least(` + now + `+$17::bigint, $18::bigint, deadline) END` + commitFence
 	commitContinue = commitMark + commitLeave + `, wakes=0, attempt=1, generation=generation+1, failure=CASE WHEN status=5 THEN failure END,
@@ -617,7 +617,7 @@ func (b *commit) fence() stmt {
 		} else if after == nil && t.At.IsZero() {
 			after = new(int64)
 		}
-		sql, args = commitYield, append(args, int16(status), wakes, t.Kind == store.Retry, failure(t.Failure), seen, after, micros(t.At))
+		sql, args = commitYield, append(args, int16(status), wakes, t.Kind == store.Retry, failure(t.Failure), seen, after, micros(t.At), t.Kind == store.Release)
 	}
 	return stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
 		var status int16

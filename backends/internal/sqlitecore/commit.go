@@ -30,8 +30,8 @@ const (
 	commitFinal = commitMark + `, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
 		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts`
 
-	// A canceling run stays so and is claimable at once, that its end be recorded;
-	// one that is to pause does so and keeps its time.
+	// A canceling run stays so and is claimable at once, that its end be recorded,
+	// unless it was put off; one that is to pause does so and keeps its time.
 	yield = `, status=CASE WHEN status=5 THEN 5 WHEN pausing=1 THEN 4 ELSE ? END, paused_from=?, leased=0, pausing=0`
 	// Events that came before this commit's own writes count: the right side of an
 	// assignment sees the row as it was.
@@ -488,8 +488,12 @@ func (b *commit) fence() Stmt {
 		if t.Kind == store.Retry {
 			more = 1
 		}
+		var end any = b.now // of a canceling run's wait
+		if t.Kind == store.Release {
+			end = due
+		}
 		sql, args = commitYield, append(args, int64(status), int64(status), wakes, more, more, failure(t.Failure),
-			b.now, b.now, seen, due, b.now, b.now, b.now, due, due)
+			end, end, seen, due, b.now, b.now, b.now, due, due)
 	}
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
 	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: func(scan func(...any) error) error {

@@ -233,7 +233,10 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 	}
 	switch {
 	case r.Status == store.Canceling: // stays so, for somebody to end it at once
-		r.VisibleAt, r.wakes, r.awaits = now, 0, nil
+		if t.Kind != store.Release {
+			r.VisibleAt = now
+		}
+		r.wakes, r.awaits = 0, nil
 	case r.Pausing:
 		r.Status, r.resume, r.Pausing = store.Paused, status, false
 	default:

@@ -440,7 +440,10 @@ func (w watched) transition(s *seen, t *store.Transition, now time.Time) {
 		return
 	}
 	if s.cancel {
-		s.status, s.due = store.Canceling, now
+		s.status = store.Canceling
+		if t.Kind != store.Release {
+			s.due = now
+		}
 	}
 	s.due = earliest(s.due, s.deadline)
 }
