@@ -319,17 +319,20 @@ var claimCases = []Case{
 			c.end(c.claim1(), complete(""))
 		}
 	}},
-	{"claim/release-until-deadline", "P6", "a run that is given back for later is claimable at its deadline at the latest; a pausing one when it is resumed", func(c *C) {
+	{"claim/release-until-deadline", "P6", "a run that is given back for later is claimable at its deadline at the latest; one that is canceling or pausing keeps its time", func(c *C) {
 		later := &store.Transition{Kind: store.Release, After: time.Hour}
 		run := c.startWith(store.NewRun{Timeout: time.Minute})
 		deadline := c.now.Add(time.Minute)
 		c.eq("VisibleAt", c.end(run, later).VisibleAt, deadline)
 		c.now = deadline
-		run = c.claim1()
+		c.end(c.claim1(), complete(""))
+		run = c.start()
 		c.cancel(run.Run.ID)
 		res := c.end(run, later)
 		c.eq("status of a canceling run", res.Status, store.Canceling)
-		c.eq("VisibleAt of a canceling run", res.VisibleAt, deadline)
+		c.eq("VisibleAt of a canceling run", res.VisibleAt, c.now.Add(time.Hour))
+		c.claimNone("it was given back for later")
+		c.advance(time.Hour)
 		c.end(c.claim1(), &store.Transition{Kind: store.CancelRun})
 		run = c.start()
 		c.pause(run.Run.ID)

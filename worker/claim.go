@@ -95,9 +95,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 		if ctx.Err() != nil {
 			w.drain() // they are given back
 		}
-		for i := range claimed.Runs {
-			w.begin(&claimed.Runs[i], asked, answered, claimed.Now, false)
-		}
+		w.execute(ctx, &claimed, asked, answered)
 		if resting && len(claimed.Runs) == 0 && (claimed.NextDue.IsZero() || claimed.NextDue.After(claimed.Now)) {
 			fired, next, err := w.fireDue(ctx)
 			switch {
@@ -258,10 +256,11 @@ func (w *Worker) demands() (list []demand) {
 	return list
 }
 
-// begin starts a claimed run, whose slot is taken. asked is when the claim went out
+// admit takes in a leased run, whose slot is taken, and returns what is to be executed of
+// it; nil: nothing. asked is when the claim went out
 // and answered when its answer came, in which the store's clock said now. adopted: it
 // was leased when it was started, not claimed.
-func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time, adopted bool) {
+func (w *Worker) admit(cr *store.ClaimedRun, asked, answered, now time.Time, adopted bool) *exec.Invocation {
 	inv := exec.New(w.tel.Execute(w.stop, &cr.Run, cr.Lease), w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
@@ -269,11 +268,11 @@ func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time, ado
 	case before != nil && before.Lease().Epoch >= cr.Lease.Epoch && adopted: // a late answer, or one to a start that was repeated
 		w.mu.Unlock()
 		w.slots.release(cr.Run.Workflow)
-		return
+		return nil
 	case before != nil && before.Lease() == cr.Lease || !adopted && w.lost.sends(cr.Lease):
 		w.mu.Unlock()
 		w.relive(inv, before)
-		return
+		return nil
 	}
 	w.held[cr.Run.ID], w.worked = inv, time.Now()
 	w.leases.Add(1)
@@ -284,18 +283,22 @@ func (w *Worker) begin(cr *store.ClaimedRun, asked, answered, now time.Time, ado
 	if before != nil {
 		before.Lose() // its lease ran out and came back to this very worker
 	}
-	if cr.Recovered {
-		inv.Logger().Warn("run taken over: its lease had run out", "crashes", cr.Run.Crashes)
+	if cr.Recovered && inv.Suspicion() == exec.Unsuspected {
+		n, _ := exec.Crashes(&cr.Run)
+		inv.Logger().Warn("run taken over: its lease had run out", "crashes", n)
 	}
 	if draining {
 		inv.Drain()
 	}
-	go func() {
-		if cr.Run.Omitted && !w.load(inv) {
-			return
-		}
-		inv.Execute()
-	}()
+	return inv
+}
+
+// executeRun executes a run.
+func (w *Worker) executeRun(inv *exec.Invocation) {
+	if inv.Run().Omitted && !w.load(inv) {
+		return
+	}
+	inv.Execute()
 }
 
 // load reads what a run was claimed without, because claims that bring it failed. A run

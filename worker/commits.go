@@ -35,6 +35,9 @@ func (h host) Commit(c store.Commit) store.CommitResult {
 	if err != nil {
 		res.Err = err
 	}
+	if res.Err == nil {
+		h.w.suspects.applied(&c)
+	}
 	return res
 }
 

@@ -156,6 +156,9 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 	case err != nil && timedOut && !store.Retryable(err):
 		return res, fmt.Errorf("%w: it was not applied: %w", err, store.ErrUnavailable) // not the step's fault
 	default:
+		if err == nil && res.Err == nil {
+			h.w.suspects.applied(&c)
+		}
 		return res, err
 	}
 	// Its effects are the user's own: to send it again would do them without it.
@@ -167,6 +170,7 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 		cancel()
 		switch {
 		case asked == nil && recorded:
+			h.w.suspects.applied(&c)
 			return store.CommitResult{Status: store.Running}, nil
 		case asked == nil:
 			return res, fmt.Errorf("%v: it was not applied: %w", err, store.ErrUnavailable)
@@ -210,6 +214,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	}
 	empty := len(w.held) == 0
 	w.mu.Unlock()
+	w.suspects.hasEnded(inv)
 	w.memory.giveClaimed(inv.Weight())
 	if empty && w.emptied != nil {
 		signal(w.emptied)
@@ -234,7 +239,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 // Reserve implements [engine.LocalWorker].
 func (w *Worker) Reserve(queue, workflow string) bool {
 	def := w.defs[workflow]
-	if def == nil || def.Queue != queue || !w.ledger.sound(time.Now()) || w.memory.left() <= 0 {
+	if def == nil || def.Queue != queue || w.suspects.apart(nil) || !w.ledger.sound(time.Now()) || w.memory.left() <= 0 {
 		return false
 	}
 	return w.slots.takeIdle(workflow)
@@ -253,7 +258,14 @@ func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
 // Adopt implements [engine.LocalWorker]. A start that is repeated gives the same lease
 // again, and its answer may come after the run was claimed here.
 func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
-	w.begin(cr, asked, time.Now(), cr.Run.CreatedAt, true)
+	inv := w.admit(cr, asked, time.Now(), cr.Run.CreatedAt, true)
+	switch {
+	case inv == nil:
+	case w.suspects.apart(inv):
+		giveBack([]*exec.Invocation{inv})
+	default:
+		go w.executeRun(inv)
+	}
 }
 
 // Release implements [engine.LocalWorker].

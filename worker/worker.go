@@ -54,16 +54,17 @@ type Worker struct {
 	leases   sync.WaitGroup                // one for each of held, and for a lease that is given back unused
 	draining bool
 
-	slots   slots
-	freed   chan struct{} // a slot came free
-	wake    chan struct{} // look for work
-	renew   chan struct{} // renew leases now
-	memory  memory
-	commits *batch.Group[store.Commit, store.CommitResult]
-	ledger  ledger
-	lost    lost
-	house   housekeeping
-	tel     *telemetry.Telemetry
+	slots    slots
+	freed    chan struct{} // a slot came free
+	wake     chan struct{} // look for work
+	renew    chan struct{} // renew leases now
+	memory   memory
+	commits  *batch.Group[store.Commit, store.CommitResult]
+	ledger   ledger
+	lost     lost
+	suspects suspects
+	house    housekeeping
+	tel      *telemetry.Telemetry
 
 	registered atomic.Bool
 	sign       signing
@@ -110,6 +111,7 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	w.stop, w.giveUp = context.WithCancel(context.Background())
 	w.commits = w.newCommits()
 	w.sign.turn = make(chan struct{}, 1)
+	w.suspects.ended = make(chan struct{}, 1)
 	w.house = w.newHousekeeping()
 	w.tel = eng.Telemetry()
 	w.instrument()

@@ -75,7 +75,7 @@ type Config struct {
 	Linger time.Duration
 	// ShowAfter is how long a step runs before its start is recorded.
 	ShowAfter time.Duration
-	// MaxCrashes is how many leases in a row may run out before the run fails.
+	// MaxCrashes is how many leases in a row may run out; see [Config.Suspicion].
 	MaxCrashes int
 	// Wrap, when set, is called in place of a step's function, which is next.
 	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
@@ -121,6 +121,7 @@ type Invocation struct {
 	flushing  bool                        // a commit is under way
 	held      bool                        // a step in a transaction of its own is under way: others wait with their commits
 	applied   int64                       // number of the last commit that was applied
+	crashes   int                         // that a commit keeps which is no progress
 	seen      int64                       // the run's event count that what follows includes
 	state     View                        // the run's flow state; nil: it was not read
 	readers   int                         // goroutines that need it
@@ -184,7 +185,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 		done:    make(chan struct{}),
 	}
 	inv.takeInLocked(cr.Inbox, Look{}, 0) // of the claim's own moment
-	inv.seen = cr.Run.Events
+	inv.seen, inv.crashes = cr.Run.Events, cr.Run.Crashes
 	inv.durable.L = &inv.mu
 	inv.log = sync.OnceValue(func() *slog.Logger {
 		return cfg.Logger.With("run", cr.Run.ID.String(), "workflow", cr.Run.Workflow)
@@ -235,6 +236,11 @@ func (inv *Invocation) Execute() {
 		return
 	}
 	inv.mu.Lock()
+	if inv.closed {
+		inv.mu.Unlock()
+		inv.conclude()
+		return
+	}
 	inv.live = 1
 	if !inv.run.Deadline.IsZero() {
 		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.Now()), inv.expire)
@@ -270,9 +276,10 @@ func (inv *Invocation) Execute() {
 
 // refuse says why the run is to fail without being executed.
 func (inv *Invocation) refuse() *store.Failure {
-	if inv.run.Crashes > inv.cfg.MaxCrashes {
+	if inv.cfg.Suspicion(&inv.run) == Guilty {
+		n, _ := Crashes(&inv.run)
 		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
-			"the run's lease ran out %d times in a row without progress: it seems to kill or block its worker; look at the workers' logs of that time, then restart it", inv.run.Crashes)}
+			"the run's lease ran out %d times in a row without progress, the last time when its worker executed nothing else: it kills or blocks its worker; look at the workers' logs of that time, then restart it", n)}
 	}
 	if !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
 		return deadlineFailure(inv.run.Deadline)
@@ -429,6 +436,12 @@ func (inv *Invocation) finish(tr store.Transition) {
 		return
 	}
 	c.Transition = &tr
+	switch {
+	case isProgress(&c):
+		c.Crashes = 0
+	case tr.Kind == store.Release:
+		c.Crashes %= aloneMark // the next lease begins anew
+	}
 	res := inv.host.Commit(c)
 	if rejected(res.Err) {
 		tr = store.Transition{Kind: store.Fail, Failure: Fail(res.Err)}
@@ -573,6 +586,16 @@ func (inv *Invocation) Abandon() {
 	inv.mu.Unlock()
 	inv.cancel(ErrShutdown)
 	inv.finish(store.Transition{Kind: store.Release})
+}
+
+// PutOff gives the lease back, for so long, before the run was executed. Its crashes stay
+// counted.
+func (inv *Invocation) PutOff(after time.Duration) {
+	inv.mu.Lock()
+	inv.closeLocked(byRelease)
+	inv.mu.Unlock()
+	inv.cancel(ErrShutdown)
+	inv.finish(store.Transition{Kind: store.Release, After: after})
 }
 
 // SetAside gives the lease back for a while, because the store refuses what the run

@@ -65,6 +65,9 @@ func (inv *Invocation) takeLocked() store.Commit {
 		}
 	}
 	c := store.Commit{Lease: inv.lease, Seq: inv.applied + 1, Steps: inv.pending, State: inv.writes, Consumed: inv.consumed, Spawn: inv.spawn, Seen: inv.seen}
+	if !isProgress(&c) {
+		c.Crashes = inv.crashes
+	}
 	inv.pending, inv.writes, inv.sent, inv.consumed, inv.spawn, inv.unsent = nil, nil, inv.writes, nil, nil, 0
 	return c
 }
@@ -110,7 +113,7 @@ func (inv *Invocation) answeredLocked(c *store.Commit, res store.CommitResult, i
 		inv.cancel(ErrLeaseLost)
 		return false
 	}
-	inv.applied = c.Seq
+	inv.applied, inv.crashes = c.Seq, c.Crashes
 	inv.wroteLocked(c, res, inTx)
 	if res.Status == store.Canceling && !inv.canceling {
 		inv.cancelLocked()

@@ -23,6 +23,7 @@ var roles = map[string]func(ctx context.Context) error{
 	"share":   share,
 	"worker":  workerRole,
 	"starter": starterRole,
+	"victim":  victimRole,
 }
 
 func TestMain(m *testing.M) {
