@@ -174,6 +174,26 @@ var claimCases = []Case{
 			c.eq("runs of another "+what, len(c.claim(q).Runs), 0)
 		}
 	}},
+	{"claim/queues-of-one-demand", "P1", "a demand of several queues is bounded over all of them, in the order of P7, and takes nothing from others", func(c *C) {
+		put := func(queue string, priority int) store.ID {
+			c.advance(time.Millisecond)
+			return c.create(store.NewRun{Queue: queue, Priority: priority})
+		}
+		first, second, third := put("a", 0), put("b", 0), put("b", 0)
+		urgent, elsewhere, left := put("c", 9), put("d", 9), put("a", 0)
+		d := demand("a", 3)
+		d.MoreQueues = []string{"b", "c"}
+		p := store.ClaimParams{Demands: []store.Demand{d}, Max: 10, ClaimID: 42}
+		got := c.claim(p)
+		c.eq("the first three", runIDs(got.Runs), []store.ID{urgent, first, second})
+		c.check(!got.NextDue.IsZero() && !got.NextDue.After(c.now), "NextDue: saw %v, expected what is due and was not taken", got.NextDue)
+		p.Again = true
+		c.eq("found again", runIDs(c.claim(p).Runs), []store.ID{urgent, first, second})
+		p.Again, p.ClaimID = false, 43
+		c.eq("the rest", runIDs(c.claim(p).Runs), []store.ID{third, left})
+		p.Demands = []store.Demand{demand("d", 3)}
+		c.eq("what is in another queue", runIDs(c.claim(p).Runs), []store.ID{elsewhere})
+	}},
 	{"claim/overlapping-demands", "P1", "demands that overlap return each run once", func(c *C) {
 		ids := c.createN(3, store.NewRun{})
 		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 5, aWorkflow, "x"), demand(aQueue, 5, "y", aWorkflow)}}).Runs

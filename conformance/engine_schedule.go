@@ -101,6 +101,11 @@ func (s *clocked) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([
 	return s.Store.ListWorkers(ctx, p)
 }
 
+func (s *clocked) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
+	p.Now = s.time()
+	return s.Store.AskWorkers(ctx, p)
+}
+
 // at gives an engine on which it is a given time.
 func (e *E) at(text string, opts ...engine.Option) (*engine.Engine, *clocked) {
 	e.Helper()

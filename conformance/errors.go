@@ -71,6 +71,9 @@ func (c *C) calls(ctx context.Context, ns string, run store.ID, l store.Lease) [
 		}},
 		{"RemoveWorker", func() error { return s.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: ns, ID: "w"}) }},
 		{"ListWorkers", func() error { return second(s.ListWorkers(ctx, store.ListWorkersParams{Namespace: ns, Now: now})) }},
+		{"AskWorkers", func() error {
+			return second(s.AskWorkers(ctx, store.AskWorkersParams{Namespace: ns, Silent: time.Minute, Now: now}))
+		}},
 		{"PutWorkflows", func() error {
 			return s.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: ns, Workflows: []store.Workflow{{Name: "a", Queue: "q"}}, Now: now})
 		}},
@@ -107,7 +110,7 @@ var errorCases = []Case{
 		id := store.NewID()
 		skip := map[string]bool{ // these say it otherwise, in cases of their own
 			"Create": true, "Get": true, "List": true, "Count": true, "Children": true, "Purge": true, "Claim": true, "Extend": true, "Commit": true, "Cancel": true,
-			"Pause": true, "Signal": true, "PutWorker": true, "RemoveWorker": true, "ListWorkers": true, "PutWorkflows": true, "ListWorkflows": true,
+			"Pause": true, "Signal": true, "PutWorker": true, "RemoveWorker": true, "ListWorkers": true, "AskWorkers": true, "PutWorkflows": true, "ListWorkflows": true,
 			"SetPaused": true, "ListPaused": true, "Lock": true, "PutSchedule": true, "ListSchedules": true, "DeleteSchedule": true, "Fire": true, "ListFirings": true,
 		}
 		for _, call := range c.calls(c.ctx, c.ns, id, store.Lease{Run: id, Worker: aWorker, Epoch: 1}) {
@@ -202,6 +205,8 @@ var errorCases = []Case{
 			"a fork without an ID":             second(c.s.Fork(c.ctx, store.ForkParams{Namespace: ns, ID: id, Now: c.now})),
 			"a worker without a TTL":           c.s.PutWorker(c.ctx, store.PutWorkerParams{Namespace: ns, Worker: store.Worker{ID: "w", Status: store.Online}, Now: c.now}),
 			"a worker put as offline":          c.s.PutWorker(c.ctx, store.PutWorkerParams{Namespace: ns, Worker: store.Worker{ID: "w", Status: store.Offline, TTL: 1}, Now: c.now}),
+			"a worker of negative answers":     c.s.PutWorker(c.ctx, store.PutWorkerParams{Namespace: ns, Worker: store.Worker{ID: "w", Status: store.Online, TTL: 1, Answers: -1}, Now: c.now}),
+			"a question of no silence":         second(c.s.AskWorkers(c.ctx, store.AskWorkersParams{Namespace: ns, Now: c.now})),
 			"a pause of nothing":               c.s.SetPaused(c.ctx, store.SetPausedParams{Namespace: ns, Paused: true, Now: c.now}),
 			"a pause of queue and workflow":    c.s.SetPaused(c.ctx, store.SetPausedParams{Namespace: ns, Queue: "q", Workflow: "a", Paused: true, Now: c.now}),
 			"a lock of negative time":          second(c.s.Lock(c.ctx, store.LockParams{Namespace: ns, Name: "l", Owner: "o", For: -1, Now: c.now})),

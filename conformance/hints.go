@@ -117,6 +117,13 @@ var hintCases = []Case{
 		c.putSchedule(c.schedule("s"))
 		c.hinted(ch, store.Hint{Kind: store.HintRescan})
 	}},
+	{"hints/asked", "", "a worker that is asked for a sign of life is told by a hint to look", func(c *C) {
+		c.putWorker(store.Worker{ID: aWorker, TTL: time.Hour, Answers: time.Minute})
+		c.advance(time.Minute)
+		ch := c.hints(c.s)
+		c.eq("asked", c.ask(time.Minute), 1)
+		c.hinted(ch, store.Hint{Kind: store.HintRescan})
+	}},
 	{"hints/each-subscriber", "", "each call of Hints is a subscription of its own", func(c *C) {
 		a, b := c.hints(c.s), c.hints(c.s)
 		c.create(store.NewRun{})

@@ -70,7 +70,7 @@ var randomBranches = []string{
 	"pause", "pausing run pauses at its transition", "event for a paused sleeper", "resume", "restart", "restart refused", "restart meets its external id",
 	"fork", "fork before a step", "fork repeated", "purge", "purge keeps children of live parents",
 	"schedule replaced", "fired", "fired again", "fired too early", "fired without a run", "fire of an edited schedule", "fired onto a taken external id",
-	"lock held by another", "lock taken over", "worker offline", "page goes on",
+	"lock held by another", "lock taken over", "worker offline", "worker asked", "page goes on",
 }
 
 func (q *sequence) someNS() string {
@@ -274,6 +274,10 @@ func (q *sequence) demands() []store.Demand {
 		out := []store.Demand{{Queue: of(q, randomQueues...), Workflows: some(), Max: q.pick(4)}}
 		if q.chance(60) {
 			other := map[string]string{"q1": "q2", "q2": "q1"}[out[0].Queue]
+			if q.chance(30) {
+				out[0].MoreQueues = []string{other}
+				return out
+			}
 			out = append(out, store.Demand{Queue: other, Workflows: some(), Max: q.pick(4)})
 		}
 		return out
@@ -1118,15 +1122,21 @@ func (q *sequence) lock() {
 
 func (q *sequence) workers() {
 	ns, id := q.someNS(), of(q, randomWorkers...)
-	switch q.pick(6) {
+	switch q.pick(7) {
 	case 0, 1, 2:
 		_, _ = do(q, "PutWorker", store.PutWorkerParams{Namespace: ns, Now: q.now, Worker: store.Worker{
 			ID: id, Host: of(q, "h", ""), PID: q.pick(3), Queues: of(q, nil, randomQueues), Workflows: of(q, nil, randomWorkflows),
 			Labels: of(q, nil, map[string]string{"zone": "a", "": "b"}), Slots: q.pick(3), Limits: of(q, nil, map[string]int{"f1": 2}), Status: of(q, store.Online, store.Draining), TTL: q.span(),
+			Answers: of(q, 0, q.span()), Takes: of(q, nil, map[string][]string{"q1": {"f1"}, "q2": {"f1", "f2"}}),
 			StartedAt: q.now.Add(-time.Hour), Held: 7, // the store's, not ours
 		}}, alone(store.Store.PutWorker))
 	case 3:
 		_, _ = do(q, "RemoveWorker", store.RemoveWorkerParams{Namespace: ns, ID: id}, alone(store.Store.RemoveWorker))
+	case 4:
+		asked, _ := do(q, "AskWorkers", store.AskWorkersParams{Namespace: ns, Silent: max(q.span(), 1), Now: q.now}, store.Store.AskWorkers)
+		if asked > 0 {
+			q.hit("worker asked")
+		}
 	default:
 		list, _ := do(q, "ListWorkers", store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Now: q.now}, store.Store.ListWorkers)
 		for _, w := range list {

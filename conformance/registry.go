@@ -23,6 +23,20 @@ func (c *C) workers() []store.Worker {
 	return ws
 }
 
+// ask asks those for a sign of life that were not heard of for a while.
+func (c *C) ask(silent time.Duration) int {
+	c.Helper()
+	n, err := c.s.AskWorkers(c.ctx, store.AskWorkersParams{Namespace: c.ns, Silent: silent, Now: c.now})
+	c.ok("AskWorkers", err)
+	return n
+}
+
+// extendAs gives a sign of life.
+func (c *C) extendAs(worker string) {
+	c.Helper()
+	c.ok("Extend", second(c.s.Extend(c.ctx, store.ExtendParams{Namespace: c.ns, Worker: worker, LeaseFor: aLease, Now: c.now})))
+}
+
 func (c *C) putWorkflows(wfs ...store.Workflow) {
 	c.Helper()
 	c.ok("PutWorkflows", c.s.PutWorkflows(c.ctx, store.PutWorkflowsParams{Namespace: c.ns, Workflows: wfs, Now: c.now}))
@@ -39,7 +53,8 @@ var registryCases = []Case{
 	{"workers/put-and-list", "", "a worker is stored as it was put, with the store's times, and listed by ID", func(c *C) {
 		want := store.Worker{
 			ID: "w1", Host: "host", PID: 42, Queues: []string{"q1", "q2"}, Workflows: []string{"a", "b"}, Labels: map[string]string{"zone": "x", "": "empty"},
-			Slots: 7, Limits: map[string]int{"a": 2, "b@v1": 1}, Status: store.Online, TTL: time.Minute,
+			Slots: 7, Limits: map[string]int{"a": 2, "b@v1": 1}, Status: store.Online, TTL: time.Minute, Answers: 3 * time.Second,
+			Takes: map[string][]string{"q1": {"a"}, "q2": {"a", "b"}},
 		}
 		c.putWorker(want)
 		want.StartedAt, want.SeenAt = c.now, c.now
@@ -125,6 +140,134 @@ var registryCases = []Case{
 		c.eq("workers", len(c.workers()), 0)
 		c.claimNone("the lease stands")
 		c.end(run, complete(""))
+	}},
+	{"workers/pairs", "", "a worker serves the pairs that it was put with, and without them each of its workflows in each of its queues; a put replaces them", func(c *C) {
+		both := []string{"a", "b"}
+		pairs := func() string {
+			c.Helper()
+			text := ""
+			for _, q := range []string{"a", "b", "c"} {
+				for _, w := range both {
+					if ws := c.workers(); ws[0].Serves(q, w) {
+						text += q + w + " "
+					}
+				}
+			}
+			return text
+		}
+		w := store.Worker{ID: "w1", TTL: time.Minute, Queues: both, Workflows: both}
+		c.putWorker(w)
+		c.eq("without pairs", pairs(), "aa ab ba bb ")
+		w.Takes = map[string][]string{"a": {"a"}, "b": both}
+		c.putWorker(w)
+		c.eq("with pairs", pairs(), "aa ba bb ")
+		w.Status = store.Draining
+		c.putWorker(w)
+		c.eq("of one that drains", pairs(), "")
+	}},
+	{"workers/asked", "P13", "a worker that is asked for a sign of life and gives none within its Answers is offline, not a moment earlier, and online again when it gives one", func(c *C) {
+		c.putWorker(store.Worker{ID: "w1", TTL: time.Hour, Answers: 20 * time.Second})
+		c.putWorker(store.Worker{ID: "w2", TTL: time.Hour, Answers: 40 * time.Second, Status: store.Draining})
+		see := func(what string, want ...store.WorkerStatus) {
+			c.Helper()
+			var got []store.WorkerStatus
+			for _, w := range c.workers() {
+				got = append(got, w.Status)
+			}
+			c.eq("statuses "+what, got, want)
+		}
+		c.advance(time.Minute)
+		c.eq("asked", c.ask(time.Minute), 2)
+		at := c.now
+		for _, w := range c.workers() {
+			c.eq("AskedAt of "+w.ID, w.AskedAt, at)
+		}
+		c.advance(20*time.Second - time.Microsecond)
+		see("before the first should have answered", store.Online, store.Draining)
+		c.advance(2 * time.Microsecond)
+		see("when it has not", store.Offline, store.Draining)
+		c.advance(20 * time.Second)
+		see("when neither has", store.Offline, store.Offline)
+		c.extendAs("w1")
+		c.putWorker(store.Worker{ID: "w2", TTL: time.Hour, Answers: 40 * time.Second, Status: store.Draining})
+		see("when both have", store.Online, store.Draining)
+		for _, w := range c.workers() {
+			c.check(w.AskedAt.IsZero(), "AskedAt of %s, which has answered: saw %v", w.ID, w.AskedAt)
+		}
+		c.advance(50 * time.Second)
+		see("later, for nobody asks", store.Online, store.Draining)
+	}},
+	{"workers/asked-once", "P13", "a worker that is asked again has no more time to answer", func(c *C) {
+		c.putWorker(store.Worker{ID: "w1", TTL: time.Hour, Answers: 20 * time.Second})
+		c.advance(time.Minute)
+		c.eq("asked", c.ask(time.Second), 1)
+		at := c.now
+		for range 3 {
+			c.advance(7 * time.Second)
+			c.eq("asked again", c.ask(time.Second), 0)
+		}
+		w := c.workers()[0]
+		c.eq("worker", []any{w.AskedAt, w.Status}, []any{at, store.Offline})
+	}},
+	{"workers/asked-whom", "P13", "nobody is asked who was heard of lately, who does not answer, who is offline, or who is of another namespace", func(c *C) {
+		c.putWorker(store.Worker{ID: "silent", TTL: time.Hour, Answers: time.Second})
+		c.putWorker(store.Worker{ID: "busy", TTL: time.Hour})
+		c.putWorker(store.Worker{ID: "offline", TTL: time.Minute, Answers: time.Second})
+		other := store.PutWorkerParams{Namespace: c.ns + "x", Worker: store.Worker{ID: "silent", TTL: time.Hour, Answers: time.Second, Status: store.Online}, Now: c.now}
+		c.ok("PutWorker", c.s.PutWorker(c.ctx, other))
+		c.advance(30 * time.Second)
+		c.putWorker(store.Worker{ID: "heard", TTL: time.Hour, Answers: time.Second})
+		c.advance(30 * time.Second)
+		c.eq("asked of those that are silent for too long for any", c.ask(time.Minute+time.Microsecond), 0)
+		c.eq("asked", c.ask(time.Minute), 1)
+		for _, w := range c.workers() {
+			c.check(w.AskedAt.IsZero() == (w.ID != "silent"), "AskedAt of %s: saw %v", w.ID, w.AskedAt)
+		}
+		ws, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns + "x", Now: c.now})
+		c.ok("ListWorkers", err)
+		c.check(ws[0].AskedAt.IsZero(), "AskedAt of one of another namespace: saw %v", ws[0].AskedAt)
+		c.eq("asked there", c.ask(time.Minute), 0)
+	}},
+	{"workers/asked-answers", "P13", "each sign of life is an answer, also one that comes late, and one that gave none may be asked anew when it has", func(c *C) {
+		c.putWorker(store.Worker{ID: "w1", TTL: time.Hour, Answers: time.Second})
+		for range 3 {
+			c.advance(time.Minute)
+			c.eq("asked", c.ask(time.Second), 1)
+			c.advance(time.Minute)
+			c.eq("status", c.workers()[0].Status, store.Offline)
+			c.extendAs("w1")
+			w := c.workers()[0]
+			c.eq("worker", []any{w.Status, w.AskedAt, w.SeenAt}, []any{store.Online, time.Time{}, c.now})
+		}
+	}},
+	{"workers/asked-is-told", "P18", "a worker learns by each of its claims that it is asked, whether there is work or not, until it has given a sign of life; others learn nothing", func(c *C) {
+		for _, id := range []string{aWorker, "w2"} {
+			c.putWorker(store.Worker{ID: id, TTL: time.Hour, Answers: time.Minute})
+		}
+		told := func(what string, mine, others bool) {
+			c.Helper()
+			for range 3 { // a look may be remembered
+				c.eq("Asked of the worker "+what, c.claim(store.ClaimParams{}).Asked, mine)
+				c.eq("Asked of another "+what, c.claim(store.ClaimParams{Worker: "w2"}).Asked, others)
+				c.eq("Asked in another namespace "+what, c.claim(store.ClaimParams{Namespace: c.ns + "x"}).Asked, false)
+			}
+		}
+		told("that nobody asks", false, false)
+		c.advance(time.Minute)
+		c.extendAs("w2")
+		c.eq("asked", c.ask(time.Minute), 1)
+		told("that is asked", true, false)
+		c.create(store.NewRun{})
+		got := c.claim(store.ClaimParams{})
+		c.eq("a claim that takes a run", []any{len(got.Runs), got.Asked}, []any{1, true})
+		c.extendAs(aWorker)
+		told("that has answered", false, false)
+		c.advance(time.Minute)
+		c.eq("asked again", c.ask(time.Minute), 2)
+		told("that is asked again", true, true)
+		c.putWorker(store.Worker{ID: aWorker, TTL: time.Hour, Answers: time.Minute})
+		c.extendAs("w2")
+		told("that has answered again", false, false)
 	}},
 	{"workers/not-needed", "P1", "a worker need not be registered to claim", func(c *C) {
 		c.start()

@@ -303,6 +303,10 @@ func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]st
 	return carry(w, ctx, "list-workers", false, p, w.Store.ListWorkers)
 }
 
+func (w *wire) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
+	return carry(w, ctx, "ask-workers", true, p, w.Store.AskWorkers)
+}
+
 func (w *wire) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
 	return w.pass(ctx, "put-workflows", true, func() error { return w.Store.PutWorkflows(ctx, p) })
 }

@@ -92,6 +92,7 @@ type facts struct {
 	now     time.Time
 	workers []store.Worker
 	known   bool // the workflow was registered once
+	foreign bool // with another queue than the run's
 	paused  []store.PausedTarget
 	open    []store.Step // those that are not final
 	last    *store.Step  // that ended last
@@ -137,7 +138,7 @@ func (f *facts) gather(id store.ID) error {
 	if f.paused, err = e.Paused(f.ctx); err != nil {
 		return err
 	}
-	if f.workers, err = e.listWorkers(f.ctx, true); err != nil {
+	if f.workers, err = e.alive(f.ctx, true, func(*store.Worker) bool { return true }); err != nil {
 		return err
 	}
 	found, err := e.listWorkflow(f.ctx, run.Workflow)
@@ -145,6 +146,7 @@ func (f *facts) gather(id store.ID) error {
 		return err
 	}
 	f.known = len(found) > 0
+	f.foreign = f.known && found[0].Queue != run.Queue
 	return e.retry(f.ctx, func(ctx context.Context) (err error) {
 		f.box, err = e.store.Inbox(ctx, store.InboxParams{Namespace: e.namespace, Run: id})
 		return err
@@ -330,18 +332,16 @@ func (f *facts) blocked() bool {
 	return false
 }
 
-// serving lists the workers that would claim the run.
-func (f *facts) serving() (online []store.Worker, elsewhere bool) {
+// serving lists the workers that would claim the run, and the queues from which workers
+// that are online take its workflow otherwise.
+func (f *facts) serving() (online []store.Worker, elsewhere []string) {
 	for i := range f.workers {
-		w := &f.workers[i]
-		if !serves(w, f.run.Workflow) {
-			continue
-		}
-		if slices.Contains(w.Queues, f.run.Queue) {
+		if w := &f.workers[i]; w.Serves(f.run.Queue, f.run.Workflow) {
 			online = append(online, *w)
-		} else {
-			elsewhere = true
 		}
+	}
+	if len(online) == 0 {
+		elsewhere = queuesServed(f.workers, f.run.Workflow)
 	}
 	return online, elsewhere
 }
@@ -354,18 +354,22 @@ func (f *facts) unserved() bool {
 	}
 	r := f.run
 	switch {
-	case elsewhere:
-		f.say(ReasonNoWorker, "The run is due, and the workers that serve its workflow do not serve its queue %q.", r.Queue)
-		f.act("start a worker whose workflow %q has that queue, or cancel the run and start it in another", r.Workflow)
+	case len(elsewhere) > 0:
+		f.say(ReasonNoWorker, "The run is due, and no worker takes its workflow %q from its queue %q: those that are online take it from %s.", r.Workflow, r.Queue, quoted(elsewhere))
+		f.act("run a worker with worker.Queues(%q), or cancel the run and start it in a queue that is served", r.Queue)
 	case !f.known:
 		f.say(ReasonNeverServed, "The run is due, and no worker has ever registered its workflow %q.", r.Workflow)
 		f.act("check the name, and run a worker that registers it")
 	default:
 		f.say(ReasonNoWorker, "The run is due, and no worker that serves its workflow %q is online.", r.Workflow)
-		f.act("start one")
+		if f.foreign {
+			f.act("start one, with worker.Queues(%q): its queue is not its workflow's own", r.Queue)
+		} else {
+			f.act("start one")
+		}
 	}
 	for i := range f.workers {
-		if w := &f.workers[i]; slices.Contains(w.Workflows, r.Workflow) && w.Status != store.Online {
+		if w := &f.workers[i]; w.Pairs(r.Queue, r.Workflow) && w.Status != store.Online {
 			f.detail("worker %q (host %s, process %d), which serves it, is %s; it was heard of last at %s", w.ID, w.Host, w.PID, w.Status, f.when(w.SeenAt))
 		}
 	}
@@ -376,7 +380,7 @@ func (f *facts) unserved() bool {
 func (f *facts) demand() {
 	if online, _ := f.serving(); len(online) == 0 {
 		f.detail("no worker that serves its workflow and queue is online")
-		f.act("start a worker that serves workflow %q", f.run.Workflow)
+		f.act("start a worker that serves workflow %q in queue %q", f.run.Workflow, f.run.Queue)
 	} else {
 		f.detail("%s online that may take it", count(len(online), "worker is", "workers are"))
 	}

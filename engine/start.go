@@ -159,7 +159,7 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 		run.Queue = known
 	}
 	if e.trigger == TriggerOnline {
-		if err := e.checkOnline(ctx, run.Workflow); err != nil {
+		if err := e.checkOnline(ctx, run.Queue, run.Workflow); err != nil {
 			return fresh, err
 		}
 	}

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,10 +14,90 @@ import (
 )
 
 // Workers lists the registered workers by ID, with how many leases each holds. One
-// that has not been heard of for its TTL is listed as offline. To count the leases
-// may read all active runs.
+// that has not been heard of for its TTL is listed as offline. A worker at rest gives a sign
+// of life only every few minutes: one that was not heard of for 20 s is asked for one, and
+// its answer is waited for. That takes a moment if it lives; if it was killed, up to half a
+// minute (as long as its polls take; see worker.Poll), and then it is listed as offline. To
+// count the leases may read all active runs.
 func (e *Engine) Workers(ctx context.Context) ([]store.Worker, error) {
+	if _, err := e.alive(ctx, true, func(*store.Worker) bool { return true }); err != nil {
+		return nil, err
+	}
 	return e.listWorkers(ctx, false)
+}
+
+// WorkersNow lists what Workers does, and waits for no answer: a worker at rest that was
+// killed is listed as offline half a minute after the first call that asked for it. It is
+// for those who look again and again.
+func (e *Engine) WorkersNow(ctx context.Context) ([]store.Worker, error) {
+	list, err := e.listWorkers(ctx, false)
+	if err == nil && slices.ContainsFunc(list, func(w store.Worker) bool { return w.Status != store.Offline && w.Answers > 0 }) {
+		e.ask(ctx)
+	}
+	return list, err
+}
+
+// silent is for how long a worker at rest was not heard of when it is asked for a sign of
+// life.
+const silent = 20 * time.Second
+
+// ask asks the workers at rest for a sign of life. Where that cannot be written (by a token
+// that reads alone, say), what is known of them has to do.
+func (e *Engine) ask(ctx context.Context) {
+	if e.root != nil {
+		return // in a transaction, before whose end nobody would see it
+	}
+	if _, err := e.store.AskWorkers(ctx, store.AskWorkersParams{Namespace: e.namespace, Silent: silent}); err != nil {
+		e.log.Debug("workers at rest could not be asked for a sign of life", "error", err)
+	}
+}
+
+// alive lists workers when it is known which of those that matter are alive, or of one that
+// it is, if all need not be known. Those at rest are asked, and their answers waited for.
+func (e *Engine) alive(ctx context.Context, all bool, matters func(*store.Worker) bool) ([]store.Worker, error) {
+	list, err := e.listWorkers(ctx, true)
+	asked := e.root != nil
+	for wait := 5 * time.Millisecond; err == nil && !settled(list, asked, all, matters); wait = min(2*wait, time.Second) {
+		if !asked {
+			e.ask(ctx)
+			asked = true
+		} else if !e.pause(ctx, wait) {
+			return nil, cmp.Or(context.Cause(ctx), ErrClosed)
+		}
+		list, err = e.listWorkers(ctx, true)
+	}
+	return list, err
+}
+
+// settled reports whether enough is known of the workers that matter; asked: those at rest
+// that were not heard of lately were asked.
+func settled(list []store.Worker, asked, all bool, matters func(*store.Worker) bool) bool {
+	open := false
+	for i := range list {
+		w := &list[i]
+		if w.Status == store.Offline || !matters(w) {
+			continue
+		}
+		known := w.Answers == 0 || asked && w.AskedAt.IsZero()
+		if known && !all {
+			return true
+		}
+		open = open || !known
+	}
+	return !open
+}
+
+// pause waits; false: the context ended or the engine was closed.
+func (e *Engine) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-e.ctx.Done():
+	}
+	return false
 }
 
 func (e *Engine) listWorkers(ctx context.Context, noHeld bool) (list []store.Worker, err error) {
@@ -38,50 +120,145 @@ func (e *Engine) Workflows(ctx context.Context) ([]store.Workflow, error) {
 	return list, nil
 }
 
-// serves reports whether a worker takes runs of a workflow now.
-func serves(w *store.Worker, workflow string) bool {
-	return w.Status == store.Online && slices.Contains(w.Workflows, workflow)
-}
-
-// onlineFor is how long it counts that a workflow was seen to be served.
+// onlineFor is how long it counts that a workflow was seen to be served in a queue.
 const onlineFor = 2 * time.Second
 
-// online remembers which workflows are served.
+// pair is a workflow in a queue.
+type pair struct{ queue, workflow string }
+
+// online remembers which pairs are served.
 type online struct {
-	mu   sync.Mutex
-	seen map[string]time.Time // by workflow, when
+	mu    sync.Mutex
+	seen  map[pair]time.Time // when
+	looks map[pair]*onlineLook
 }
 
-// checkOnline says whether a start may count on a worker of the workflow.
-func (e *Engine) checkOnline(ctx context.Context, workflow string) error {
-	on := &e.base().online
+// manyPairs bounds how many are remembered.
+const manyPairs = 1000
+
+// onlineLook is one that is under way.
+type onlineLook struct {
+	done chan struct{}
+	err  error // once it is done
+}
+
+// checkOnline says whether a start may count on a worker that takes the workflow from the
+// queue. Concurrent starts of a pair share a look.
+func (e *Engine) checkOnline(ctx context.Context, queue, workflow string) error {
+	on, p := &e.base().online, pair{queue, workflow}
+	if e.root != nil {
+		return e.lookOnline(ctx, p)
+	}
+	for {
+		look, mine := on.look(p)
+		switch {
+		case look == nil:
+			return nil
+		case mine:
+			err := e.lookOnline(ctx, p)
+			on.end(p, look, err)
+			return err
+		}
+		select {
+		case <-look.done:
+			if errors.Is(look.err, ErrNoWorker) {
+				return look.err
+			}
+		case <-ctx.Done():
+			return startError(workflow, ctx.Err())
+		}
+	}
+}
+
+// look gives the look that is under way, or begins one that is the caller's to make; nil:
+// the pair was seen to be served.
+func (on *online) look(p pair) (look *onlineLook, mine bool) {
 	on.mu.Lock()
-	seen, ok := on.seen[workflow]
-	on.mu.Unlock()
-	if ok && time.Since(seen) < onlineFor {
+	defer on.mu.Unlock()
+	if seen, ok := on.seen[p]; ok && time.Since(seen) < onlineFor {
+		return nil, false
+	}
+	if look = on.looks[p]; look != nil {
+		return look, false
+	}
+	if on.looks == nil {
+		on.looks = make(map[pair]*onlineLook)
+	}
+	look = &onlineLook{done: make(chan struct{})}
+	on.looks[p] = look
+	return look, true
+}
+
+func (on *online) end(p pair, look *onlineLook, err error) {
+	on.mu.Lock()
+	defer on.mu.Unlock()
+	delete(on.looks, p)
+	if err == nil {
+		if on.seen == nil || len(on.seen) >= manyPairs {
+			on.seen = make(map[pair]time.Time)
+		}
+		on.seen[p] = time.Now()
+	}
+	look.err = err
+	close(look.done)
+}
+
+func (e *Engine) lookOnline(ctx context.Context, p pair) error {
+	serves := func(w *store.Worker) bool { return w.Serves(p.queue, p.workflow) }
+	list, err := e.alive(ctx, false, serves)
+	switch {
+	case err != nil:
+		return startError(p.workflow, err)
+	case slices.ContainsFunc(list, func(w store.Worker) bool { return serves(&w) }):
 		return nil
 	}
-	asked := time.Now()
-	list, err := e.listWorkers(ctx, true)
-	if err != nil {
-		return startError(workflow, err)
+	return e.noWorker(p, list)
+}
+
+// noWorker is the error of a start for which no worker is online.
+func (e *Engine) noWorker(p pair, list []store.Worker) error {
+	if queues := queuesServed(list, p.workflow); len(queues) > 0 {
+		return fmt.Errorf("start of workflow %q in queue %q of namespace %q: %w that takes it from that queue; workers take it from %s: leave out the queue or name one of these, run a worker with worker.Queues(%q), or let starts wait for one with engine.TriggerCheck(engine.TriggerRegistered)",
+			p.workflow, p.queue, e.namespace, ErrNoWorker, quoted(queues), p.queue)
 	}
-	now := make(map[string]time.Time)
+	return fmt.Errorf("start of workflow %q in queue %q of namespace %q: %w that serves it; start a worker that registers it%s, or let starts wait for one with engine.TriggerCheck(engine.TriggerRegistered)",
+		p.workflow, p.queue, e.namespace, ErrNoWorker, e.elsewhere(p))
+}
+
+// elsewhere is what a worker needs besides the workflow, to take it from a queue that is
+// not the workflow's own.
+func (e *Engine) elsewhere(p pair) string {
+	if v, ok := e.base().known.Load(p.workflow); ok && v.(knownQueue).queue != p.queue {
+		return fmt.Sprintf(" and has worker.Queues(%q)", p.queue)
+	}
+	return ""
+}
+
+// queuesServed lists the queues from which workers that are online take a workflow.
+func queuesServed(list []store.Worker, workflow string) (queues []string) {
 	for i := range list {
-		for _, name := range list[i].Workflows {
-			if serves(&list[i], name) {
-				now[name] = asked
+		for _, q := range list[i].Queues {
+			if list[i].Serves(q, workflow) {
+				queues = append(queues, q)
 			}
 		}
 	}
-	on.mu.Lock()
-	on.seen = now
-	on.mu.Unlock()
-	if _, ok := now[workflow]; ok {
-		return nil
+	slices.Sort(queues)
+	return slices.Compact(queues)
+}
+
+// quoted lists names, the first few of many.
+func quoted(names []string) string {
+	const most = 10
+	var list []string
+	for i, n := range names {
+		if i == most {
+			list = append(list, fmt.Sprintf("%d more", len(names)-most))
+			break
+		}
+		list = append(list, fmt.Sprintf("%q", n))
 	}
-	return fmt.Errorf("start of workflow %q in namespace %q: %w that serves it; start a worker that registers it, or let starts wait for one with engine.TriggerCheck(engine.TriggerRegistered)",
-		workflow, e.namespace, ErrNoWorker)
+	return strings.Join(list, ", ")
 }
 
 // Health is what [Engine.Health] finds.

@@ -21,7 +21,7 @@ type Lease struct {
 // for a demand more than its own Max. Cases: claim/leases-a-run,
 // claim/one-holder, claim/epoch-grows, claim/never-more-than-asked,
 // claim/asked-for-only, claim/pairs-queue-and-workflow,
-// claim/overlapping-demands, claim/race, claim/race-for-expired. A claim waits for no
+// claim/queues-of-one-demand, claim/overlapping-demands, claim/race, claim/race-for-expired. A claim waits for no
 // other call: a run that one is writing to may be passed over, for a later claim.
 //
 // P4: the runs that a claim took whose answer was lost are found by sending it with
@@ -88,12 +88,17 @@ type ClaimParams struct {
 	Now   time.Time
 }
 
-// Demand asks for runs of some workflows in one queue.
+// Demand asks for runs of some workflows in one queue, or in several: Max bounds those
+// of all its queues together, and P7 is their order. Case: claim/queues-of-one-demand.
 type Demand struct {
-	Queue     string
-	Workflows []string
-	Max       int
+	Queue      string
+	MoreQueues []string // further queues
+	Workflows  []string
+	Max        int
 }
+
+// Queues lists the demand's queues, Queue first.
+func (d *Demand) Queues() []string { return append([]string{d.Queue}, d.MoreQueues...) }
 
 // DefaultClaimBytes is the bound of a claim that names none.
 const DefaultClaimBytes = 2 << 20
@@ -118,6 +123,10 @@ type Claimed struct {
 	// Now is the store's clock at the claim, against which the DueAt of steps is
 	// to be read.
 	Now time.Time
+	// Asked says that the worker is asked for a sign of life (AskWorkers): it gives one by
+	// Extend, of no lease if it holds none. It may be false once for what was asked while
+	// the claim was under way. Case: workers/asked-is-told.
+	Asked bool
 }
 
 // ClaimedRun is a leased run with what its replay needs.

@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // WorkerStatus says whether a worker takes work.
 type WorkerStatus uint8
@@ -9,7 +12,7 @@ type WorkerStatus uint8
 const (
 	Online   WorkerStatus = 1 + iota
 	Draining              // takes no new runs
-	Offline               // has not been heard of for its TTL
+	Offline               // has not been heard of for its TTL, or has not answered in time
 )
 
 func (s WorkerStatus) String() string {
@@ -27,21 +30,44 @@ type Worker struct {
 	PID       int
 	Queues    []string
 	Workflows []string
-	Labels    map[string]string
-	Slots     int
-	Limits    map[string]int // by workflow: how many of its runs execute at the same time
-	Status    WorkerStatus   // Online or Draining as it was put; Offline is worked out by ListWorkers
-	TTL       time.Duration  // how long it counts as alive after it was heard of
+	// Takes has the pairs that the worker serves: by queue, the workflows whose runs it
+	// takes from there. One that was put without it serves each of Workflows in each of
+	// Queues.
+	Takes  map[string][]string
+	Labels map[string]string
+	Slots  int
+	Limits map[string]int // by workflow: how many of its runs execute at the same time
+	Status WorkerStatus   // Online or Draining as it was put; Offline is worked out by ListWorkers
+	TTL    time.Duration  // how long it counts as alive after it was heard of
+	// Answers is how long it takes at most to give a sign of life when it is asked for
+	// one (see [AskWorkersParams]). Zero: it is not asked, for it gives them often.
+	Answers time.Duration
 
 	StartedAt time.Time // when it was first put
 	SeenAt    time.Time // when it was last put or extended
+	AskedAt   time.Time // when it was asked for a sign of life; zero: it has given one since
 	Held      int64     // runs that it holds leases of
 }
 
+// Serves reports whether the worker takes runs of a workflow from a queue, now: one that
+// is not online takes none.
+func (w *Worker) Serves(queue, workflow string) bool {
+	return w.Status == Online && w.Pairs(queue, workflow)
+}
+
+// Pairs reports whether the worker is registered for a workflow in a queue, whatever its
+// status.
+func (w *Worker) Pairs(queue, workflow string) bool {
+	if len(w.Takes) == 0 {
+		return slices.Contains(w.Queues, queue) && slices.Contains(w.Workflows, workflow)
+	}
+	return slices.Contains(w.Takes[queue], workflow)
+}
+
 // PutWorkerParams is the input of PutWorker, which registers a worker or changes
-// it; a put is a sign of life. StartedAt, SeenAt and Held are the store's.
+// it; a put is a sign of life. StartedAt, SeenAt, AskedAt and Held are the store's.
 // Cases: workers/put-and-list, workers/held, workers/offline-after-ttl,
-// workers/put-again, workers/not-needed.
+// workers/put-again, workers/pairs, workers/not-needed.
 type PutWorkerParams struct {
 	Namespace string
 	Worker    Worker
@@ -53,6 +79,25 @@ type PutWorkerParams struct {
 type RemoveWorkerParams struct {
 	Namespace string
 	ID        string
+}
+
+// AskWorkersParams is the input of AskWorkers, which asks workers for a sign of life: those
+// that answer (Answers above zero), that were not heard of for Silent, that are not offline,
+// and that are not asked already. It returns how many it has asked. It is for whoever wants
+// to know who is alive: a worker at rest writes nothing until somebody asks.
+//
+// P13: a worker that was asked and has not given a sign of life within its Answers is
+// listed as offline, and not a moment earlier. Each sign of life (PutWorker, Extend) is an
+// answer, whenever it comes. Cases: workers/asked, workers/asked-once,
+// workers/asked-whom, workers/asked-answers.
+//
+// P18: where nobody is to be asked, nothing is written. A worker learns by its claims that
+// it is asked (Claimed.Asked); one that nobody asks reads no more for it. A store with hints
+// tells of it by HintRescan. Cases: workers/asked-is-told, hints/asked.
+type AskWorkersParams struct {
+	Namespace string
+	Silent    time.Duration // above zero
+	Now       time.Time
 }
 
 // ListWorkersParams is the input of ListWorkers, which lists by ID. Case:

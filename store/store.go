@@ -73,6 +73,7 @@ type Registry interface {
 	PutWorker(ctx context.Context, p PutWorkerParams) error
 	RemoveWorker(ctx context.Context, p RemoveWorkerParams) error
 	ListWorkers(ctx context.Context, p ListWorkersParams) ([]Worker, error)
+	AskWorkers(ctx context.Context, p AskWorkersParams) (asked int, err error)
 	PutWorkflows(ctx context.Context, p PutWorkflowsParams) error
 	ListWorkflows(ctx context.Context, p ListWorkflowsParams) ([]Workflow, error)
 	SetPaused(ctx context.Context, p SetPausedParams) error

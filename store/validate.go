@@ -508,6 +508,9 @@ func (p *PutWorkerParams) Validate() error {
 	if w.TTL <= 0 {
 		return Invalid("ttl", fmt.Sprintf("%v is not positive", w.TTL))
 	}
+	if w.Answers < 0 {
+		return Invalid("answers", fmt.Sprintf("%v is negative", w.Answers))
+	}
 	if w.Status != Online && w.Status != Draining {
 		return Invalid("worker status", "a worker is put as online or draining")
 	}
@@ -517,6 +520,14 @@ func (p *PutWorkerParams) Validate() error {
 // Validate checks the call.
 func (p *RemoveWorkerParams) Validate() error {
 	return first(ValidateName("namespace", p.Namespace), ValidateName("worker", p.ID))
+}
+
+// Validate checks the call.
+func (p *AskWorkersParams) Validate() error {
+	if p.Silent <= 0 {
+		return Invalid("silent", fmt.Sprintf("%v is not positive", p.Silent))
+	}
+	return ValidateName("namespace", p.Namespace)
 }
 
 // Validate checks the call.

@@ -192,6 +192,9 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 		w.ledger.hears(began)
 		w.tel.Claimed(len(claimed.Runs), time.Since(began))
 		w.noteLag(claimed)
+		if claimed.Asked {
+			signal(w.renew) // a sign of life
+		}
 	}
 	return claimed, err
 }
@@ -229,31 +232,11 @@ func (w *Worker) renewTimeout() time.Duration {
 	return max(w.leaseFor/3, min(w.leaseFor, 2*time.Second))
 }
 
-// demand is what a claim asks for; limited: of a single workflow, whose limit bounds
-// it.
+// demand is a part of what a claim asks for; limited: of a single workflow, whose limit
+// bounds it.
 type demand struct {
 	store.Demand
 	limited bool
-}
-
-func (w *Worker) demands() (list []demand) {
-	names, queues := w.served()
-	for _, q := range queues {
-		free := demand{Demand: store.Demand{Queue: q}}
-		for _, name := range names {
-			switch {
-			case w.defs[name].Queue != q:
-			case w.limits[name] > 0:
-				list = append(list, demand{store.Demand{Queue: q, Workflows: []string{name}}, true})
-			default:
-				free.Workflows = append(free.Workflows, name)
-			}
-		}
-		if len(free.Workflows) > 0 {
-			list = append(list, free)
-		}
-	}
-	return list
 }
 
 // admit takes in a leased run, whose slot is taken, and returns what is to be executed of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
@@ -239,7 +240,7 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 // Reserve implements [engine.LocalWorker].
 func (w *Worker) Reserve(queue, workflow string) bool {
 	def := w.defs[workflow]
-	if def == nil || def.Queue != queue || w.suspects.apart(nil) || !w.ledger.sound(time.Now()) || w.memory.left() <= 0 {
+	if def == nil || def.Queue != queue && !slices.Contains(w.queues, queue) || w.suspects.apart(nil) || !w.ledger.sound(time.Now()) || w.memory.left() <= 0 {
 		return false
 	}
 	return w.slots.takeIdle(workflow)

@@ -149,6 +149,10 @@ func (w *Worker) atRest() bool {
 // restBeat is how often a worker at rest gives a sign of life.
 func (w *Worker) restBeat() time.Duration { return max(5*time.Minute, w.leaseFor) }
 
+// answers is how long a worker at rest takes at most to give a sign of life when somebody
+// asks for one, of which its polls tell it where no hint does.
+func (w *Worker) answers() time.Duration { return 2*w.restPoll + 10*time.Second }
+
 // renewAll extends every lease that is held, and tells runs what it hears.
 func (w *Worker) renewAll(ctx context.Context) error {
 	w.ledger.renewing()

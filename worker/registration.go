@@ -58,7 +58,7 @@ func (w *Worker) row(status store.WorkerStatus) store.Worker {
 	names, queues := w.served()
 	host, _ := os.Hostname()
 	return store.Worker{
-		ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Labels: w.labels,
+		ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Takes: w.takes(), Labels: w.labels,
 		Slots: w.concurrency, Limits: w.limits, Status: status, TTL: 2 * w.leaseFor,
 	}
 }
@@ -134,7 +134,7 @@ func (w *Worker) put(ctx context.Context, status store.WorkerStatus, rest bool) 
 	}
 	row := w.row(status)
 	if rest {
-		row.TTL = 2*w.restBeat() + w.leaseFor
+		row.TTL, row.Answers = 2*w.restBeat()+w.leaseFor, w.answers()
 	}
 	if err := w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row}); err != nil {
 		w.log.Warn("worker could not renew its registration", "error", err)

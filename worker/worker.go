@@ -15,8 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ type Worker struct {
 	restPoll    time.Duration // when nothing was found for a while
 	labels      map[string]string
 	limits      map[string]int // by workflow
+	queues      []string       // further ones of all workflows
 	log         *slog.Logger
 	cfg         exec.Config
 
@@ -248,6 +250,9 @@ func (w *Worker) start() error {
 	if err := store.ValidateName("worker", w.id); err != nil {
 		return err
 	}
+	if err := w.checkQueues(); err != nil {
+		return err
+	}
 	for name, def := range w.defs {
 		if _, err := w.eng.Registration(name, def.Queue, def.Graph); err != nil {
 			return err
@@ -294,19 +299,9 @@ func (w *Worker) flows() []store.Workflow {
 	return flows
 }
 
-// served lists the registered workflows and their queues, sorted.
+// served lists the registered workflows, and the queues that they are taken from, sorted.
 func (w *Worker) served() (names, queues []string) {
-	seen := make(map[string]bool)
-	for name, def := range w.defs {
-		names = append(names, name)
-		if !seen[def.Queue] {
-			seen[def.Queue] = true
-			queues = append(queues, def.Queue)
-		}
-	}
-	sort.Strings(names)
-	sort.Strings(queues)
-	return names, queues
+	return slices.Sorted(maps.Keys(w.defs)), slices.Sorted(maps.Keys(w.takes()))
 }
 
 // drain lets every run that is begun from now on be given back.

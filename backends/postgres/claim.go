@@ -75,8 +75,11 @@ var (
 
 	// claimNext gives the earliest time in each lane, but for what bears stamp $7,
 	// from $8 to so far beyond the present ($9), beside the number of index entries
-	// passed until then. It has a row even where there is no lane.
-	claimNext = lanesOf(`$8`) + ` SELECT ` + now + `, ` + passedEntries + `, lane.pair, lane.priority, c.visible_at
+	// passed until then, and whether worker $11 is asked for a sign of life. It has a row
+	// even where there is no lane.
+	claimNext = lanesOf(`$8`) + ` SELECT ` + now + `, ` + passedEntries + `,
+			EXISTS (SELECT 1 FROM pawl.workers w WHERE w.namespace=$2::text AND w.id=$11::text AND w.asked_at IS NOT NULL),
+			lane.pair, lane.priority, c.visible_at
 		FROM (SELECT 1) one LEFT JOIN lane ON true LEFT JOIN LATERAL (
 		SELECT x.visible_at FROM pawl.runs x WHERE ` + inLane + ` AND x.stamp<>$7::bigint
 		AND x.visible_at>=lane.since AND x.visible_at<=coalesce(` + now + `+$9::bigint, 9223372036854775807)
@@ -110,11 +113,13 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	var queues, workflows []string
 	seen := map[[2]string]bool{} // what several demands name counts for the first
 	for d, demand := range p.Demands {
-		for _, w := range demand.Workflows {
-			if k := [2]string{demand.Queue, w}; !seen[k] {
-				seen[k] = true
-				numbers, queues = append(numbers, int64(d)), append(queues, demand.Queue)
-				workflows, bounds = append(workflows, w), append(bounds, int64(demand.Max))
+		for _, q := range demand.Queues() {
+			for _, w := range demand.Workflows {
+				if k := [2]string{q, w}; !seen[k] {
+					seen[k] = true
+					numbers, queues = append(numbers, int64(d)), append(queues, q)
+					workflows, bounds = append(workflows, w), append(bounds, int64(demand.Max))
+				}
 			}
 		}
 	}
@@ -135,11 +140,11 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		clear(byID)
 		return scan(&before)
 	}}
-	next := stmt{sql: claimNext, args: append(base[:6:6], stamp, view.floors, view.within, index), rows: func(scan func(...any) error) error {
+	next := stmt{sql: claimNext, args: append(base[:6:6], stamp, view.floors, view.within, index, p.Worker), rows: func(scan func(...any) error) error {
 		var pair *int64
 		var priority *int16
 		var n laneNext
-		err := scan(scanTime(&out.Now), &passed, &pair, &priority, scanTime(&n.due))
+		err := scan(scanTime(&out.Now), &passed, &out.Asked, &pair, &priority, scanTime(&n.due))
 		if pair != nil {
 			n.pair, n.priority = *pair-1, *priority
 			lanes = append(lanes, n)

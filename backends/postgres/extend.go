@@ -45,7 +45,7 @@ func (s *Store) Extend(ctx context.Context, p store.ExtendParams) ([]store.Lease
 		})
 	}
 	stmts = append(stmts, stmt{
-		sql:  `UPDATE pawl.workers SET seen_at=` + now + ` WHERE namespace=$2::text AND id=$3::text`,
+		sql:  `UPDATE pawl.workers SET seen_at=` + now + `, asked_at=NULL WHERE namespace=$2::text AND id=$3::text`,
 		args: []any{setNow(p.Now), p.Namespace, p.Worker},
 	})
 	if err := s.write(ctx, stmts...); err != nil {

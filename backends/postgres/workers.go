@@ -16,13 +16,50 @@ func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	}
 	w := &p.Worker
 	return s.write(ctx, stmt{
-		sql: `INSERT INTO pawl.workers AS w (namespace, id, host, pid, queues, workflows, labels, slots, limits, status, ttl, started_at, seen_at)
-			VALUES ($2::text, $3::text, $4::text, $5::bigint, $6::text, $7::text, $8::text, $9::bigint, $12::text, $10::smallint, $11::bigint, ` + now + `, ` + now + `)
+		sql: `INSERT INTO pawl.workers AS w (namespace, id, host, pid, queues, workflows, labels, slots, limits, takes, status, ttl, answers, started_at, seen_at)
+			VALUES ($2::text, $3::text, $4::text, $5::bigint, $6::text, $7::text, $8::text, $9::bigint, $12::text, $13::text, $10::smallint, $11::bigint, $14::bigint, ` + now + `, ` + now + `)
 			ON CONFLICT (namespace, id) DO UPDATE SET host=excluded.host, pid=excluded.pid, queues=excluded.queues, workflows=excluded.workflows,
-				labels=excluded.labels, slots=excluded.slots, limits=excluded.limits, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
+				labels=excluded.labels, slots=excluded.slots, limits=excluded.limits, takes=excluded.takes, status=excluded.status, ttl=excluded.ttl,
+				answers=excluded.answers, seen_at=excluded.seen_at, asked_at=NULL`,
 		args: []any{setNow(p.Now), p.Namespace, w.ID, w.Host, int64(w.PID), jsonText(w.Queues), jsonText(w.Workflows), jsonText(w.Labels),
-			int64(w.Slots), int16(w.Status), span(w.TTL), jsonText(w.Limits)},
+			int64(w.Slots), int16(w.Status), span(w.TTL), jsonText(w.Limits), jsonText(w.Takes), span(w.Answers)},
 	})
+}
+
+// askable are the workers to be asked that are silent for $3.
+const askable = ` FROM pawl.workers w WHERE w.namespace=$2::text AND w.answers>0 AND w.asked_at IS NULL
+	AND w.seen_at<=` + now + `-$3::bigint AND w.seen_at+w.ttl>` + now
+
+// AskWorkers implements store.Registry.
+func (s *Store) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
+	if err := p.Validate(); err != nil {
+		return 0, err
+	}
+	args := []any{setNow(p.Now), p.Namespace, span(p.Silent)}
+	var some bool
+	err := s.read(ctx, stmt{sql: `SELECT EXISTS (SELECT 1` + askable + `)`, args: args, rows: one(&some)})
+	if err != nil || !some {
+		return 0, err
+	}
+	asked := 0
+	err = s.write(ctx, begin(func() { asked = 0 }), stmt{
+		// All that lock several workers do so in the order of their ids.
+		sql: `UPDATE pawl.workers SET asked_at=` + now + ` WHERE namespace=$2::text AND asked_at IS NULL AND id IN (
+			SELECT w.id` + askable + ` ORDER BY w.id FOR NO KEY UPDATE) RETURNING id`,
+		args: args,
+		rows: func(scan func(...any) error) error {
+			asked++
+			var id string
+			return scan(&id)
+		},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if asked > 0 {
+		s.publish(ctx, store.Hint{Kind: store.HintRescan})
+	}
+	return asked, nil
 }
 
 // RemoveWorker implements store.Registry.
@@ -44,21 +81,21 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]s
 	err := s.read(ctx, stmt{
 		// It reads the active runs of the namespace: an index by worker would cost
 		// each claim and commit more than this rare question is worth.
-		sql: `SELECT w.id, w.host, w.pid, w.queues, w.workflows, w.labels, w.slots, w.limits, w.status, w.ttl, w.started_at, w.seen_at,
-				coalesce(held.n, 0), w.seen_at + w.ttl <= ` + now + `
+		sql: `SELECT w.id, w.host, w.pid, w.queues, w.workflows, w.labels, w.slots, w.limits, w.takes, w.status, w.ttl, w.answers, w.started_at, w.seen_at, w.asked_at,
+				coalesce(held.n, 0), w.seen_at + w.ttl <= ` + now + ` OR coalesce(w.asked_at + w.answers <= ` + now + `, false)
 			FROM pawl.workers w LEFT JOIN (SELECT r.worker, count(*) AS n FROM pawl.runs r
 				WHERE r.namespace=$2::text AND NOT $3::bool AND r.visible_at IS NOT NULL AND r.status<>4 AND r.leased GROUP BY r.worker) held ON held.worker=w.id
 			WHERE w.namespace=$2::text ORDER BY w.id`,
 		args: []any{setNow(p.Now), p.Namespace, p.NoHeld},
 		rows: func(scan func(...any) error) error {
 			var w store.Worker
-			var pid, slots, ttl int64
+			var pid, slots, ttl, answers int64
 			var status int16
 			var offline bool
-			err := scan(&w.ID, &w.Host, &pid, scanJSON(&w.Queues), scanJSON(&w.Workflows), scanJSON(&w.Labels), &slots, scanJSON(&w.Limits), &status, &ttl,
-				scanTime(&w.StartedAt), scanTime(&w.SeenAt), &w.Held, &offline)
+			err := scan(&w.ID, &w.Host, &pid, scanJSON(&w.Queues), scanJSON(&w.Workflows), scanJSON(&w.Labels), &slots, scanJSON(&w.Limits), scanJSON(&w.Takes), &status, &ttl,
+				&answers, scanTime(&w.StartedAt), scanTime(&w.SeenAt), scanTime(&w.AskedAt), &w.Held, &offline)
 			w.PID, w.Slots, w.Status = int(pid), int(slots), store.WorkerStatus(status)
-			w.TTL = time.Duration(ttl) * time.Microsecond
+			w.TTL, w.Answers = time.Duration(ttl)*time.Microsecond, time.Duration(answers)*time.Microsecond
 			if offline {
 				w.Status = store.Offline
 			}

@@ -176,6 +176,11 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]s
 	return inTx(s, ctx, false, func(in store.Store) ([]store.Worker, error) { return in.ListWorkers(ctx, p) })
 }
 
+// AskWorkers implements store.Store.
+func (s *Store) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
+	return inTx(s, ctx, false, func(in store.Store) (int, error) { return in.AskWorkers(ctx, p) })
+}
+
 // PutWorkflows implements store.Store.
 func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
 	_, err := inTx(s, ctx, false, func(in store.Store) (struct{}, error) { return struct{}{}, in.PutWorkflows(ctx, p) })

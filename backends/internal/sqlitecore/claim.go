@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -26,10 +27,12 @@ func lanes(p *store.ClaimParams) []lane {
 	seen := map[[2]string]bool{}
 	var list []lane
 	for d, demand := range p.Demands {
-		for _, w := range demand.Workflows {
-			if k := [2]string{demand.Queue, w}; !seen[k] {
-				seen[k] = true
-				list = append(list, lane{d, demand.Queue, w, demand.Max})
+		for _, q := range demand.Queues() {
+			for _, w := range demand.Workflows {
+				if k := [2]string{q, w}; !seen[k] {
+					seen[k] = true
+					list = append(list, lane{d, q, w, demand.Max})
+				}
 			}
 		}
 	}
@@ -95,17 +98,21 @@ var (
 	claimColumns = runColumns("input", "meta", "NULL") + `, parts, due_at`
 )
 
-// claimNext is the time, ?4, and the earliest one in the lanes, but for what bears
-// stamp ?3.
+// isAsked says whether the worker is asked for a sign of life. Of one that is not it reads
+// no row.
+const isAsked = `EXISTS (SELECT 1 FROM workers INDEXED BY workers_asked WHERE namespace=?2 AND id=?3 AND asked_at IS NOT NULL)`
+
+// claimNext is the time, ?5, whether worker ?3 is asked for a sign of life, and the
+// earliest time in the lanes, but for what bears stamp ?4.
 const claimNext = claimLevels + `
-	SELECT ?4, min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
-		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?3 ORDER BY x.visible_at LIMIT 1))
+	SELECT ?5, ` + isAsked + `, min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1))
 	FROM level WHERE priority IS NOT NULL`
 
-// claimPeek is claimNext over everything, with the time as ?3: it reads the index
+// claimPeek is claimNext over everything, with the time as ?4: it reads the index
 // alone.
 const claimPeek = claimLevels + `
-	SELECT ?3, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+	SELECT ?4, ` + isAsked + `, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
 		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4))
 	FROM level WHERE priority IS NOT NULL`
 
@@ -192,7 +199,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	// An idle poll reads and never takes the write lock.
 	if !p.Again && (!c.busy.Load() || p.Wanted() == 0) {
-		look := Stmt{SQL: peek, Args: append(levels[:2:2], clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})}
+		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: one(scanTime{&out.Now}, &out.Asked, scanTime{&out.NextDue})}
 		if err := c.look(ctx, look, m, &out); err != nil {
 			return out, err
 		}
@@ -213,7 +220,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	stmts := append([]Stmt{
 		{SQL: take, Args: first, Rows: t.run},
-		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
+		{SQL: next, Args: append(append(levels[:2:2], p.Worker, stamp), clock...), Rows: one(scanTime{&out.Now}, &out.Asked, scanTime{&out.NextDue})},
 		{SQL: claimedParts, Args: mine, Gate: true},
 	}, t.replay(mine, bytes, p.Bare, c.config.InTurn)...)
 	if p.Again {
@@ -338,7 +345,32 @@ type idle struct {
 	lanes, namespace string
 	version          uint64
 	next             time.Time
+	asked            bool
 	at               time.Time // of the look
+}
+
+// looks are the last ones of each worker of this process.
+type looks struct {
+	mu sync.Mutex
+	by map[string]*idle
+}
+
+// manyLooks bounds how many are kept.
+const manyLooks = 64
+
+func (l *looks) of(worker string) *idle {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.by[worker]
+}
+
+func (l *looks) keep(worker string, found *idle) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == nil || len(l.by) >= manyLooks {
+		l.by = make(map[string]*idle)
+	}
+	l.by[worker] = found
 }
 
 // trust is how long a look is held to be good by the version alone.
@@ -349,15 +381,15 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 	if c.config.Version == nil {
 		return c.read(ctx, peek)
 	}
-	lanes, namespace := peek.Args[0].(string), peek.Args[1].(string)
-	version, known := c.config.Seen(), c.idle.Load()
+	lanes, namespace, worker := peek.Args[0].(string), peek.Args[1].(string), peek.Args[2].(string)
+	version, known := c.config.Seen(), c.idle.of(worker)
 	if !c.stale.Swap(false) && known != nil && known.lanes == lanes && known.namespace == namespace && time.Since(known.at) < trust {
 		v, now, err := c.config.Version(ctx)
 		if err != nil {
 			return err
 		}
 		if v != 0 && v == known.version {
-			if out.NextDue = known.next; !m.set {
+			if out.NextDue, out.Asked = known.next, known.asked; !m.set {
 				out.Now = now
 			}
 			return nil
@@ -369,7 +401,7 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 	if err := c.read(ctx, peek); err != nil {
 		return err
 	}
-	c.idle.Store(&idle{lanes, namespace, version, out.NextDue, at})
+	c.idle.keep(worker, &idle{lanes, namespace, version, out.NextDue, out.Asked, at})
 	return nil
 }
 

@@ -78,10 +78,10 @@ type Config struct {
 type Core struct {
 	runner Runner
 	config Config
-	busy   atomic.Bool          // there may be work, so the next claim goes without a look first
-	idle   atomic.Pointer[idle] // what the last look has found
-	stale  atomic.Bool          // the database has changed since
-	apart  atomic.Int64         // how many calls end their runs one by one
+	busy   atomic.Bool  // there may be work, so the next claim goes without a look first
+	idle   looks        // what the last looks have found
+	stale  atomic.Bool  // the database has changed since
+	apart  atomic.Int64 // how many calls end their runs one by one
 
 	peek, take, bare, next string // claimPeek, claimRuns, claimBare and claimNext by the server's time
 }
@@ -90,10 +90,10 @@ type Core struct {
 func New(r Runner, config Config) *Core {
 	c := &Core{runner: r, config: config, peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
 	if now := config.ServerNow; now != "" {
-		c.peek = strings.Replace(claimPeek, "?3", now, 1)
+		c.peek = strings.Replace(claimPeek, "?4", now, 1)
 		c.take = strings.Replace(claimRuns, "<=?3", "<="+now, 1)
 		c.bare = strings.Replace(claimBare, "<=?3", "<="+now, 1)
-		c.next = strings.Replace(claimNext, "?4", now, 1)
+		c.next = strings.Replace(claimNext, "?5", now, 1)
 	}
 	return c
 }

@@ -34,7 +34,7 @@ func (c *Core) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseS
 		})
 	}
 	stmts = append(stmts, Stmt{
-		SQL:  `UPDATE workers SET seen_at=? WHERE namespace=? AND id=?`,
+		SQL:  `UPDATE workers SET seen_at=?, asked_at=NULL WHERE namespace=? AND id=?`,
 		Args: []any{m.now, p.Namespace, p.Worker},
 	})
 	if err := c.runner.Write(ctx, stmts); err != nil {

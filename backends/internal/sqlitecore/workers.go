@@ -18,13 +18,42 @@ func (c *Core) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	}
 	w := &p.Worker
 	return c.runner.Write(ctx, []Stmt{{
-		SQL: `INSERT INTO workers (namespace, id, host, pid, queues, workflows, labels, slots, limits, status, ttl, started_at, seen_at)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+		SQL: `INSERT INTO workers (namespace, id, host, pid, queues, workflows, labels, slots, limits, takes, status, ttl, answers, started_at, seen_at)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 			ON CONFLICT DO UPDATE SET host=excluded.host, pid=excluded.pid, queues=excluded.queues, workflows=excluded.workflows,
-				labels=excluded.labels, slots=excluded.slots, limits=excluded.limits, status=excluded.status, ttl=excluded.ttl, seen_at=excluded.seen_at`,
+				labels=excluded.labels, slots=excluded.slots, limits=excluded.limits, takes=excluded.takes, status=excluded.status, ttl=excluded.ttl,
+				answers=excluded.answers, seen_at=excluded.seen_at, asked_at=NULL`,
 		Args: []any{p.Namespace, w.ID, w.Host, int64(w.PID), jsonText(w.Queues), jsonText(w.Workflows), jsonText(w.Labels),
-			int64(w.Slots), jsonText(w.Limits), int64(w.Status), span(w.TTL), now, now},
+			int64(w.Slots), jsonText(w.Limits), jsonText(w.Takes), int64(w.Status), span(w.TTL), span(w.Answers), now, now},
 	}})
+}
+
+// askable are the workers to be asked: ?3 is the time, ?2 for how long they are silent.
+const askable = ` FROM workers WHERE namespace=?1 AND answers>0 AND asked_at IS NULL AND seen_at<=?3-?2 AND seen_at+ttl>?3`
+
+// AskWorkers implements store.Registry.
+func (c *Core) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
+	if err := p.Validate(); err != nil {
+		return 0, err
+	}
+	m, err := c.moment(ctx, p.Now)
+	if err != nil {
+		return 0, err
+	}
+	args := []any{p.Namespace, span(p.Silent), m.now}
+	var some bool
+	if err := c.read(ctx, Stmt{SQL: `SELECT EXISTS (SELECT 1` + askable + `)`, Args: args, Rows: one(&some)}); err != nil || !some {
+		return 0, err
+	}
+	var asked int64
+	err = c.runner.Write(ctx, []Stmt{{
+		SQL:  `UPDATE workers SET asked_at=?4 WHERE namespace=?1 AND id IN (SELECT id` + askable + `)`,
+		Args: append(args, m.late), Affected: &asked,
+	}})
+	if err == nil && asked > 0 {
+		c.publish(store.Hint{Kind: store.HintRescan})
+	}
+	return int(asked), err
 }
 
 // RemoveWorker implements store.Registry.
@@ -48,18 +77,18 @@ func (c *Core) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]st
 	err = c.read(ctx, Stmt{
 		// It reads the active runs of the namespace: an index by worker would cost
 		// each claim and commit more than this rare question is worth.
-		SQL: `SELECT id, host, pid, queues, workflows, labels, slots, limits, status, ttl, started_at, seen_at, coalesce(n, 0)
+		SQL: `SELECT id, host, pid, queues, workflows, labels, slots, limits, takes, status, ttl, answers, started_at, seen_at, asked_at, coalesce(n, 0)
 			FROM workers LEFT JOIN (SELECT worker, count(*) AS n FROM runs
 				WHERE namespace=? AND NOT ? AND visible_at IS NOT NULL AND status<>4 AND leased=1 GROUP BY worker) held ON held.worker=workers.id
 			WHERE namespace=? ORDER BY id`,
 		Args: []any{p.Namespace, flag(p.NoHeld), p.Namespace},
 		Rows: func(scan func(...any) error) error {
 			var w store.Worker
-			var ttl int64
-			err := scan(&w.ID, &w.Host, &w.PID, scanJSON{&w.Queues}, scanJSON{&w.Workflows}, scanJSON{&w.Labels}, &w.Slots, scanJSON{&w.Limits}, &w.Status, &ttl,
-				scanTime{&w.StartedAt}, scanTime{&w.SeenAt}, &w.Held)
-			w.TTL = time.Duration(ttl) * time.Microsecond
-			if w.SeenAt.UnixMicro()+ttl <= now {
+			var ttl, answers int64
+			err := scan(&w.ID, &w.Host, &w.PID, scanJSON{&w.Queues}, scanJSON{&w.Workflows}, scanJSON{&w.Labels}, &w.Slots, scanJSON{&w.Limits}, scanJSON{&w.Takes},
+				&w.Status, &ttl, &answers, scanTime{&w.StartedAt}, scanTime{&w.SeenAt}, scanTime{&w.AskedAt}, &w.Held)
+			w.TTL, w.Answers = time.Duration(ttl)*time.Microsecond, time.Duration(answers)*time.Microsecond
+			if w.SeenAt.UnixMicro()+ttl <= now || !w.AskedAt.IsZero() && w.AskedAt.UnixMicro()+answers <= now {
 				w.Status = store.Offline
 			}
 			workers = append(workers, w)

@@ -16,6 +16,9 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	defer s.mu.Unlock()
 	now := clock(p.Now)
 	out := store.Claimed{Now: now}
+	if w := s.workers[name{p.Namespace, p.Worker}]; w != nil {
+		out.Asked = !w.AskedAt.IsZero()
+	}
 	want := p.Wanted()
 	most := cmp.Or(p.MaxBytes, store.DefaultClaimBytes)
 	runs, steps, signals, state := &bound{left: most, one: true}, &bound{left: most}, &bound{left: most}, &bound{left: most}
@@ -80,7 +83,7 @@ func (s *Store) held(r *run) bool {
 }
 
 func asksFor(d store.Demand, r *run) bool {
-	return d.Queue == r.Queue && slices.Contains(d.Workflows, r.Workflow)
+	return slices.Contains(d.Queues(), r.Queue) && slices.Contains(d.Workflows, r.Workflow)
 }
 
 // room returns the first demand for the run that is not filled, or -1.

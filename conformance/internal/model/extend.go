@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -13,7 +14,7 @@ func (s *Store) Extend(ctx context.Context, p store.ExtendParams) ([]store.Lease
 	defer s.mu.Unlock()
 	now := clock(p.Now)
 	if w := s.workers[name{p.Namespace, p.Worker}]; w != nil {
-		w.SeenAt = now
+		w.SeenAt, w.AskedAt = now, time.Time{}
 	}
 	out := make([]store.LeaseState, len(p.Leases))
 	for i, l := range p.Leases {

@@ -18,8 +18,8 @@ func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	defer s.mu.Unlock()
 	now := clock(p.Now)
 	w := cloneWorker(p.Worker)
-	w.TTL = whole(w.TTL)
-	w.StartedAt, w.SeenAt, w.Held = now, now, 0
+	w.TTL, w.Answers = whole(w.TTL), whole(w.Answers)
+	w.StartedAt, w.SeenAt, w.AskedAt, w.Held = now, now, time.Time{}, 0
 	key := name{p.Namespace, w.ID}
 	if old := s.workers[key]; old != nil {
 		w.StartedAt = old.StartedAt
@@ -31,6 +31,10 @@ func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 func cloneWorker(w store.Worker) store.Worker {
 	w.Queues, w.Workflows, w.Labels = slices.Clone(w.Queues), slices.Clone(w.Workflows), maps.Clone(w.Labels)
 	w.Limits = maps.Clone(w.Limits)
+	w.Takes = maps.Clone(w.Takes)
+	for queue, workflows := range w.Takes {
+		w.Takes[queue] = slices.Clone(workflows)
+	}
 	return w
 }
 
@@ -41,6 +45,25 @@ func (s *Store) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) er
 	defer s.mu.Unlock()
 	delete(s.workers, name{p.Namespace, p.ID})
 	return nil
+}
+
+func (s *Store) AskWorkers(ctx context.Context, p store.AskWorkersParams) (asked int, err error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	for key, w := range s.workers {
+		silent := !w.SeenAt.After(now.Add(-whole(p.Silent)))
+		if key.namespace == p.Namespace && w.Answers > 0 && w.AskedAt.IsZero() && silent && w.SeenAt.Add(w.TTL).After(now) {
+			w.AskedAt = now
+			asked++
+		}
+	}
+	if asked > 0 {
+		s.hub.Publish(store.Hint{Kind: store.HintRescan})
+	}
+	return asked, nil
 }
 
 func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
@@ -62,7 +85,7 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]s
 		}
 		row := cloneWorker(*w)
 		row.Held = held[w.ID]
-		if !w.SeenAt.Add(w.TTL).After(now) {
+		if !w.SeenAt.Add(w.TTL).After(now) || !w.AskedAt.IsZero() && !w.AskedAt.Add(w.Answers).After(now) {
 			row.Status = store.Offline
 		}
 		out = append(out, row)

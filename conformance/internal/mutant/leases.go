@@ -33,6 +33,46 @@ var leaseMutants = []Mutant{
 			return claim(ctx, p)
 		}
 	})},
+	{"further-queues-ignored", "P1", "a claim takes from a demand's first queue alone", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			p.Demands = slices.Clone(p.Demands)
+			for i := range p.Demands {
+				p.Demands[i].MoreQueues = nil
+			}
+			return claim(ctx, p)
+		}
+	})},
+	{"demand-bounds-each-queue", "P1", "a demand's Max bounds each of its queues on its own", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			var apart []store.Demand
+			for _, d := range p.Demands {
+				for _, q := range d.Queues() {
+					apart = append(apart, store.Demand{Queue: q, Workflows: d.Workflows, Max: d.Max})
+				}
+			}
+			p.Demands = apart
+			return claim(ctx, p)
+		}
+	})},
+	{"asked-is-not-told", "P18", "a claim that takes runs does not say that its worker is asked for a sign of life", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			got.Asked = got.Asked && len(got.Runs) == 0
+			return got, err
+		}
+	})},
+	{"asked-is-told-all", "P18", "all workers of a namespace are told that one of them is asked for a sign of life", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			got, err := claim(ctx, p)
+			all, listed := s.ListWorkers(ctx, store.ListWorkersParams{Namespace: p.Namespace, NoHeld: true, Now: p.Now})
+			got.Asked = got.Asked || listed == nil && slices.ContainsFunc(all, func(w store.Worker) bool { return !w.AskedAt.IsZero() })
+			return got, err
+		}
+	})},
 	{"running-run-claimed-again", "P1", "a claim takes a run whose lease stands, once", wrap(func(s *faulty) {
 		var mu sync.Mutex
 		taken := map[store.ID]bool{}

@@ -54,6 +54,7 @@ type faulty struct {
 	getState      verb[store.GetStateParams, []store.StateEntry]
 	inbox         verb[store.InboxParams, store.Inbox]
 	listWorkers   verb[store.ListWorkersParams, []store.Worker]
+	askWorkers    verb[store.AskWorkersParams, int]
 	pause         verb[store.PauseParams, []store.ControlResult]
 	restart       func(context.Context, store.RestartParams) error
 	fork          verb[store.ForkParams, store.CreateResult]
@@ -76,7 +77,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			Store: m, create: m.Create, get: m.Get, list: m.List, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
-			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, imports: m.Import, sent: m.Sent,
+			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent,
 		}
 		spoil(s)
 		return s
@@ -118,6 +119,9 @@ func (s *faulty) GetState(ctx context.Context, p store.GetStateParams) ([]store.
 }
 func (s *faulty) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
 	return s.inbox(ctx, p)
+}
+func (s *faulty) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
+	return s.askWorkers(ctx, p)
 }
 func (s *faulty) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
 	return s.listWorkers(ctx, p)

@@ -102,6 +102,64 @@ var timeMutants = []Mutant{
 			return out, err
 		}
 	})},
+	{"asked-worker-never-offline", "P13", "a worker that was asked for a sign of life and gives none is offline after its TTL alone", wrap(func(s *faulty) {
+		list := s.listWorkers
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+			out, err := list(ctx, p)
+			for i := range out {
+				if w := &out[i]; w.Status == store.Offline && w.SeenAt.Add(w.TTL).After(clock(p.Now)) {
+					w.Status = store.Online
+				}
+			}
+			return out, err
+		}
+	})},
+	{"asked-again-has-longer", "P13", "who asks a worker again gives it time anew", wrap(func(s *faulty) {
+		ask, list := s.askWorkers, s.listWorkers
+		var again time.Time
+		s.askWorkers = func(ctx context.Context, p store.AskWorkersParams) (int, error) {
+			again = clock(p.Now)
+			return ask(ctx, p)
+		}
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+			out, err := list(ctx, p)
+			for i := range out {
+				if w := &out[i]; !w.AskedAt.IsZero() && again.Add(w.Answers).After(clock(p.Now)) {
+					w.AskedAt, w.Status = again, store.Online
+				}
+			}
+			return out, err
+		}
+	})},
+	{"asks-whoever-is-there", "P13", "who asks for a sign of life asks those, too, that were heard of lately", wrap(func(s *faulty) {
+		ask := s.askWorkers
+		s.askWorkers = func(ctx context.Context, p store.AskWorkersParams) (int, error) {
+			p.Silent = time.Microsecond
+			return ask(ctx, p)
+		}
+	})},
+	{"answer-by-extend-lost", "P13", "a worker that was asked answers by a put alone, not by an extension", wrap(func(s *faulty) {
+		extend, list := s.extend, s.listWorkers
+		silent := map[string]store.Worker{}
+		s.extend = func(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
+			before, err := list(ctx, store.ListWorkersParams{Namespace: p.Namespace, NoHeld: true, Now: p.Now})
+			for _, w := range before {
+				if err == nil && w.ID == p.Worker && !w.AskedAt.IsZero() {
+					silent[w.ID] = w
+				}
+			}
+			return extend(ctx, p)
+		}
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+			out, err := list(ctx, p)
+			for i := range out {
+				if w, ok := silent[out[i].ID]; ok {
+					out[i].AskedAt, out[i].Status = w.AskedAt, w.Status
+				}
+			}
+			return out, err
+		}
+	})},
 	{"lock-ends-early", "P13", "a lock is free a second before it runs out", wrap(func(s *faulty) {
 		lock := s.lock
 		s.lock = func(ctx context.Context, p store.LockParams) (store.LockResult, error) {

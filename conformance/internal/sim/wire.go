@@ -338,6 +338,11 @@ func (w *wire) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) err
 	return err
 }
 
+func (w *wire) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
+	p.Now = w.world.now(p.Now)
+	return carry(ctx, w, "ask-workers", true, p, w.world.store.AskWorkers)
+}
+
 func (w *wire) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	p.Now = w.world.now(p.Now)
 	_, err := carry(ctx, w, "put-worker", true, p, void(w.world.store.PutWorker))
