@@ -91,7 +91,7 @@ func listSQL(t *testing.T, p store.ListParams) string {
 func countSQL(t *testing.T, p store.CountParams) string {
 	t.Helper()
 	p.Namespace = "n"
-	sql, _, err := countRuns(p)
+	sql, _, _, err := countRuns(p)
 	require.NoError(t, err)
 	return sql
 }
