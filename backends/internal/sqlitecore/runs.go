@@ -150,7 +150,7 @@ func selectRuns(namespace string, f *store.RunFilter, column string) (*selection
 	if f.ExternalID != "" {
 		// Each branch of the OR has an index of its own.
 		id := q.arg(f.ExternalID)
-		look("((external_id=" + id + " AND " + holds + ") OR (external_id=" + id + " AND " + held + "))")
+		look("namespace=?1 AND ((external_id=" + id + " AND " + holds + ") OR (external_id=" + id + " AND " + held + "))")
 	}
 	if f.IDPrefix != "" {
 		lo, hi, err := store.IDRange(f.IDPrefix)
@@ -162,7 +162,7 @@ func selectRuns(namespace string, f *store.RunFilter, column string) (*selection
 	between := func(of string, after, before time.Time) {
 		to := &q.rest
 		if f.Few() {
-			of = "+" + of
+			of = unindexed(of)
 		} else if of == column {
 			to = &q.bound
 		}
@@ -266,10 +266,13 @@ func all(conds []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(conds), func(c string) bool { return c == "" }), " AND ")
 }
 
+// unindexed is a time that no index serves, nor tells the planner that there is one.
+func unindexed(column string) string { return "abs(" + column + ")" }
+
 // few is the condition of the runs of a filter that selects few, by its own index. A plus
 // keeps a column from others.
 func (q *selection) few(f *store.RunFilter) string {
-	conds := append([]string{"namespace=?1"}, q.rest...)
+	conds := append([]string{"+namespace=?1"}, q.rest...)
 	if len(f.Statuses) > 0 {
 		conds = append(conds, "+"+among(f.Statuses, 0))
 	}
@@ -291,7 +294,7 @@ func listRuns(p store.ListParams, limit int) (string, []any, error) {
 		column = "finished_at"
 	}
 	if p.Filter.Few() {
-		column = "+" + column // no index of it
+		column = unindexed(column)
 	}
 	q, err := selectRuns(p.Namespace, &p.Filter, column)
 	if err != nil {
