@@ -201,7 +201,7 @@ func arms(f *store.RunFilter, column string, apart bool) (list []arm) {
 		switch {
 		case !f.Wants(s):
 		case column == "r.created_at":
-			list = append(list, arm{cond: "(r.namespace || '') = $1::text AND " + is, status: s}) // runs_created
+			list = append(list, arm{cond: "(r.namespace || '') = $1::text AND (r.status + 0) = " + strconv.Itoa(int(s)), status: s}) // runs_created
 		case s == store.Completed:
 			list = append(list, arm{cond: ended, rest: is, status: s})
 		case s.Final():
@@ -252,8 +252,7 @@ func (q *selection) few(f *store.RunFilter) string {
 
 // listRuns builds the statement of a listing: runs with their place (at); last marks the
 // last run that may be looked at, which comes whether it is selected (ok) or not. It is
-// empty where the filter can select none. The bound of the cursor on the time alone is
-// what the index begins at, and the second condition leaves out those of the same time.
+// empty where the filter can select none.
 func listRuns(p store.ListParams, limit int) (string, []any, error) {
 	last, err := p.Position()
 	if err != nil {
@@ -273,7 +272,7 @@ func listRuns(p store.ListParams, limit int) (string, []any, error) {
 	}
 	if p.Cursor != "" {
 		at, id := q.arg(last.At.UnixMicro(), "bigint"), q.arg(pgtype.UUID{Bytes: last.ID, Valid: true}, "uuid")
-		q.bound = append(q.bound, column+" "+beyond+"= "+at, "("+column+" "+beyond+" "+at+" OR r.id "+beyond+" "+id+")")
+		q.bound = append(q.bound, "("+column+", r.id) "+beyond+" ("+at+", "+id+")")
 	}
 	item := func(ok string) string {
 		return "SELECT r.*, " + column + " AS at, " + ok + " AS ok FROM pawl.runs r WHERE "
