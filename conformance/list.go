@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -420,6 +421,89 @@ var listCases = []Case{
 		})
 		c.eq("of the last", count(store.RunFilter{FinishedAfter: c.now.Add(-time.Millisecond)}), []store.RunCount{row(store.Failed, "b", 1)})
 		c.eq("without ByFailure", c.count(store.RunFilter{}), int64(6))
+	}},
+	{"list/count-capped", "", "Count looks at MaxScan runs of a status and says of which it looked at so many; the others are exact", func(c *C) {
+		old := c.create(store.NewRun{Workflow: "old"})
+		c.tryCancel(old)
+		for range 3 {
+			c.end(c.start(), complete(""))
+		}
+		c.tryCancel(c.createN(4, store.NewRun{})...)
+		c.createN(2, store.NewRun{})
+		count := func(most int, f store.RunFilter) []store.RunCount {
+			rows, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: f, MaxScan: most})
+			c.ok("Count", err)
+			return rows
+		}
+		row := func(workflow string, st store.Status, n int64, capped bool) store.RunCount {
+			return store.RunCount{Queue: aQueue, Workflow: workflow, Status: st, Count: n, Capped: capped}
+		}
+		pending, completed := row(aWorkflow, store.Pending, 2, false), row(aWorkflow, store.Completed, 3, false)
+		exact := []store.RunCount{row("old", store.Canceled, 1, false), pending, completed, row(aWorkflow, store.Canceled, 4, false)}
+		slices.SortFunc(exact, func(a, b store.RunCount) int {
+			return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+		})
+		for _, most := range []int{0, 100, store.ScanAll} {
+			c.eq(fmt.Sprint("the rows, of ", most, " runs"), count(most, store.RunFilter{}), exact)
+		}
+		c.eq("the rows, of 4 runs", count(4, store.RunFilter{}), []store.RunCount{pending, completed, row(aWorkflow, store.Canceled, 4, true)})
+		c.eq("the rows, of 2 runs", count(2, store.RunFilter{Statuses: []store.Status{store.Completed, store.Canceled}}),
+			[]store.RunCount{row(aWorkflow, store.Completed, 2, true), row(aWorkflow, store.Canceled, 2, true)})
+		c.eq("the pending ones, of 1 run", count(1, store.RunFilter{Statuses: []store.Status{store.Pending}}), []store.RunCount{row(aWorkflow, store.Pending, 1, true)})
+		c.eq("of a workflow whose run is older", count(4, store.RunFilter{Workflow: "old"}), []store.RunCount{{Status: store.Canceled, Capped: true}})
+		c.eq("of that workflow, of all runs", count(6, store.RunFilter{Workflow: "old"}), []store.RunCount{row("old", store.Canceled, 1, false)})
+		recent := store.RunFilter{Statuses: []store.Status{store.Canceled}, FinishedAfter: c.now.Add(-time.Hour)}
+		c.eq("by their end, of 3 runs", count(3, recent), []store.RunCount{row(aWorkflow, store.Canceled, 3, true)})
+		recent.FinishedAfter = c.now.Add(time.Hour)
+		c.eq("that will end", len(count(1, recent)), 0)
+		_, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, MaxScan: -1})
+		c.fails("Count of -1 runs", err, store.ErrInvalid)
+	}},
+	{"list/bounded-in-scans", "P14", "a page that has looked at MaxScan runs ends there, and the next one goes on behind it", func(c *C) {
+		var ids, want, ended, wantEnded []store.ID
+		for i := range 31 {
+			workflow := aWorkflow
+			if i%8 == 3 {
+				workflow = "rare"
+			}
+			id := c.create(store.NewRun{Workflow: workflow})
+			ids = append(ids, id)
+			if workflow == "rare" {
+				want = append(want, id)
+			}
+			if i%2 == 0 || i == 11 {
+				c.cancel(id)
+				ended = append(ended, id)
+				if workflow == "rare" {
+					wantEnded = append(wantEnded, id)
+				}
+			}
+			c.advance(time.Millisecond)
+		}
+		reversed := func(ids []store.ID) []store.ID {
+			ids = slices.Clone(ids)
+			slices.Reverse(ids)
+			return ids
+		}
+		for _, most := range []int{1, 2, 4, 30, 31, 32, store.ScanAll} {
+			for _, byEnd := range []bool{false, true} {
+				all, rare := ids, want
+				if byEnd {
+					all, rare = ended, wantEnded
+				}
+				what := fmt.Sprintf("by end %v, of %d runs a page: ", byEnd, most)
+				p := store.ListParams{MaxScan: most, Limit: 3, ByEnd: byEnd, OldestFirst: true}
+				c.eq(what+"all", c.listAll(p, nil), all)
+				p.Filter.Workflow = "rare"
+				c.eq(what+"of a rare workflow", c.listAll(p, nil), rare)
+				p.OldestFirst = false
+				c.eq(what+"of a rare workflow, newest first", c.listAll(p, nil), reversed(rare))
+				p.Filter.Workflow = "none"
+				c.eq(what+"of no workflow", c.listAll(p, nil), []store.ID{})
+			}
+		}
+		_, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, MaxScan: -1})
+		c.fails("List of -1 runs", err, store.ErrInvalid)
 	}},
 }
 

@@ -434,10 +434,14 @@ func (f *facts) turn() {
 		return
 	}
 	var pending int64
+	least := ""
 	for _, c := range counts {
 		pending += c.Count
+		if c.Capped {
+			least = "at least "
+		}
 	}
-	f.detail("%s pending in queue %q, this one and those whose time has not come included; its priority is %d", count(int(pending), "run is", "runs are"), r.Queue, r.Priority)
+	f.detail("%s%s pending in queue %q, this one and those whose time has not come included; its priority is %d", least, count(int(pending), "run is", "runs are"), r.Queue, r.Priority)
 	f.act("wait a moment and look again; if it stays, add workers or slots")
 }
 

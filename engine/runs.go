@@ -35,12 +35,15 @@ func (e *Engine) Find(ctx context.Context, externalID, suffix string) (store.Run
 	return run, nil
 }
 
-// List pages through runs, newest first. [Engine.ListEnded] does so by their end.
+// List pages through runs, newest first. [Engine.ListEnded] does so by their end. A page
+// may hold fewer runs than limit and have a Next, where the filter selects few of many (see
+// [store.ListParams]); List then looks on until it has found a run. A page without runs is
+// the last one.
 func (e *Engine) List(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
 	if e.fault != nil {
 		return store.RunPage{}, e.fault
 	}
-	return e.store.List(ctx, store.ListParams{Namespace: e.namespace, Filter: filter, Cursor: cursor, Limit: limit})
+	return e.list(ctx, store.ListParams{Filter: filter, Cursor: cursor, Limit: limit})
 }
 
 // ListEnded pages through final runs, those that ended last first. With FinishedAfter it
@@ -49,7 +52,19 @@ func (e *Engine) ListEnded(ctx context.Context, filter store.RunFilter, cursor s
 	if e.fault != nil {
 		return store.RunPage{}, e.fault
 	}
-	return e.store.List(ctx, store.ListParams{Namespace: e.namespace, Filter: filter, ByEnd: true, Cursor: cursor, Limit: limit})
+	return e.list(ctx, store.ListParams{Filter: filter, ByEnd: true, Cursor: cursor, Limit: limit})
+}
+
+// list returns the next page that holds runs, or the last one.
+func (e *Engine) list(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+	p.Namespace = e.namespace
+	for {
+		page, err := e.store.List(ctx, p)
+		if err != nil || len(page.Runs) > 0 || page.Next == "" {
+			return page, err
+		}
+		p.Cursor = page.Next
+	}
 }
 
 // CountFailures is [Engine.Count] with runs of different failure codes counted apart.
@@ -60,7 +75,9 @@ func (e *Engine) CountFailures(ctx context.Context, filter store.RunFilter) ([]s
 	return e.store.Count(ctx, store.CountParams{Namespace: e.namespace, Filter: filter, ByFailure: true})
 }
 
-// Count counts runs by queue, workflow and status.
+// Count counts runs by queue, workflow and status. It looks at the [store.DefaultScan] last
+// runs of a status, and says so where there are more: see [store.CountParams]. For other
+// numbers there is Count of the engine's Store.
 func (e *Engine) Count(ctx context.Context, filter store.RunFilter) ([]store.RunCount, error) {
 	if e.fault != nil {
 		return nil, e.fault

@@ -47,6 +47,9 @@ func (e *Engine) instrument() {
 	}
 }
 
+// measured is how many runs a measurement looks at.
+const measured = 100_000
+
 // countRuns counts the runs that are not final, and remembers the answer for a while.
 func (e *Engine) countRuns() func(context.Context) ([]store.RunCount, error) {
 	var mu sync.Mutex
@@ -58,7 +61,7 @@ func (e *Engine) countRuns() func(context.Context) ([]store.RunCount, error) {
 		if !counted.IsZero() && time.Since(counted) < e.measure {
 			return counts, nil
 		}
-		fresh, err := e.store.Count(ctx, store.CountParams{Namespace: e.namespace, Filter: store.RunFilter{
+		fresh, err := e.store.Count(ctx, store.CountParams{Namespace: e.namespace, MaxScan: measured, Filter: store.RunFilter{
 			Statuses: []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling}}})
 		if err == nil {
 			counts, counted = fresh, time.Now()

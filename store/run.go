@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -278,6 +279,13 @@ type RunFilter struct {
 // run whose failure would bring its failures above [PageBytes]: it may hold fewer runs
 // than Limit and have a Next. Cases: list/by-creation, list/bounded-in-bytes.
 //
+// A page is read by an index on the status and the time of the order. All else that the
+// filter asks is looked up in each run, in no more than MaxScan of them: a page ends
+// behind the last one looked at, and holds the runs selected so far, if any. The listing
+// ends where Next is empty, and not before. A filter by Parent, ExternalID, or an IDPrefix
+// of [FewIDs] characters has an index of its own, and no such bound. Case:
+// list/bounded-in-scans.
+//
 // With ByEnd it pages through final runs in the order of their ends, those of
 // one end by ID. It reads no run that ended before FinishedAfter or after
 // FinishedBefore. Cases: list/by-end, list/by-end-pages.
@@ -296,7 +304,15 @@ type ListParams struct {
 	ByEnd       bool
 	Cursor      string
 	Limit       int // 0: 100; at most MaxPage
+	MaxScan     int // runs that a page may look at; 0: DefaultScan
 }
+
+// DefaultScan is how many runs a page of List looks at, and Count of each status, where a
+// call names no number of its own.
+const DefaultScan = 10_000
+
+// ScanAll is a MaxScan that bounds nothing.
+const ScanAll = math.MaxInt
 
 // MaxPage bounds the rows of a page.
 const MaxPage = 1000
@@ -314,14 +330,24 @@ type RunPage struct {
 
 // CountParams is the input of Count, which counts the runs that the filter
 // selects, by queue, workflow and status. Rows of zero are left out; rows come
-// in the order of queue, workflow, status, failure code. It may read every run of
-// the namespace, but none that ended before FinishedAfter or after FinishedBefore.
-// Cases: list/count, list/count-by-failure.
+// in the order of queue, workflow, status, failure code. Cases: list/count,
+// list/count-by-failure.
+//
+// Count looks at no more than MaxScan runs of a status, selected or not: those that were
+// made last, or with FinishedAfter or FinishedBefore those of that time that ended last.
+// A status of which it looked at so many is capped: its rows have Capped set and are
+// lower bounds, and if none of its runs was selected it has a row of zero with Capped
+// set, without a queue and a workflow. The rows of all other statuses are exact. A backend
+// may look at the statuses that are not final together, and with FinishedAfter or
+// FinishedBefore at the final ones; in a namespace of fewer than MaxScan runs, no status
+// is capped. A filter by Parent, ExternalID, or an IDPrefix of [FewIDs] characters has an
+// index of its own, and its counts are exact. Case: list/count-capped.
 type CountParams struct {
 	Namespace string
 	Filter    RunFilter
 	// ByFailure counts runs with different codes of failure apart.
 	ByFailure bool
+	MaxScan   int // runs of a status that are looked at; 0: DefaultScan
 }
 
 // RunCount is a row of Count.
@@ -331,6 +357,7 @@ type RunCount struct {
 	Status      Status
 	FailureCode string // with ByFailure; empty: no failure
 	Count       int64
+	Capped      bool // there may be more: see [CountParams]
 }
 
 // ChildrenParams is the input of Children, which returns the children in a

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,6 +131,19 @@ func Page(limit int) (int, error) {
 // [NewID] that have eight digits in common were made within about a minute.
 const FewIDs = 8
 
+// Few says of a filter that it selects few runs, by an index of its own.
+func (f *RunFilter) Few() bool {
+	return !f.Parent.IsZero() || f.ExternalID != "" || len(f.IDPrefix) >= FewIDs
+}
+
+// Wants says whether a filter may select runs of a status.
+func (f *RunFilter) Wants(s Status) bool {
+	if !s.Final() && !(f.FinishedAfter.IsZero() && f.FinishedBefore.IsZero()) {
+		return false
+	}
+	return len(f.Statuses) == 0 || slices.Contains(f.Statuses, s)
+}
+
 // IDRange gives the lowest and the highest ID whose text begins with prefix.
 func IDRange(prefix string) (lo, hi ID, err error) {
 	digits := strings.ReplaceAll(strings.ToLower(prefix), "-", "")
@@ -252,12 +266,19 @@ func plainText(field, s string) error {
 // Validate checks the call, without its cursor.
 func (p *ListParams) Validate() error {
 	_, err := Page(p.Limit)
-	return first(ValidateName("namespace", p.Namespace), p.Filter.validate(), err)
+	return first(ValidateName("namespace", p.Namespace), p.Filter.validate(), err, maxScan(p.MaxScan))
 }
 
 // Validate checks the call.
 func (p *CountParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), p.Filter.validate())
+	return first(ValidateName("namespace", p.Namespace), p.Filter.validate(), maxScan(p.MaxScan))
+}
+
+func maxScan(n int) error {
+	if n < 0 {
+		return Invalid("runs to look at", fmt.Sprintf("%d is negative", n))
+	}
+	return nil
 }
 
 // Validate checks the call.

@@ -424,11 +424,11 @@ func (w *watched) hot(t *testing.T) {
 		_, err := w.Find(ctx, store.FindParams{Namespace: ns, ExternalID: "e10"})
 		return err
 	})
-	w.looks(t, "the last to end", cost{310, 400}, "runs_finished", func(ctx context.Context) error {
+	w.looks(t, "the last to end", cost{101, 400}, "runs_finished", func(ctx context.Context) error {
 		_, err := w.List(ctx, store.ListParams{Namespace: ns, ByEnd: true})
 		return err
 	})
-	w.looks(t, "the last to end, second page", cost{620, 500}, "runs_finished", func(ctx context.Context) error {
+	w.looks(t, "the last to end, second page", cost{202, 500}, "runs_finished", func(ctx context.Context) error {
 		p := store.ListParams{Namespace: ns, ByEnd: true}
 		page, err := w.List(ctx, p)
 		if err != nil || len(page.Runs) == 0 {
@@ -438,7 +438,35 @@ func (w *watched) hot(t *testing.T) {
 		_, err = w.List(ctx, p)
 		return err
 	})
-	w.looks(t, "ended since a moment ago", cost{110, 400}, "runs_finished", func(ctx context.Context) error {
+	list := func(p store.ListParams) func(context.Context) error {
+		p.Namespace = ns
+		return func(ctx context.Context) error {
+			_, err := w.List(ctx, p)
+			return err
+		}
+	}
+	count := func(p store.CountParams) func(context.Context) error {
+		p.Namespace = ns
+		return func(ctx context.Context) error {
+			_, err := w.Count(ctx, p)
+			return err
+		}
+	}
+	in := func(statuses ...store.Status) store.RunFilter { return store.RunFilter{Statuses: statuses} }
+	unfinished := in(store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling)
+	w.looks(t, "the last made", cost{110, 400}, "runs_created", list(store.ListParams{}))
+	w.looks(t, "the first made", cost{110, 400}, "runs_created", list(store.ListParams{OldestFirst: true}))
+	w.looks(t, "the last made that are not final", cost{110, 400}, "runs_created", list(store.ListParams{Filter: unfinished}))
+	w.looks(t, "the last made that failed", cost{101, 400}, "runs_created", list(store.ListParams{Filter: in(store.Failed)}))
+	w.looks(t, "the last made that completed", cost{101, 400}, "runs_created", list(store.ListParams{Filter: in(store.Completed)}))
+	w.looks(t, "the last to fail", cost{101, 400}, "runs_failed", list(store.ListParams{Filter: in(store.Failed), ByEnd: true}))
+	w.looks(t, "the last not to complete", cost{203, 400}, "runs_failed", list(store.ListParams{Filter: in(store.Failed, store.Canceled), ByEnd: true}))
+	w.looks(t, "among runs of others", cost{510, 1000}, "runs_created", list(store.ListParams{Filter: store.RunFilter{Workflow: "none"}, MaxScan: 500}))
+	w.looks(t, "among runs of others, by their ends", cost{501, 1000}, "runs_finished", list(store.ListParams{Filter: store.RunFilter{Workflow: "none"}, ByEnd: true, MaxScan: 500}))
+	w.looks(t, "count those not final", cost{5 * 500, 4000}, "runs_created", count(store.CountParams{Filter: unfinished, MaxScan: 500}))
+	w.looks(t, "count those that failed", cost{500, 1000}, "runs_created", count(store.CountParams{Filter: in(store.Failed, store.Canceled), MaxScan: 500}))
+	w.looks(t, "count all", cost{8 * 500, 6000}, "runs_created", count(store.CountParams{MaxScan: 500}))
+	w.looks(t, "ended since a moment ago", cost{0, 400}, "runs_failed runs_finished", func(ctx context.Context) error {
 		_, err := w.Count(ctx, store.CountParams{Namespace: ns, ByFailure: true, Filter: store.RunFilter{FinishedAfter: time.Now().Add(time.Hour)}})
 		return err
 	})

@@ -148,7 +148,7 @@ the same command goes on with the rest.`,
 			}
 			filter.Statuses = v.statuses
 		}
-		counts, err := eng.Count(ctx, filter)
+		counts, err := eng.Store().Count(ctx, store.CountParams{Namespace: eng.Namespace(), Filter: filter, MaxScan: store.ScanAll})
 		if err != nil {
 			return err
 		}

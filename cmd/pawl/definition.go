@@ -28,7 +28,8 @@ type definitionJSON struct {
 	RegisteredAt *time.Time       `json:"registered_at"`
 	Paused       *time.Time       `json:"paused_since,omitempty"`
 	Retention    retentionJSON    `json:"retention"`
-	Runs         map[string]int64 `json:"runs"` // not final, by status
+	Runs         map[string]int64 `json:"runs"`             // not final, by status
+	Capped       []string         `json:"capped,omitempty"` // statuses of which there may be more
 	Workers      []string         `json:"workers"`
 	Graph        json.RawMessage  `json:"graph,omitempty"`
 	Mermaid      string           `json:"mermaid,omitempty"`
@@ -96,8 +97,11 @@ func (a *app) definition(ctx context.Context, eng *engine.Engine, name string) (
 	if err != nil {
 		return d, err
 	}
+	d.Capped = capped(counts)
 	for _, c := range counts {
-		d.Runs[c.Status.String()] += c.Count
+		if c.Count > 0 {
+			d.Runs[c.Status.String()] += c.Count
+		}
 	}
 	workers, err := eng.Workers(ctx)
 	if err != nil {

@@ -243,12 +243,13 @@ func (d *doctor) work(ctx context.Context, eng *engine.Engine) error {
 		}
 	}
 	type lane struct{ queue, workflow string }
+	more := capped(counts)
 	var order []lane
 	waiting := map[lane]int64{}
 	var all int64
 	for _, c := range counts {
 		l := lane{c.Queue, c.Workflow}
-		if c.Status == store.Paused {
+		if c.Status == store.Paused || c.Count == 0 {
 			continue
 		}
 		if waiting[l] == 0 {
@@ -271,7 +272,7 @@ func (d *doctor) work(ctx context.Context, eng *engine.Engine) error {
 		if len(offline) > 0 {
 			gone = "; not heard of: " + few(offline)
 		}
-		d.found("workers", store.Fault, "start a worker in this namespace, or see whether --namespace is the right one", "none is online, and %s %s for one%s", group3(all), wait, gone)
+		d.found("workers", store.Fault, "start a worker in this namespace, or see whether --namespace is the right one", "none is online, and %s %s for one%s", bound3(all, len(more) > 0), wait, gone)
 	case len(offline) > 0:
 		d.found("workers", store.Warning, "see why they ended, and forget them with pawl workers remove; their runs go to others by themselves", "%s; not heard of: %s", seen, few(offline))
 	default:
@@ -292,7 +293,7 @@ func (d *doctor) work(ctx context.Context, eng *engine.Engine) error {
 			if l.queue != l.workflow {
 				s += fmt.Sprintf(" in queue %q", l.queue)
 			}
-			alone = append(alone, fmt.Sprintf("%s (%s %s)", s, group3(waiting[l]), plural(waiting[l], "run")))
+			alone = append(alone, fmt.Sprintf("%s (%s %s)", s, bound3(waiting[l], len(more) > 0), plural(waiting[l], "run")))
 		}
 	}
 	if len(alone) > 0 && online > 0 {
@@ -312,7 +313,7 @@ func (d *doctor) work(ctx context.Context, eng *engine.Engine) error {
 		if p.Workflow != "" {
 			what, cmd = fmt.Sprintf("workflow %q", p.Workflow), "workflows resume "+p.Workflow
 		}
-		held = append(held, fmt.Sprintf("%s since %s, %s %s held back (pawl %s)", what, d.ago(p.Since), group3(n), plural(n, "run"), cmd))
+		held = append(held, fmt.Sprintf("%s since %s, %s %s held back (pawl %s)", what, d.ago(p.Since), bound3(n, len(more) > 0), plural(n, "run"), cmd))
 	}
 	if len(held) > 0 {
 		d.found("paused", store.Warning, "resume them with the commands above, if nobody needs the pause any more", "%s", few(held))
@@ -348,7 +349,11 @@ func (d *doctor) failures(ctx context.Context, eng *engine.Engine) error {
 	}
 	byName := map[string]*tally{}
 	all := tally{codes: map[string]int64{}}
+	more := len(capped(counts)) > 0
 	for _, c := range counts {
+		if c.Count == 0 {
+			continue
+		}
 		t := byName[c.Workflow]
 		if t == nil {
 			t = &tally{workflow: c.Workflow, codes: map[string]int64{}}
@@ -363,7 +368,7 @@ func (d *doctor) failures(ctx context.Context, eng *engine.Engine) error {
 		}
 	}
 	if all.failed == 0 {
-		d.found("failures", store.Fine, "", "none of %s %s that ended in the last hour", group3(all.ended), plural(all.ended, "run"))
+		d.found("failures", store.Fine, "", "none of %s %s that ended in the last hour", bound3(all.ended, more), plural(all.ended, "run"))
 		return nil
 	}
 	tallies := slices.Collect(maps.Values(byName))
@@ -378,10 +383,10 @@ func (d *doctor) failures(ctx context.Context, eng *engine.Engine) error {
 			level = store.Fault
 		}
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(t.codes)), func(x, y string) int { return cmp.Compare(t.codes[x], t.codes[y]) })
-		list = append(list, fmt.Sprintf("%s %s of %s (%d%%), most by %q", t.workflow, group3(t.failed), group3(t.ended), 100*t.failed/t.ended, most))
+		list = append(list, fmt.Sprintf("%s %s of %s (%d%%), most by %q", t.workflow, bound3(t.failed, more), bound3(t.ended, more), 100*t.failed/t.ended, most))
 	}
 	d.found("failures", level, "pawl runs count --status failed --since 1h --by-failure tells them apart, pawl runs list --status failed --since 1h shows them; pawl runs restart --status failed --since 1h when the reason is gone",
-		"%s of %s %s that ended in the last hour failed: %s", group3(all.failed), group3(all.ended), plural(all.ended, "run"), few(list))
+		"%s of %s %s that ended in the last hour failed: %s", bound3(all.failed, more), bound3(all.ended, more), plural(all.ended, "run"), few(list))
 	return nil
 }
 
@@ -393,9 +398,12 @@ func (d *doctor) retries(ctx context.Context, eng *engine.Engine) error {
 	}
 	var n int64
 	byName := map[string]int64{}
+	more := len(capped(counts)) > 0
 	for _, c := range counts {
-		n += c.Count
-		byName[c.Workflow] += c.Count
+		if c.Count > 0 {
+			n += c.Count
+			byName[c.Workflow] += c.Count
+		}
 	}
 	if n == 0 {
 		d.found("retries", store.Fine, "", "no run was tried %d times", manyTries)
@@ -403,10 +411,10 @@ func (d *doctor) retries(ctx context.Context, eng *engine.Engine) error {
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		list = append(list, fmt.Sprintf("%s (%s)", name, group3(byName[name])))
+		list = append(list, fmt.Sprintf("%s (%s)", name, bound3(byName[name], more)))
 	}
 	d.found("retries", store.Warning, fmt.Sprintf("pawl runs list --status active --attempts %d shows them, and pawl runs show RUN why; what will never succeed is ended by pawl runs cancel", manyTries),
-		"%s active %s, or a step of theirs, tried %d times and more: %s", group3(n), map[bool]string{true: "run was", false: "runs were"}[n == 1], manyTries, few(list))
+		"%s active %s, or a step of theirs, tried %d times and more: %s", bound3(n, more), map[bool]string{true: "run was", false: "runs were"}[n == 1], manyTries, few(list))
 	return nil
 }
 
@@ -414,6 +422,7 @@ func (d *doctor) retries(ctx context.Context, eng *engine.Engine) error {
 func (d *doctor) leases(ctx context.Context, eng *engine.Engine) error {
 	page, err := eng.Store().List(ctx, store.ListParams{
 		Namespace: eng.Namespace(), Filter: store.RunFilter{Statuses: []store.Status{store.Running, store.Canceling, store.Pending}}, OldestFirst: true, Limit: sample,
+		MaxScan: 10 * store.DefaultScan,
 	})
 	if err != nil {
 		return err

@@ -114,7 +114,8 @@ func (a *app) purgeable(ctx context.Context, eng *engine.Engine, p engine.PurgeF
 	}
 	// Purge takes what ended at that very moment, too.
 	until := now.Add(-p.OlderThan).Add(time.Microsecond)
-	counts, err := eng.Count(ctx, store.RunFilter{Workflow: p.Workflow, Statuses: statuses, FinishedBefore: until})
+	counts, err := eng.Store().Count(ctx, store.CountParams{Namespace: eng.Namespace(), MaxScan: store.ScanAll,
+		Filter: store.RunFilter{Workflow: p.Workflow, Statuses: statuses, FinishedBefore: until}})
 	if err != nil {
 		return err
 	}

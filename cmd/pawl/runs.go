@@ -98,12 +98,24 @@ last come first. --all prints page after page, and keeps none of them.`,
 	return cmd
 }
 
-// pageOf reads a page of runs, in the order of their ends or their creation.
+// pageOf reads a page of runs, in the order of their ends or their creation. It is short
+// only where the listing ends.
 func (a *app) pageOf(ctx context.Context, eng *engine.Engine, f store.RunFilter, byEnd bool, cursor string, limit int) (store.RunPage, error) {
+	read := eng.List
 	if byEnd {
-		return eng.ListEnded(ctx, f, cursor, limit)
+		read = eng.ListEnded
 	}
-	return eng.List(ctx, f, cursor, limit)
+	all := store.RunPage{Next: cursor}
+	for {
+		page, err := read(ctx, f, all.Next, limit-len(all.Runs))
+		if err != nil {
+			return store.RunPage{}, err
+		}
+		all.Runs, all.Next = append(all.Runs, page.Runs...), page.Next
+		if len(all.Runs) == limit || page.Next == "" {
+			return all, nil
+		}
+	}
 }
 
 // runList prints runs page by page, and keeps none of them.
@@ -249,12 +261,13 @@ func (a *app) remark(r store.Run) string {
 
 func (a *app) countCommand() *cobra.Command {
 	m := many{a: a}
-	var byFailure bool
+	var byFailure, exact bool
 	cmd := &cobra.Command{
 		Use:   "count [flags]",
 		Short: "Count runs by queue, workflow and status",
-		Long: `Count runs by queue, workflow and status. This may read every run of the
-namespace; --since reads those alone that ended since then.`,
+		Long: `Count runs by queue, workflow and status. It looks at the last 10,000 runs
+of each status, and a number with a plus is a lower bound; --exact reads every
+run of the namespace. --since looks at those alone that ended since then.`,
 		Example: `  pawl runs count --status active
   pawl runs count --status failed --since 24h --by-failure
   pawl runs count --since 24h --json`,
@@ -262,6 +275,7 @@ namespace; --since reads those alone that ended since then.`,
 	}
 	m.flags(cmd)
 	cmd.Flags().BoolVar(&byFailure, "by-failure", false, "count different codes of failure apart")
+	cmd.Flags().BoolVar(&exact, "exact", false, "look at every run, however many there are")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		eng, err := a.engine(ctx)
@@ -272,11 +286,11 @@ namespace; --since reads those alone that ended since then.`,
 		if err != nil {
 			return err
 		}
-		count := eng.Count
-		if byFailure {
-			count = eng.CountFailures
+		p := store.CountParams{Namespace: eng.Namespace(), Filter: filter, ByFailure: byFailure}
+		if exact {
+			p.MaxScan = store.ScanAll
 		}
-		counts, err := count(ctx, filter)
+		counts, err := eng.Store().Count(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -296,18 +310,20 @@ namespace; --since reads those alone that ended since then.`,
 				Status      store.Status `json:"status"`
 				FailureCode string       `json:"failure_code,omitempty"`
 				Count       int64        `json:"count"`
+				Capped      bool         `json:"capped,omitempty"`
 			}
 			return a.printJSON(struct {
-				Counts []row `json:"counts"`
-				Total  int64 `json:"total"`
-			}{each(counts, func(c store.RunCount) row { return row(c) }), sum})
+				Counts []row    `json:"counts"`
+				Total  int64    `json:"total"`
+				Capped []string `json:"capped,omitempty"`
+			}{each(counts, func(c store.RunCount) row { return row(c) }), sum, capped(counts)})
 		}
 		t := table{head: []string{"QUEUE", "WORKFLOW", "STATUS", "FAILURE", "RUNS"}}
 		for _, c := range counts {
-			t.add(text(c.Queue), text(c.Workflow), statusCell(c.Status), text(c.FailureCode), number(c.Count))
+			t.add(text(c.Queue), text(c.Workflow), statusCell(c.Status), text(c.FailureCode), atLeast(c.Count, c.Capped))
 		}
 		if len(counts) > 1 {
-			t.add(cell{text: "total"}.isA(bold), cell{}, cell{}, cell{}, number(sum).isA(bold))
+			t.add(cell{text: "total"}.isA(bold), cell{}, cell{}, cell{}, atLeast(sum, len(capped(counts)) > 0).isA(bold))
 		}
 		a.printTable(&t, "No such runs in namespace %q.", eng.Namespace())
 		return nil

@@ -86,7 +86,7 @@ func (a *app) runID(ctx context.Context, eng *engine.Engine, arg string) (store.
 	if len(arg) < leastPrefix {
 		return store.ID{}, usage("%q is too short for a prefix of a run's id: give at least %d characters", arg, leastPrefix)
 	}
-	page, err := eng.List(ctx, store.RunFilter{IDPrefix: arg}, "", 5)
+	page, err := a.pageOf(ctx, eng, store.RunFilter{IDPrefix: arg}, false, "", 5)
 	switch {
 	case err != nil:
 		return store.ID{}, err

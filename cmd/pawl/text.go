@@ -171,6 +171,27 @@ func numberOrDot[N int | int64](n N) cell {
 	return number(n)
 }
 
+// atLeast is a number that may be a lower bound.
+func atLeast(n int64, capped bool) cell { return cell{text: bound3(n, capped), right: true} }
+
+// bound3 is group3 with a plus behind a lower bound.
+func bound3(n int64, capped bool) string {
+	if capped {
+		return group3(n) + "+"
+	}
+	return group3(n)
+}
+
+// capped names the statuses whose counts are lower bounds.
+func capped(counts []store.RunCount) (names []string) {
+	for _, s := range store.Statuses() {
+		if slices.ContainsFunc(counts, func(c store.RunCount) bool { return c.Status == s && c.Capped }) {
+			names = append(names, s.String())
+		}
+	}
+	return names
+}
+
 // group3 writes a number with its digits in threes.
 func group3(n int64) string {
 	s := strconv.FormatInt(n, 10)

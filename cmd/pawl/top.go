@@ -46,7 +46,7 @@ terminal, one view is printed.`,
 		}
 		_, _, terminal := a.size()
 		if a.json || once || !terminal || !a.asks {
-			s, err := a.snapshot(ctx, eng)
+			s, err := a.snapshot(ctx, eng, nil)
 			if err != nil {
 				return err
 			}
@@ -75,14 +75,20 @@ type snapshot struct {
 	at      time.Time
 	took    time.Duration
 	counts  []store.RunCount
+	ended   []store.RunCount // since the look before
 	queues  []*line
 	workers []store.Worker
 	failed  []store.Run
 }
 
-func (a *app) snapshot(ctx context.Context, eng *engine.Engine) (s *snapshot, err error) {
+func (a *app) snapshot(ctx context.Context, eng *engine.Engine, before *snapshot) (s *snapshot, err error) {
 	s = &snapshot{at: a.now()}
 	began := time.Now()
+	if before != nil {
+		if s.ended, err = eng.Count(ctx, store.RunFilter{FinishedAfter: before.at}); err != nil {
+			return nil, err
+		}
+	}
 	if s.counts, err = eng.Count(ctx, store.RunFilter{}); err != nil {
 		return nil, err
 	}
@@ -104,10 +110,11 @@ func (s *snapshot) json() any {
 	}
 	return struct {
 		Runs    map[string]int64 `json:"runs"`
+		Capped  []string         `json:"capped,omitempty"` // statuses of which there may be more
 		Queues  []*line          `json:"queues"`
 		Workers []workerJSON     `json:"workers"`
 		Failed  []runJSON        `json:"last_failed"`
-	}{byStatus, append([]*line{}, s.queues...), each(s.workers, asWorker), each(s.failed, asRun)}
+	}{byStatus, capped(s.counts), append([]*line{}, s.queues...), each(s.workers, asWorker), each(s.failed, asRun)}
 }
 
 // total counts runs of a status, in a queue or in all.
@@ -126,10 +133,12 @@ func (s *snapshot) speed(before *snapshot, queue string) float64 {
 		return 0
 	}
 	var n int64
-	for _, st := range []store.Status{store.Completed, store.Failed, store.Canceled} {
-		n += s.total(st, queue) - before.total(st, queue)
+	for _, c := range s.ended {
+		if queue == "" || c.Queue == queue {
+			n += c.Count
+		}
 	}
-	return max(0, float64(n)/s.at.Sub(before.at).Seconds()) // purged ones count down
+	return float64(n) / s.at.Sub(before.at).Seconds()
 }
 
 func rate(v float64) string {
@@ -162,12 +171,13 @@ func (a *app) frame(s, before *snapshot, width, height int, says string) []strin
 	out = append(out, a.paint(bold, left)+strings.Repeat(" ", max(1, wide-utf8.RuneCountInString(left)-utf8.RuneCountInString(right)))+right)
 
 	var parts, shown []string
+	more := capped(s.counts)
 	for _, st := range store.Statuses() {
 		n := s.total(st, "")
 		if n == 0 && (st == store.Paused || st == store.Canceling || st == store.Canceled) {
 			continue
 		}
-		part := fmt.Sprintf("%s %s", st, group3(n))
+		part := fmt.Sprintf("%s %s", st, bound3(n, slices.Contains(more, st.String())))
 		if len(strings.Join(append(parts, part), "   ")) > wide {
 			break
 		}
@@ -195,11 +205,14 @@ func (a *app) frame(s, before *snapshot, width, height int, says string) []strin
 			note = styled(red, "no worker")
 		}
 		failed := numberOrDot(s.total(store.Failed, l.Name))
+		if slices.Contains(more, store.Failed.String()) {
+			failed = atLeast(s.total(store.Failed, l.Name), true)
+		}
 		speed := cell{text: "", right: true}
 		if before != nil {
 			speed.text = rate(s.speed(before, l.Name))
 		}
-		t.add(text(cut(l.Name, 24)), numberOrDot(l.Runs["pending"]), numberOrDot(l.Runs["running"]), numberOrDot(l.Runs["sleeping"]), failed, speed, workers, numberOrDot(l.Slots), note)
+		t.add(text(cut(l.Name, 24)), l.count("pending"), l.count("running"), l.count("sleeping"), failed, speed, workers, numberOrDot(l.Slots), note)
 	}
 	w := table{head: []string{"WORKER", "HOST", "STATUS", "HELD", "SLOTS", "SEEN", "QUEUES"}}
 	for _, v := range s.workers {
@@ -297,7 +310,7 @@ func (a *app) live(ctx context.Context, eng *engine.Engine, every time.Duration)
 	stopped := false
 	var trouble string
 	look := func() error {
-		s, err := a.snapshot(ctx, eng)
+		s, err := a.snapshot(ctx, eng, last)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

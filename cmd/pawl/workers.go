@@ -171,9 +171,18 @@ type line struct {
 	Name    string           `json:"name"`
 	Queue   string           `json:"queue,omitempty"` // of a workflow: its default
 	Paused  *time.Time       `json:"paused_since,omitempty"`
-	Workers int              `json:"workers"` // online
-	Slots   int              `json:"slots"`   // of these
-	Runs    map[string]int64 `json:"runs"`    // active ones by status
+	Workers int              `json:"workers"`          // online
+	Slots   int              `json:"slots"`            // of these
+	Runs    map[string]int64 `json:"runs"`             // active ones by status
+	Capped  []string         `json:"capped,omitempty"` // statuses of which there may be more
+}
+
+// count is the number of active runs of a status.
+func (l *line) count(status string) cell {
+	if slices.Contains(l.Capped, status) {
+		return atLeast(l.Runs[status], true)
+	}
+	return numberOrDot(l.Runs[status])
 }
 
 func (l *line) waiting() int64 { return l.Runs["pending"] + l.Runs["sleeping"] }
@@ -213,6 +222,9 @@ func lines(ctx context.Context, eng *engine.Engine, workflows bool) ([]*line, er
 	}
 	for _, c := range counts {
 		name := c.Queue
+		if c.Count == 0 {
+			continue
+		}
 		if workflows {
 			name = c.Workflow
 		}
@@ -240,6 +252,7 @@ func lines(ctx context.Context, eng *engine.Engine, workflows bool) ([]*line, er
 	}
 	var list []*line
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		all[name].Capped = capped(counts)
 		list = append(list, all[name])
 	}
 	return list, nil
@@ -261,8 +274,8 @@ func (a *app) lineTable(list []*line, head string) *table {
 		if queue == l.Name {
 			queue = ""
 		}
-		t.add(text(l.Name), numberOrDot(l.Runs["pending"]), numberOrDot(l.Runs["running"]), numberOrDot(l.Runs["sleeping"]), numberOrDot(l.Runs["paused"]),
-			numberOrDot(l.Runs["canceling"]), workers, numberOrDot(l.Slots), text(queue), note)
+		t.add(text(l.Name), l.count("pending"), l.count("running"), l.count("sleeping"), l.count("paused"),
+			l.count("canceling"), workers, numberOrDot(l.Slots), text(queue), note)
 	}
 	return &t
 }

@@ -370,13 +370,16 @@ func (t *Telemetry) ObserveStore(c store.Counter) error {
 
 // ObserveRuns registers the number of runs that are not final, which count tells.
 func (t *Telemetry) ObserveRuns(count func(context.Context) ([]store.RunCount, error)) error {
-	gauge, err := t.meter.Int64ObservableGauge("pawl.runs", metric.WithDescription("Runs that are not final, by queue, workflow and status."))
+	gauge, err := t.meter.Int64ObservableGauge("pawl.runs", metric.WithDescription("Runs that are not final, by queue, workflow and status. Of more than 100,000, the last made are counted."))
 	if err != nil {
 		return err
 	}
 	return t.observe(func(ctx context.Context, o metric.Observer) error {
 		counts, err := count(ctx)
 		for _, n := range counts {
+			if n.Count == 0 {
+				continue // it says that the status is capped
+			}
 			o.ObserveInt64(gauge, n.Count, t.with(Queue.String(n.Queue), Workflow.String(n.Workflow), Status.String(n.Status.String())))
 		}
 		return err

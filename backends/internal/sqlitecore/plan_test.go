@@ -16,18 +16,24 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// TestPlans holds the statements of the hot path to their indexes (P18): no
-// table is scanned, whatever it contains.
-func TestPlans(t *testing.T) {
-	t.Parallel()
+// migrated is an empty database with the newest schema.
+func migrated(t *testing.T) *sqlx.DB {
+	t.Helper()
 	db := sqlx.MustOpen("sqlite", ":memory:")
 	db.SetMaxOpenConns(1)
-	defer db.Close()
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
 	require.NoError(t, err)
 	_, err = provider.Up(context.Background())
 	require.NoError(t, err)
+	return db
+}
 
+// TestPlans holds the statements of the hot path to their indexes (P18): no
+// table is scanned, whatever it contains.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
 	for name, sql := range map[string]string{
 		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
 		"claimedAgain": claimedAgain, "claimedSought": sought(claimedAgain, time.Minute), "claimedBareAgain": claimedBareAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedAnySteps": claimedAnySteps, "claimBare": claimBare,
@@ -44,19 +50,10 @@ func TestPlans(t *testing.T) {
 		"createRun": createRun, "spawnRun": spawnRun, "findHolder": findHolder, "findPast": findPast, "listChildren": listChildren,
 		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
 		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
-		"listByEnd": listSQL(t, store.ListParams{ByEnd: true}), "listByEndOldest": listSQL(t, store.ListParams{ByEnd: true, OldestFirst: true}),
-		"listFailedSince": listSQL(t, store.ListParams{ByEnd: true, Filter: store.RunFilter{
-			Statuses: []store.Status{store.Failed}, FinishedAfter: time.Unix(1, 0), FailureCode: "c", FailureText: "t", FailedStep: "s", MinAttempt: 2,
-		}}),
-		"countEndedSince": countSQL(t, store.CountParams{ByFailure: true, Filter: store.RunFilter{FinishedAfter: time.Unix(1, 0)}}),
-		"purge":           `DELETE FROM runs WHERE id` + purged,
+		"purge": `DELETE FROM runs WHERE id` + purged,
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := explain(t, db, sql)
-			if strings.HasPrefix(name, "list") && name != "listChildren" {
-				require.Contains(t, strings.Join(plan, "\n"), "runs_finished (namespace=? AND finished_at", "the index bounds what is read")
-				require.NotContains(t, strings.Join(plan, "\n"), "TEMP B-TREE", "the index gives the order")
-			}
 			for _, line := range plan {
 				// What may be scanned: lists of the statement itself.
 				for _, table := range []string{"runs", "steps", "signals", "groups", "state", "large_inputs", "r", "s", "x", "c", "g", "o", "p", "l", "f"} {
@@ -78,22 +75,89 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// listSQL is the statement of a listing, with a cursor. It is sorted by its index.
-func listSQL(t *testing.T, p store.ListParams) string {
-	t.Helper()
-	p.Namespace = "n"
-	p.Cursor = p.CursorBehind(&store.Run{ID: store.NewID(), FinishedAt: time.Unix(2, 0)})
-	sql, _, err := listRuns(p, 100)
-	require.NoError(t, err)
-	return sql
+// TestListPlans holds lists and counts to the index that has their runs in their order.
+func TestListPlans(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	const (
+		active   = "runs USING INDEX runs_active (namespace=?"
+		ended    = "runs USING INDEX runs_ended (namespace=? AND status=?"
+		finished = "runs USING INDEX runs_finished (namespace=?"
+		failed   = "runs USING INDEX runs_failed (namespace=? AND status=?"
+	)
+	hour := time.Unix(3600, 0)
+	failure := store.RunFilter{Statuses: []store.Status{store.Failed}, FinishedAfter: hour, FailureCode: "c", FailureText: "t", FailedStep: "s", MinAttempt: 2}
+	for _, tt := range []struct {
+		name    string
+		byEnd   bool
+		f       store.RunFilter
+		indexes []string
+	}{
+		{"all", false, store.RunFilter{}, []string{active, ended, ended, ended}},
+		{"unfinished", false, store.RunFilter{Statuses: []store.Status{store.Pending, store.Running}}, []string{active}},
+		{"failed", false, store.RunFilter{Statuses: []store.Status{store.Failed}}, []string{ended}},
+		{"of a workflow since", false, store.RunFilter{Workflow: "w", CreatedAfter: hour}, []string{
+			active + " AND created_at", ended + " AND created_at", ended + " AND created_at", ended + " AND created_at"}},
+		{"by end", true, store.RunFilter{}, []string{finished}},
+		{"completed by end", true, store.RunFilter{Statuses: []store.Status{store.Completed}}, []string{finished}},
+		{"canceled by end", true, store.RunFilter{Statuses: []store.Status{store.Canceled}}, []string{failed}},
+		{"failed since, by end", true, failure, []string{failed + " AND finished_at"}},
+		{"children", false, store.RunFilter{Parent: store.NewID(), Statuses: []store.Status{store.Failed}, FinishedAfter: hour}, []string{"runs USING INDEX runs_parent (parent=?"}},
+		{"of an external id", false, store.RunFilter{ExternalID: "e", Statuses: []store.Status{store.Failed}, FinishedAfter: hour}, []string{
+			"runs USING INDEX runs_external (namespace=? AND external_id=?", "runs USING INDEX runs_external_past (namespace=? AND external_id=?"}},
+		{"of a prefix", true, store.RunFilter{IDPrefix: "0123456789"}, []string{"runs USING PRIMARY KEY (id>? AND id<?"}},
+	} {
+		for _, oldest := range []bool{false, true} {
+			for _, behind := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/oldest first %v/with a cursor %v", tt.name, oldest, behind), func(t *testing.T) {
+					p := store.ListParams{Namespace: "n", Filter: tt.f, ByEnd: tt.byEnd, OldestFirst: oldest}
+					if behind {
+						p.Cursor = p.CursorBehind(&store.Run{ID: store.NewID(), CreatedAt: hour, FinishedAt: hour})
+					}
+					sql, _, err := listRuns(p, 100)
+					require.NoError(t, err)
+					searches(t, db, sql, tt.indexes, tt.f.Few())
+				})
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		f       store.RunFilter
+		indexes []string
+	}{
+		{"all", store.RunFilter{}, []string{active, ended, ended, ended}},
+		{"unfinished", store.RunFilter{Statuses: []store.Status{store.Pending, store.Running}}, []string{active}},
+		{"of a queue", store.RunFilter{Queue: "q", Statuses: []store.Status{store.Failed}}, []string{ended}},
+		{"ended since", store.RunFilter{FinishedAfter: hour}, []string{finished + " AND finished_at", failed + " AND finished_at", failed + " AND finished_at"}},
+		{"failed since", failure, []string{failed + " AND finished_at"}},
+	} {
+		t.Run("count/"+tt.name, func(t *testing.T) {
+			sql, _, _, err := countRuns(store.CountParams{Namespace: "n", Filter: tt.f, ByFailure: true})
+			require.NoError(t, err)
+			searches(t, db, sql, tt.indexes, true) // it sorts its groups
+		})
+	}
 }
 
-func countSQL(t *testing.T, p store.CountParams) string {
+// searches checks by which indexes a statement reads runs, and that it sorts none of them.
+func searches(t *testing.T, db *sqlx.DB, sql string, indexes []string, sorts bool) {
 	t.Helper()
-	p.Namespace = "n"
-	sql, _, err := countRuns(p)
-	require.NoError(t, err)
-	return sql
+	var found []string
+	plan := explain(t, db, sql)
+	for _, line := range plan {
+		if _, index, ok := strings.Cut(line, "SEARCH "); ok && strings.HasPrefix(index, "runs ") {
+			found = append(found, index)
+		}
+		require.NotRegexp(t, "SCAN runs", line)
+	}
+	require.Len(t, found, len(indexes), "%s", strings.Join(plan, "\n"))
+	for i := range indexes {
+		require.True(t, strings.HasPrefix(found[i], indexes[i]), "%s\nexpected %s in\n%s", found[i], indexes[i], strings.Join(plan, "\n"))
+	}
+	if !sorts {
+		require.NotContains(t, strings.Join(plan, "\n"), "TEMP B-TREE", "the index gives the order")
+	}
 }
 
 func explain(t *testing.T, db *sqlx.DB, query string) []string {

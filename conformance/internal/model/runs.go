@@ -143,6 +143,28 @@ func (s *Store) lastWith(namespace, id, suffix string, like func(*run) bool) *ru
 	return last
 }
 
+// indexed is the part of a filter that a listing need not look up in each run.
+func indexed(f store.RunFilter) store.RunFilter {
+	return store.RunFilter{
+		Statuses:     f.Statuses,
+		CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore, FinishedAfter: f.FinishedAfter, FinishedBefore: f.FinishedBefore,
+	}
+}
+
+// scan returns the runs that a call may look at, oldest first, with those that its filter
+// selects, and how many of them it may look at.
+func (s *Store) scan(namespace string, f store.RunFilter, most int) (looked []*run, selected map[*run]bool, bound int) {
+	rows := s.selected(namespace, f)
+	selected = make(map[*run]bool, len(rows))
+	for _, r := range rows {
+		selected[r] = true
+	}
+	if f.Few() {
+		return rows, selected, store.ScanAll
+	}
+	return s.selected(namespace, indexed(f)), selected, cmp.Or(most, store.DefaultScan)
+}
+
 // selected returns the runs that a filter selects, oldest first.
 func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 	lo, hi, _ := store.IDRange(f.IDPrefix) // Validate has seen it
@@ -185,7 +207,7 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 	}
 	defer s.mu.Unlock()
 	limit, _ := store.Page(p.Limit)
-	rows := s.selected(p.Namespace, p.Filter)
+	rows, selected, bound := s.scan(p.Namespace, p.Filter, p.MaxScan)
 	if p.ByEnd {
 		rows = slices.DeleteFunc(rows, func(r *run) bool { return !r.Status.Final() })
 		slices.SortFunc(rows, func(a, b *run) int { return p.PositionOf(&a.Run).Compare(p.PositionOf(&b.Run)) })
@@ -195,9 +217,19 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 	}
 	var page store.RunPage
 	failures := atMost(store.PageBytes)
+	var last store.RunPosition // of what was looked at
 	for _, r := range rows {
 		if c := p.PositionOf(&r.Run).Compare(pos); p.Cursor != "" && (c == 0 || c > 0 != p.OldestFirst) {
 			continue // on an earlier page
+		}
+		if bound == 0 {
+			page.Next = p.NextCursor(last)
+			break
+		}
+		bound--
+		last = p.PositionOf(&r.Run)
+		if !selected[r] {
+			continue
 		}
 		if n := len(page.Runs); n == limit || !failures.take(failureBytes(r.Failure)) {
 			page.Next = p.CursorBehind(&page.Runs[n-1])
@@ -215,23 +247,41 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	rows, selected, bound := s.scan(p.Namespace, p.Filter, p.MaxScan)
+	if !p.Filter.FinishedAfter.IsZero() || !p.Filter.FinishedBefore.IsZero() {
+		byEnd := store.ListParams{ByEnd: true}
+		slices.SortFunc(rows, func(a, b *run) int { return byEnd.PositionOf(&a.Run).Compare(byEnd.PositionOf(&b.Run)) })
+	}
+	looked, others := map[store.Status]int{}, map[store.Status]int64{}
 	counts := map[store.RunCount]int64{} // by rows without their count
-	for _, r := range s.selected(p.Namespace, p.Filter) {
+	for _, r := range slices.Backward(rows) {
+		if looked[r.Status] == bound {
+			continue
+		}
+		looked[r.Status]++
+		if !selected[r] {
+			others[r.Status]++
+			continue
+		}
 		row := store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}
 		if p.ByFailure && r.Failure != nil {
 			row.FailureCode = r.Failure.Code
 		}
 		counts[row]++
 	}
-	var out []store.RunCount
+	var tally store.CountTally
 	for c, n := range counts {
 		c.Count = n
-		out = append(out, c)
+		tally.Add(int(c.Status), c, true)
 	}
-	slices.SortFunc(out, func(a, b store.RunCount) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status), cmp.Compare(a.FailureCode, b.FailureCode))
-	})
-	return out, nil
+	for st, n := range others {
+		tally.Add(int(st), store.RunCount{Count: n}, false)
+	}
+	parts := make([][]store.Status, store.Canceled+1)
+	for _, st := range store.Statuses() {
+		parts[st] = []store.Status{st}
+	}
+	return tally.Rows(bound, parts), nil
 }
 
 func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {

@@ -52,6 +52,7 @@ func inboxOf(s *faulty) *verb[store.InboxParams, store.Inbox]           { return
 func stateOf(s *faulty) *verb[store.GetStateParams, []store.StateEntry] { return &s.getState }
 func getOf(s *faulty) *verb[store.GetParams, []store.Run]               { return &s.get }
 func childrenOf(s *faulty) *verb[store.ChildrenParams, []store.Run]     { return &s.children }
+func countOf(s *faulty) *verb[store.CountParams, []store.RunCount]      { return &s.count }
 func listOf(s *faulty) *verb[store.ListParams, store.RunPage]           { return &s.list }
 func schedulesOf(s *faulty) *verb[store.ListSchedulesParams, store.SchedulePage] {
 	return &s.listSchedules
@@ -178,6 +179,44 @@ var boundMutants = []Mutant{
 	{"list-ends-at-its-bound", "P14", "a page of List that its failures have ended looks like the last one", wrap(reads(listOf, nil, func(p *store.ListParams, page *store.RunPage) {
 		if limit, _ := store.Page(p.Limit); len(page.Runs) < limit {
 			page.Next = ""
+		}
+	}))},
+	{"list-ends-at-its-scans", "P14", "a page of List that has looked at MaxScan runs looks like the last one", wrap(reads(listOf, nil, func(p *store.ListParams, page *store.RunPage) {
+		if limit, _ := store.Page(p.Limit); p.MaxScan > 0 && len(page.Runs) < limit {
+			page.Next = ""
+		}
+	}))},
+	{"list-goes-on-late", "P14", "the page behind one that has looked at MaxScan runs begins a run late", wrap(func(s *faulty) {
+		list := s.list
+		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+			page, err := list(ctx, p)
+			if limit, _ := store.Page(p.Limit); page.Next == "" || len(page.Runs) == limit {
+				return page, err
+			}
+			all, next := p, p
+			next.Cursor = page.Next
+			at, _ := next.Position()
+			all.Filter, all.Limit = store.RunFilter{}, 1
+			all.Cursor = all.NextCursor(at)
+			if missed, _ := list(ctx, all); len(missed.Runs) > 0 {
+				page.Next = p.CursorBehind(&missed.Runs[0])
+			}
+			return page, err
+		}
+	})},
+	{"count-looks-at-all", "", "Count heeds no MaxScan", wrap(reads(countOf, func(p *store.CountParams) { p.MaxScan = store.ScanAll }, nil))},
+	{"count-hides-its-caps", "", "Count does not say where it has stopped", wrap(reads(countOf, nil, func(_ *store.CountParams, rows *[]store.RunCount) {
+		for i := range *rows {
+			(*rows)[i].Capped = false
+		}
+	}))},
+	{"count-hides-empty-caps", "", "Count does not say that it has stopped before it met a run", wrap(reads(countOf, nil, func(_ *store.CountParams, rows *[]store.RunCount) {
+		*rows = slices.DeleteFunc(*rows, func(r store.RunCount) bool { return r.Count == 0 })
+	}))},
+	{"count-caps-every-status", "", "Count that has stopped at one status says so of all", wrap(reads(countOf, nil, func(_ *store.CountParams, rows *[]store.RunCount) {
+		capped := slices.ContainsFunc(*rows, func(r store.RunCount) bool { return r.Capped })
+		for i := range *rows {
+			(*rows)[i].Capped = capped
 		}
 	}))},
 	{"schedules-end-at-their-bound", "P14", "a page of ListSchedules that its inputs have ended looks like the last one", wrap(reads(schedulesOf, nil, func(p *store.ListSchedulesParams, page *store.SchedulePage) {

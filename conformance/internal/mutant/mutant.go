@@ -44,6 +44,7 @@ type faulty struct {
 	create        verb[store.CreateParams, []store.CreateResult]
 	get           verb[store.GetParams, []store.Run]
 	list          verb[store.ListParams, store.RunPage]
+	count         verb[store.CountParams, []store.RunCount]
 	cancel        verb[store.CancelParams, []store.ControlResult]
 	purge         verb[store.PurgeParams, int]
 	claim         verb[store.ClaimParams, store.Claimed]
@@ -74,7 +75,7 @@ type faulty struct {
 func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 	return func(m *model.Store) store.Store {
 		s := &faulty{
-			Store: m, create: m.Create, get: m.Get, list: m.List, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
+			Store: m, create: m.Create, get: m.Get, list: m.List, count: m.Count, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
 			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent,
@@ -92,6 +93,9 @@ func (s *faulty) Get(ctx context.Context, p store.GetParams) ([]store.Run, error
 }
 func (s *faulty) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 	return s.list(ctx, p)
+}
+func (s *faulty) Count(ctx context.Context, p store.CountParams) ([]store.RunCount, error) {
+	return s.count(ctx, p)
 }
 func (s *faulty) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
 	return s.cancel(ctx, p)

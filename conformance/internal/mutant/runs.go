@@ -364,8 +364,8 @@ var runMutants = []Mutant{
 		list := s.list
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 			page, err := list(ctx, p)
-			if page.Next != "" {
-				page.Runs = page.Runs[:len(page.Runs)-1]
+			if n := len(page.Runs); page.Next != "" && n > 0 {
+				page.Runs = page.Runs[:n-1]
 			}
 			return page, err
 		}
@@ -411,8 +411,8 @@ var runMutants = []Mutant{
 		list := s.list
 		s.list = func(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 			page, err := list(ctx, p)
-			if page.Next != "" && p.ByEnd {
-				last := page.Runs[len(page.Runs)-1]
+			if n := len(page.Runs); page.Next != "" && p.ByEnd && n > 0 {
+				last := page.Runs[n-1]
 				last.ID = store.ID{}
 				if p.OldestFirst {
 					for i := range last.ID {
@@ -433,7 +433,7 @@ var runMutants = []Mutant{
 				return list(ctx, p)
 			}
 			page, err := list(ctx, q)
-			if n := len(page.Runs); page.Next != "" {
+			if n := len(page.Runs); page.Next != "" && n > 0 {
 				page.Next = p.CursorBehind(&page.Runs[n-1])
 			}
 			return page, err
