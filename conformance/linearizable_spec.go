@@ -24,6 +24,7 @@ type spec struct {
 	attempt int
 	crashes int
 	wakes   bool
+	steps   bool   // one was recorded and not forgotten
 	unread  string // signals by number: "1,3,"
 	had     string // those that ever came, in order of their numbers
 }
@@ -105,6 +106,10 @@ func (s *spec) apply(in request) answer {
 		case s.leased:
 			s.status = store.Canceling
 			s.events++
+		case s.steps: // P11: it is claimed once more
+			s.status, s.wakes = store.Canceling, false
+			s.events++
+			s.wake(now)
 		default:
 			s.finish(store.Canceled)
 		}
@@ -143,7 +148,7 @@ func (s *spec) commit(in request) answer {
 		return failed(store.ErrLeaseLost)
 	}
 	now := in.now + 1
-	s.seq, s.crashes = in.seq, 0
+	s.seq, s.crashes, s.steps = in.seq, 0, s.steps || in.step
 	consumed := split(in.consumed)
 	s.unread = joined(slices.DeleteFunc(split(s.unread), func(n int) bool { return slices.Contains(consumed, n) }))
 	if in.end == 0 {
@@ -226,6 +231,9 @@ func describeSpec(state any) string {
 	if s.unread != "" {
 		out += ", unread " + s.unread
 	}
+	if s.steps {
+		out += ", with steps"
+	}
 	return out
 }
 
@@ -251,6 +259,9 @@ func describeCall(in request, out answer) string {
 		text += fmt.Sprintf(" by %s, epoch %d, number %d, seen %d", in.worker, in.epoch, in.seq, in.seen)
 		if in.consumed != "" {
 			text += ", consumed " + in.consumed
+		}
+		if in.step {
+			text += ", with a step"
 		}
 		if in.end != 0 {
 			text += ", " + in.end.String()
