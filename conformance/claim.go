@@ -916,6 +916,6 @@ func (c *C) lostState(l store.Lease) store.LeaseState {
 func (c *C) cancelIfLive(id store.ID) {
 	c.Helper()
 	if !c.get(id).Status.Final() {
-		c.cancel(id)
+		c.force(id)
 	}
 }

@@ -259,6 +259,253 @@ var cancelCases = []Case{
 			}
 		}
 	}},
+	{"cancel/recorded-is-canceling", "P11", "a run that has recorded steps and that nobody holds becomes canceling, claimable at once with its history, whatever it waited for", func(c *C) {
+		for _, t := range []*store.Transition{sleepFor(time.Hour), sleepOn(store.WakeSignal), sleepAwait(allOf), retryIn(time.Hour), release()} {
+			for _, paused := range []bool{false, true} {
+				run := c.recorded(t)
+				id := run.Run.ID
+				if paused {
+					c.pause(id)
+				}
+				before := c.get(id)
+				c.advance(time.Second)
+				c.eq("the status", c.cancel(id), store.Canceling)
+				want := before
+				want.Status, want.Events, want.Failure = store.Canceling, before.Events+1, &store.Failure{Code: store.FailureCanceled, Message: "told to"}
+				if before.VisibleAt.IsZero() || before.VisibleAt.After(c.now) {
+					want.VisibleAt = c.now
+				}
+				c.eq("Failure", c.get(id).Failure, want.Failure)
+				c.eq("the run after "+t.Kind.String(), c.get(id), want)
+				next := c.claim1As("w2")
+				c.eq("Status of the claimed run", next.Run.Status, store.Canceling)
+				c.eq("Status of the inbox", next.Inbox.Status, store.Canceling)
+				c.eq("Recovered", next.Recovered, false)
+				c.eq("steps", len(next.Steps), 1)
+				c.claimNone("it is leased")
+				c.end(next, &store.Transition{Kind: store.CancelRun})
+				got := c.get(id)
+				c.eq("Status in the end", got.Status, store.Canceled)
+				c.eq("Failure in the end", got.Failure, want.Failure)
+				c.claimNone("it is canceled")
+			}
+		}
+	}},
+	{"cancel/unrecorded-is-final", "P11", "a run whose records are forgotten, or that has not been claimed since it was forked, has nothing to clean up: it is canceled at once", func(c *C) {
+		final := func(id store.ID) {
+			c.eq("the status", c.cancel(id), store.Canceled)
+			c.status(id, store.Canceled)
+			c.claimNone("it is canceled")
+		}
+		run := c.start()
+		bad := step(1, "a", "")
+		bad.Status, bad.Failure = store.StepFailed, &store.Failure{Code: "error", Message: "x"}
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{bad}, Transition: retryIn(time.Hour)})
+		final(run.Run.ID)
+		run = c.start()
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}})
+		c.end(run, continueWith("in"))
+		final(run.Run.ID)
+		old := c.recorded(complete("out"))
+		fork := c.fork(store.ForkParams{ID: old.Run.ID, New: store.NewID()})
+		c.eq("steps of the fork", len(c.steps(fork.ID)), 1)
+		final(fork.ID)
+		fork = c.fork(store.ForkParams{ID: old.Run.ID, New: store.NewID()})
+		c.end(c.claim1(), release())
+		c.eq("the status of a fork that was claimed", c.cancel(fork.ID), store.Canceling)
+	}},
+	{"cancel/recorded-repeat", "P4", "a second cancel changes nothing while the run waits for its last claim, nor do pause and resume; it holds its external id until it is final", func(c *C) {
+		run := c.startWith(store.NewRun{ExternalID: "e"})
+		id := run.Run.ID
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: sleepFor(time.Hour)})
+		c.cancel(id)
+		before := c.get(id)
+		c.advance(time.Second)
+		c.eq("the status again", c.cancel(id), store.Canceling)
+		c.eq("Pause", c.pause(id), store.Canceling)
+		c.eq("Resume", c.resume(id), store.Canceling)
+		c.eq("the run", c.get(id), before)
+		n := fill(store.NewRun{ExternalID: "e"})
+		c.eq("whose external id it is", c.creates(n)[0], store.CreateResult{ID: id})
+		c.eq("purged", c.purge(store.PurgeParams{}), 0)
+		c.end(c.claim1(), cancelRun())
+		c.eq("whose external id it is afterwards", c.creates(n)[0], store.CreateResult{ID: n.ID, Created: true})
+	}},
+	{"cancel/recorded-tree", "P11", "each descendant follows as it would alone: canceling when it is leased or has recorded steps, canceled when not; it counts when it is final", func(c *C) {
+		for _, how := range []string{"cancel", "end"} {
+			root := c.start()
+			ks := kids(4)
+			c.commit(store.Commit{Lease: root.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Spawn: ks})
+			asleep, leased := c.claimKid(), c.claimKid()
+			g := kid(1)
+			g.Queue = "grandchildren"
+			c.commit(store.Commit{Lease: asleep.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Spawn: []store.NewRun{g}, Transition: sleepAwait(allOf)})
+			untouched := c.claimKid()
+			c.end(untouched, sleepFor(time.Hour))
+			if how == "cancel" {
+				c.end(root, sleepAwait(allOf))
+				c.eq("the status of the root", c.cancel(root.Run.ID), store.Canceling)
+			} else {
+				c.end(root, complete(""))
+			}
+			c.status(asleep.Run.ID, store.Canceling)
+			c.status(leased.Run.ID, store.Canceling)
+			c.status(untouched.Run.ID, store.Canceled)
+			c.status(ks[3].ID, store.Canceled)
+			c.status(g.ID, store.Canceled)
+			c.eq("Failure of the one that slept", c.get(asleep.Run.ID).Failure, &store.Failure{Code: store.FailureCanceled, Message: store.CanceledWithParent})
+			c.eq("the group", c.group(root.Run.ID), store.Group{Name: "g", Total: 4, Open: 2, Canceled: 2})
+			next := c.claimKid()
+			c.eq("the child that is claimed", next.Run.ID, asleep.Run.ID)
+			c.eq("its Status", next.Run.Status, store.Canceling)
+			c.end(next, cancelRun())
+			c.end(leased, complete(""))
+			c.eq("the group in the end", c.group(root.Run.ID), store.Group{Name: "g", Total: 4, Completed: 1, Canceled: 3})
+			if how == "cancel" {
+				c.end(c.claim1(), cancelRun())
+				c.status(root.Run.ID, store.Canceled)
+			}
+		}
+	}},
+	{"cancel/recorded-child-wakes-at-its-end", "P9", "a parent that awaits a child which is canceled sleeps until that child has cleaned up", func(c *C) {
+		parent := c.family(sleepAwait(allOf), kids(1)...)
+		k := c.claimKid()
+		c.commit(store.Commit{Lease: k.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: sleepFor(time.Hour)})
+		c.eq("Cancel of the child", c.cancel(k.Run.ID), store.Canceling)
+		c.asleep(parent, "with the child canceling")
+		c.end(c.claimKid(), cancelRun())
+		c.awake(parent, "with the child canceled")
+		c.eq("the group", c.group(parent), store.Group{Name: "g", Total: 1, Canceled: 1})
+	}},
+	{"cancel/recorded-many", "P11", "one call cancels many runs, each by what it has recorded", func(c *C) {
+		const n = 300
+		ids := c.createN(n, store.NewRun{})
+		var cms []store.Commit
+		for i, run := range c.claimAll(n) {
+			cm := store.Commit{Lease: run.Lease, Seq: 1, Transition: sleepFor(time.Hour)}
+			if i%3 > 0 {
+				cm.Steps = []store.StepRecord{step(1, "a", "")}
+			}
+			cms = append(cms, cm)
+		}
+		for _, res := range c.commits(cms...) {
+			c.ok("Commit's item", res.Err)
+		}
+		recorded := 0
+		for i, res := range c.tryCancel(ids...) {
+			c.ok("its item", res.Err)
+			want := store.Canceled
+			if len(c.steps(ids[i])) > 0 {
+				want = store.Canceling
+				recorded++
+			}
+			c.eq("the status", res.Status, want)
+		}
+		c.eq("runs with steps", recorded, 200)
+		for _, run := range c.claimAll(recorded) {
+			c.eq("Status", run.Run.Status, store.Canceling)
+			c.end(run, cancelRun())
+		}
+		c.claimNone("all are canceled")
+	}},
+	{"cancel/recorded-hears", "P5", "signals, state and the ends of children reach a run while it waits for its last claim, which brings them; they change neither its status nor its time", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		k := kid(1)
+		k.OnClose = store.CloseAbandon
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Spawn: []store.NewRun{k},
+			Transition: &store.Transition{Kind: store.Sleep, Wakes: store.WakeSignal | store.WakeState, Await: []store.Await{allOf}}})
+		c.cancel(id)
+		at := c.get(id).VisibleAt
+		c.advance(time.Second)
+		c.signal(id, "n", "x")
+		c.setState(id, "k", "v")
+		c.end(c.claimKid(), complete(""))
+		got := c.get(id)
+		c.eq("Status", got.Status, store.Canceling)
+		c.eq("VisibleAt", got.VisibleAt, at)
+		c.eq("Events", got.Events, int64(3))
+		next := c.claim1()
+		c.eq("signals", payloads(next.Inbox.Signals), []string{"x"})
+		c.eq("entries of state", len(next.Inbox.State), 1)
+		c.eq("groups", next.Inbox.Groups, []store.Group{{Name: "g", Total: 1, Completed: 1}})
+	}},
+	{"cancel/recorded-held-back", "P13", "a canceling run that nobody holds is held back by a pause of its queue or its workflow, as any other, and claimed when it is over", func(c *C) {
+		for _, t := range [][2]string{{aQueue, ""}, {"", aWorkflow}} {
+			run := c.recorded(sleepFor(time.Hour))
+			c.setPaused(t[0], t[1], true)
+			c.eq("the status", c.cancel(run.Run.ID), store.Canceling)
+			c.claimNone("its queue or workflow is paused")
+			c.setPaused(t[0], t[1], false)
+			c.end(c.claim1(), cancelRun())
+			c.status(run.Run.ID, store.Canceled)
+		}
+	}},
+	{"cancel/recorded-deadline", "P11", "a cancel makes a run due also where its deadline comes later, and a canceling run is claimable past it", func(c *C) {
+		run := c.startWith(store.NewRun{Timeout: time.Hour})
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: sleepOn(store.WakeSignal)})
+		c.cancel(run.Run.ID)
+		c.eq("VisibleAt", c.get(run.Run.ID).VisibleAt, c.now)
+		c.advance(2 * time.Hour)
+		next := c.claim1()
+		c.eq("Status", next.Run.Status, store.Canceling)
+		c.end(next, cancelRun())
+		c.status(run.Run.ID, store.Canceled)
+	}},
+	{"cancel/recorded-force", "P11", "a forced cancel ends a run at once, whatever it has recorded, also one that is canceling and that nobody holds", func(c *C) {
+		parent := c.family(sleepAwait(allOf), kids(1)...)
+		k := c.claimKid()
+		c.commit(store.Commit{Lease: k.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: sleepFor(time.Hour)})
+		below := c.start()
+		c.commit(store.Commit{Lease: below.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Spawn: kids(1), Transition: sleepAwait(allOf)})
+		follower := c.claimKid()
+		c.commit(store.Commit{Lease: follower.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: sleepFor(time.Hour)})
+		asleep, waiting := c.recorded(sleepFor(time.Hour)), c.recorded(sleepFor(time.Hour))
+		c.cancel(waiting.Run.ID)
+		c.cancel(k.Run.ID)
+		c.advance(time.Second)
+		ids := []store.ID{asleep.Run.ID, waiting.Run.ID, k.Run.ID, below.Run.ID}
+		for range 2 {
+			res, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: ids, Reason: "stuck", Force: true, Now: c.now})
+			c.ok("Cancel with Force", err)
+			for i, id := range ids {
+				c.eq(fmt.Sprintf("result %d", i), res[i], store.ControlResult{Status: store.Canceled})
+				got := c.get(id)
+				c.eq("Status", got.Status, store.Canceled)
+				c.eq("reason", got.Failure.Message, "stuck")
+				c.eq("VisibleAt", got.VisibleAt, time.Time{})
+			}
+		}
+		c.status(follower.Run.ID, store.Canceling)
+		c.awake(parent, "with its child ended by force")
+		c.eq("the group", c.group(parent), store.Group{Name: "g", Total: 1, Canceled: 1})
+	}},
+	{"cancel/recorded-races-claim", "P11", "a cancel that races the claim of a run with recorded steps makes it canceling, and one worker has it", func(c *C) {
+		for round := range 15 {
+			run := c.recorded(sleepFor(time.Minute))
+			c.advance(time.Minute)
+			var res []store.ControlResult
+			var taken []store.ClaimedRun
+			c.race(2, func(i int, s store.Store) (err error) {
+				if (i+round)%2 == 0 {
+					taken, err = c.claimOn(s, store.ClaimParams{})
+					return err
+				}
+				res, err = patient(c.ctx, func() ([]store.ControlResult, error) {
+					return s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{run.Run.ID}, Now: c.now})
+				})
+				return err
+			})
+			c.ok("Cancel's item", res[0].Err)
+			c.eq("the status", res[0].Status, store.Canceling)
+			c.status(run.Run.ID, store.Canceling)
+			if len(taken) == 0 {
+				taken = c.claimN(1)
+			}
+			c.end(taken[0], cancelRun())
+			c.claimNone("it is canceled")
+		}
+	}},
 	{"cancel/races-completion", "P11", "a cancel that races a completion leaves the run completed, and says which came first", func(c *C) {
 		for round := range 15 {
 			run := c.start()
@@ -330,7 +577,7 @@ var pauseCases = []Case{
 				want = store.Sleeping
 			}
 			c.eq("Resume", c.resume(id), want)
-			c.cancel(id)
+			c.force(id)
 		}
 	}},
 	{"pause/completion-wins", "P11", "a marked run whose holder ends it is final, not paused", func(c *C) {

@@ -35,7 +35,7 @@ func EngineCases() []EngineCase {
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
 		controlEngineCases, workerEngineCases, exportEngineCases, explainEngineCases,
-		cleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases,
+		cleanupEngineCases, waitingCleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases,
 	)
 }
 

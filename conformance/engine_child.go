@@ -47,6 +47,11 @@ func again(e *E, ctx workflow.Context, name string) error {
 	return workflow.Sleep(ctx, name, e.d(10*time.Second))
 }
 
+// turnOf says how many runs have come here before, once for each.
+func turnOf(ctx workflow.Context, ran *tally, name string) (int, error) {
+	return workflow.Step(ctx, "turn", func(context.Context) (int, error) { return ran.add(name), nil })
+}
+
 var childEngineCases = []EngineCase{
 	{Name: "child/result", Promise: "P9", Rule: "A child's output comes back typed, live and replayed; its parent holds no slot while it waits, and wakes once.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, n int) ([]int, error) {
@@ -311,11 +316,11 @@ var childEngineCases = []EngineCase{
 			return n, nil
 		})
 		kid := workflow.New("kid", func(ctx workflow.Context, n int) (int, error) {
-			if ran.add("kid") == 1 {
-				_, err := word.Receive(ctx) // never comes
-				return 0, err
+			turn, err := turnOf(ctx, &ran, "kid")
+			if err == nil && turn == 1 {
+				_, err = word.Receive(ctx) // never comes
 			}
-			return n, nil
+			return n, err
 		})
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
 			first, err := workflow.StartChild(ctx, "bad", bad, 1)
@@ -347,11 +352,11 @@ var childEngineCases = []EngineCase{
 	{Name: "child/restart-of-a-canceled-parent", Promise: "P11", Rule: "A run that is restarted after it was canceled starts the children anew that were canceled with it.", Run: func(e *E) {
 		var ran tally
 		kid := workflow.New("kid", func(ctx workflow.Context, n int) (int, error) {
-			if ran.add("kid") == 1 {
-				_, err := word.Receive(ctx)
-				return 0, err
+			turn, err := turnOf(ctx, &ran, "kid")
+			if err == nil && turn == 1 {
+				_, err = word.Receive(ctx)
 			}
-			return n, nil
+			return n, err
 		})
 		wf := workflow.New("wf", func(ctx workflow.Context, n int) (int, error) { return workflow.Child(ctx, "kid", kid, n) })
 		e.process(defs(wf, kid))
@@ -359,6 +364,7 @@ var childEngineCases = []EngineCase{
 		e.until(h.ID(), store.Sleeping)
 		e.until(e.children(h.ID())[0].ID, store.Sleeping)
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		e.until(h.ID(), store.Canceled)
 		e.ok("restart", e.eng.Restart(e.ctx, h.ID()))
 		e.eq("output", result(e, h), 3)
 		e.eq("children", e.statuses(h.ID()), map[store.Status]int{store.Completed: 1, store.Canceled: 1})

@@ -251,3 +251,265 @@ var continueEngineCases = []EngineCase{
 		e.says("result", err, engine.ErrFailed, `"wf"`, "string", "int")
 	}},
 }
+
+var errNotStarted = errors.New("the child was not started")
+
+// ordering is a workflow that charges, waits, and refunds if the wait comes to nothing.
+func ordering(e *E, name string, ran *tally, wait func(ctx workflow.Context) error) *workflow.Workflow[int, int] {
+	return workflow.New(name, func(ctx workflow.Context, in int) (int, error) {
+		if err := workflow.Do(ctx, "charge", func(context.Context) error { ran.add("charge"); return nil }); err != nil {
+			return 0, err
+		}
+		err := wait(ctx)
+		if err == nil || errors.Is(err, errNotStarted) {
+			return in, err
+		}
+		return 0, errors.Join(err, workflow.Cleanup(ctx, e.d(5*time.Minute), func(ctx workflow.Context) error {
+			return workflow.Do(ctx, "refund", func(ctx context.Context) error { ran.add("refund"); return ctx.Err() })
+		}))
+	})
+}
+
+// approval is a wait for a signal that does not come.
+func approval(ctx workflow.Context) error {
+	_, err := word.Receive(ctx)
+	return err
+}
+
+// waiting calls f for each way in which a run may wait and not be in memory.
+func waiting(e *E, f func(how string, wf *workflow.Workflow[int, int], ran *tally)) {
+	holds := hold("holds")
+	hours := e.d(100 * time.Hour)
+	list := []struct {
+		how  string
+		wait func(ctx workflow.Context) error
+	}{
+		{"signal", approval},
+		{"sleep", func(ctx workflow.Context) error { return workflow.Sleep(ctx, "nap", hours) }},
+		{"child", func(ctx workflow.Context) error { _, err := workflow.Child(ctx, "holds", holds, 1); return err }},
+		{"child that was started before", func(ctx workflow.Context) error {
+			kid, err := workflow.StartChild(ctx, "holds", holds, 1)
+			if err != nil { // which is no reason to give anything back
+				return fmt.Errorf("%w: %w", errNotStarted, err)
+			}
+			_, err = kid.Get(ctx)
+			return err
+		}},
+		{"map", func(ctx workflow.Context) error { _, err := workflow.Map(ctx, "all", upTo(3), holds); return err }},
+		{"state", func(ctx workflow.Context) error {
+			return workflow.WaitForState(ctx, "ready", func(workflow.FlowStateReader) (bool, error) { return false, nil })
+		}},
+		{"step to be tried again", func(ctx workflow.Context) error {
+			return workflow.Do(ctx, "flaky", func(context.Context) error { return errFlaky }, workflow.Backoff(hours, 1, hours))
+		}},
+		{"branches", func(ctx workflow.Context) error {
+			nap := workflow.Go(ctx, "nap", func(ctx workflow.Context) (int, error) { return 0, workflow.Sleep(ctx, "nap", hours) })
+			err := approval(ctx)
+			_, of := nap.Get(ctx)
+			return errors.Join(err, of)
+		}},
+	}
+	tallies := make([]tally, len(list))
+	all := defs(holds)
+	var wfs []*workflow.Workflow[int, int]
+	for i, w := range list {
+		wf := ordering(e, fmt.Sprintf("order-%d", i), &tallies[i], w.wait)
+		wfs, all = append(wfs, wf), append(all, wf)
+	}
+	e.process(all)
+	for i, w := range list {
+		f(w.how, wfs[i], &tallies[i])
+		e.eq("charges and refunds of one that waits for a "+w.how, []int{tallies[i].get("charge"), tallies[i].get("refund")}, []int{1, 1})
+	}
+}
+
+var waitingCleanupEngineCases = []EngineCase{
+	{Name: "cleanup/waiting", Promise: "P11", Rule: "A run that waits outside of memory is claimed once more when it is canceled, and cleans up, whatever it waits for.", Run: func(e *E) {
+		waiting(e, func(how string, wf *workflow.Workflow[int, int], ran *tally) {
+			h := start(e, wf, 1)
+			before := e.until(h.ID(), store.Sleeping)
+			e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+			_, err := h.Result(e.ctx)
+			e.says("result of one that waits for a "+how, err, engine.ErrCanceled, "enough")
+			run, err := e.eng.Get(e.ctx, h.ID())
+			e.ok("get", err)
+			e.eq("claims since", run.Epoch-before.Epoch, int64(1))
+		})
+	}},
+	{Name: "cleanup/waiting-past-its-deadline", Promise: "P11", Rule: "A run whose deadline passes while it waits outside of memory is claimed once more, cleans up, and fails for its deadline.", Run: func(e *E) {
+		waiting(e, func(how string, wf *workflow.Workflow[int, int], ran *tally) {
+			h := start(e, wf, 1, engine.Timeout(e.d(20*time.Second)))
+			_, err := h.Result(e.ctx)
+			e.eq("code of one that waits for a "+how, workflow.ErrorCode(err), workflow.CodeDeadline)
+		})
+	}},
+	{Name: "cleanup/waiting-paused", Promise: "P11", Rule: "A paused run that is canceled cleans up at once; in a paused queue it does so when the queue is resumed.", Run: func(e *E) {
+		var ran tally
+		wf := ordering(e, "order", &ran, approval)
+		e.process(defs(wf))
+		h := start(e, wf, 1)
+		e.until(h.ID(), store.Sleeping)
+		e.ok("pause", e.eng.Pause(e.ctx, h.ID()))
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		_, err := h.Result(e.ctx)
+		e.says("result", err, engine.ErrCanceled, "enough")
+		e.eq("refunds", ran.get("refund"), 1)
+		h = start(e, wf, 1)
+		e.until(h.ID(), store.Sleeping)
+		e.ok("pause of the queue", e.eng.PauseQueue(e.ctx, "order"))
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		pause(e)
+		e.until(h.ID(), store.Canceling)
+		e.eq("refunds while the queue is paused", ran.get("refund"), 1)
+		e.ok("resume of the queue", e.eng.ResumeQueue(e.ctx, "order"))
+		_, err = h.Result(e.ctx)
+		e.says("result", err, engine.ErrCanceled, "enough")
+		e.eq("refunds", ran.get("refund"), 2)
+	}},
+	{Name: "cleanup/waiting-crash", Promise: "P6", Rule: "A worker killed in the cleanup of a run that waited, or was past its deadline, is taken over, and the cleanup goes on behind its last recorded step.", Run: func(e *E) {
+		for _, timeout := range []time.Duration{0, e.d(30 * time.Second)} {
+			var ran tally
+			second := make(chan struct{}, 10)
+			wf := workflow.New("order", func(ctx workflow.Context, in int) (int, error) {
+				if err := workflow.Do(ctx, "charge", func(context.Context) error { ran.add("charge"); return nil }); err != nil {
+					return 0, err
+				}
+				err := approval(ctx)
+				return 0, errors.Join(err, workflow.Cleanup(ctx, e.d(time.Hour), func(ctx workflow.Context) error {
+					for _, name := range []string{"a", "b", "c"} {
+						err := workflow.Do(ctx, name, func(ctx context.Context) error {
+							if ran.add(name) == 1 && name == "b" {
+								second <- struct{}{}
+								return untilCanceled(ctx)
+							}
+							return nil
+						})
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+			})
+			p := e.process(defs(wf))
+			h := start(e, wf, 1, engine.Timeout(timeout))
+			e.until(h.ID(), store.Sleeping)
+			if timeout == 0 {
+				e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+			}
+			receive(e, "the cleanup's second step", second)
+			p.kill()
+			p = e.process(defs(wf))
+			_, err := h.Result(e.ctx)
+			if timeout == 0 {
+				e.says("result", err, engine.ErrCanceled, "enough")
+			} else {
+				e.eq("code", workflow.ErrorCode(err), workflow.CodeDeadline)
+			}
+			e.eq("executions of charge, a, b, c", []int{ran.get("charge"), ran.get("a"), ran.get("b"), ran.get("c")}, []int{1, 1, 2, 1})
+			p.stop()
+		}
+	}},
+	{Name: "cleanup/limit-outlasts-a-crash", Promise: "P6", Rule: "The limit of a cleanup counts on while nobody has the run: a takeover behind it ends the run without more.", Run: func(e *E) {
+		var ran tally
+		at := make(chan struct{}, 10)
+		wf := workflow.New("order", func(ctx workflow.Context, in int) (int, error) {
+			if err := workflow.Do(ctx, "charge", func(context.Context) error { return nil }); err != nil {
+				return 0, err
+			}
+			err := approval(ctx)
+			return 0, errors.Join(err, workflow.Cleanup(ctx, e.d(time.Minute), func(ctx workflow.Context) error {
+				if err := workflow.Do(ctx, "a", func(context.Context) error { ran.add("a"); return nil }); err != nil {
+					return err
+				}
+				return workflow.Do(ctx, "b", func(ctx context.Context) error {
+					ran.add("b")
+					at <- struct{}{}
+					return untilCanceled(ctx)
+				})
+			}))
+		})
+		p := e.process(defs(wf))
+		h := start(e, wf, 1, engine.Timeout(e.d(30*time.Second)))
+		receive(e, "the cleanup's second step", at)
+		for e.steps(h.ID())["cleanup/a"].Status != store.StepCompleted {
+			pause(e)
+		}
+		p.kill()
+		for from := time.Now(); time.Since(from) < e.d(90*time.Second); {
+			pause(e)
+		}
+		e.process(defs(wf))
+		_, err := h.Result(e.ctx)
+		e.eq("code", workflow.ErrorCode(err), workflow.CodeDeadline)
+		e.eq("executions of a and b", []int{ran.get("a"), ran.get("b")}, []int{1, 1})
+	}},
+	{Name: "cleanup/children", Promise: "P11", Rule: "Children that waited clean up, too, when they are canceled with their parent, and items before the step that they belong to ends.", Run: func(e *E) {
+		var ran tally
+		fate := workflow.NewSignal[string]("fate")
+		child := ordering(e, "child", &ran, approval)
+		parent := ordering(e, "parent", &ran, func(ctx workflow.Context) error { _, err := workflow.Child(ctx, "child", child, 1); return err })
+		refunds := make(chan int, 1)
+		item := ordering(e, "item", &ran, func(ctx workflow.Context) error {
+			if _, err := fate.Receive(ctx); err != nil {
+				return err
+			}
+			return workflow.Permanent(errFlaky)
+		})
+		mapped := workflow.New("mapped", func(ctx workflow.Context, n int) (int, error) {
+			_, err := workflow.Map(ctx, "all", upTo(n), item)
+			refunds <- ran.get("refund")
+			return 0, err
+		})
+		e.process(defs(child, parent, item, mapped))
+		h := start(e, parent, 1)
+		e.until(h.ID(), store.Sleeping)
+		e.until(e.children(h.ID())[0].ID, store.Sleeping)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		_, err := h.Result(e.ctx)
+		e.says("result", err, engine.ErrCanceled, "enough")
+		_, err = child.Handle(e.eng, e.children(h.ID())[0].ID).Result(e.ctx)
+		e.says("result of the child", err, engine.ErrCanceled, store.CanceledWithParent)
+		e.eq("charges and refunds", []int{ran.get("charge"), ran.get("refund")}, []int{2, 2})
+		m := start(e, mapped, 3)
+		e.until(m.ID(), store.Sleeping)
+		items := e.children(m.ID())
+		for _, r := range items {
+			e.until(r.ID, store.Sleeping)
+		}
+		e.ok("send", fate.Send(e.ctx, e.eng, items[0].ID, "fails"))
+		_, err = m.Result(e.ctx)
+		e.says("result of the map", err, engine.ErrFailed, "of 3 items 1 failed and 2 were canceled")
+		e.eq("refunds when the map's step had ended", receive(e, "the end of the step", refunds), 5)
+	}},
+	{Name: "cleanup/never-started", Promise: "P11", Rule: "A run that never started has nothing to clean up: its cancel ends it at once, and past its deadline it fails without its code.", Run: func(e *E) {
+		var ran tally
+		wf := ordering(e, "order", &ran, approval)
+		e.process(defs(wf)).stop() // which has registered it
+		h := start(e, wf, 1)
+		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("status at once", run.Status, store.Canceled)
+		late := start(e, wf, 1, engine.Timeout(e.d(time.Second)))
+		for from := time.Now(); time.Since(from) < e.d(2*time.Second); {
+			pause(e)
+		}
+		e.process(defs(wf))
+		_, err = late.Result(e.ctx)
+		e.eq("code", workflow.ErrorCode(err), workflow.CodeDeadline)
+		e.eq("charges and refunds", []int{ran.get("charge"), ran.get("refund")}, []int{0, 0})
+	}},
+	{Name: "cleanup/forced", Promise: "P11", Rule: "A forced cancel ends a run that waits at once, without its cleanup.", Run: func(e *E) {
+		var ran tally
+		wf := ordering(e, "order", &ran, approval)
+		e.process(defs(wf))
+		h := start(e, wf, 1)
+		e.until(h.ID(), store.Sleeping)
+		e.ok("forced cancel", e.eng.ForceCancel(e.ctx, h.ID(), "enough"))
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.eq("status at once", run.Status, store.Canceled)
+		e.eq("refunds", ran.get("refund"), 0)
+	}},
+}

@@ -376,9 +376,12 @@ var generateEngineCases = []EngineCase{
 			if n == 1 && ran.add("one") == 1 {
 				return 0, errors.New("one")
 			}
-			if n == 2 && ran.add("two") == 2 {
+			if n == 2 {
+				if turn, err := turnOf(ctx, &ran, "two"); err != nil || turn != 2 {
+					return n, err
+				}
 				_, err := word.Receive(ctx)
-				return 0, err
+				return n, err
 			}
 			return n, nil
 		})
@@ -392,6 +395,7 @@ var generateEngineCases = []EngineCase{
 		}
 		e.until(h.ID(), store.Sleeping)
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		e.until(h.ID(), store.Canceled)
 		e.ok("restart", e.eng.Restart(e.ctx, h.ID()))
 		e.eq("generated", result(e, h), all(4))
 		run, err := e.eng.Get(e.ctx, h.ID())

@@ -212,9 +212,12 @@ var mapEngineCases = []EngineCase{
 			if n == 1 && ran.add("one") == 1 {
 				return 0, errors.New("one")
 			}
-			if n == 2 && ran.add("two") == 2 {
+			if n == 2 {
+				if turn, err := turnOf(ctx, &ran, "two"); err != nil || turn != 2 {
+					return n, err
+				}
 				_, err := word.Receive(ctx)
-				return 0, err
+				return n, err
 			}
 			return n, nil
 		})
@@ -228,6 +231,7 @@ var mapEngineCases = []EngineCase{
 		}
 		e.until(h.ID(), store.Sleeping)
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+		e.until(h.ID(), store.Canceled)
 		e.ok("restart", e.eng.Restart(e.ctx, h.ID()))
 		e.eq("outputs", result(e, h), []int{0, 1, 2, 3})
 		run, err := e.eng.Get(e.ctx, h.ID())

@@ -275,6 +275,14 @@ func (c *C) startWith(r store.NewRun) store.ClaimedRun {
 	return run
 }
 
+// recorded makes a usual run that has recorded a step and then done t.
+func (c *C) recorded(t *store.Transition) store.ClaimedRun {
+	c.Helper()
+	run := c.start()
+	c.commit(store.Commit{Lease: run.Lease, Seen: run.Inbox.Events, Steps: []store.StepRecord{step(1, "a", "")}, Transition: t})
+	return run
+}
+
 // tryCommit sends one commit and returns its result. A commit without Seq gets
 // the next one of its lease, which one that is refused does not use.
 func (c *C) tryCommit(cm store.Commit) store.CommitResult {
@@ -498,6 +506,14 @@ func (c *C) cancel(id store.ID) store.Status {
 	res := c.tryCancel(id)[0]
 	c.ok("Cancel's item", res.Err)
 	return res.Status
+}
+
+// force ends a run at once.
+func (c *C) force(id store.ID) {
+	c.Helper()
+	res, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{id}, Reason: "stuck", Force: true, Now: c.now})
+	c.ok("Cancel with Force", err)
+	c.eq("the result of Cancel with Force", res[0], store.ControlResult{Status: store.Canceled})
 }
 
 func (c *C) tryPause(resume bool, ids ...store.ID) []store.ControlResult {

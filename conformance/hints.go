@@ -101,6 +101,19 @@ var hintCases = []Case{
 		c.signal(run.Run.ID, "n", "")
 		c.hinted(ch, store.Hint{Kind: store.HintQueue, Namespace: c.ns, Queue: aQueue})
 	}},
+	{"hints/canceled-queue", "", "a cancel that lets a sleeper clean up hints that its queue has work, and that an event has reached it", func(c *C) {
+		for _, want := range []store.HintKind{store.HintQueue, store.HintEvent} {
+			run := c.recorded(sleepFor(time.Hour))
+			ch := c.hints(c.s)
+			c.cancel(run.Run.ID)
+			hint := store.Hint{Kind: want, Namespace: c.ns, Queue: aQueue}
+			if want == store.HintEvent {
+				hint.Queue, hint.Run = "", run.Run.ID
+			}
+			c.hinted(ch, hint)
+			c.end(c.claim1(), cancelRun())
+		}
+	}},
 	{"hints/final", "", "a run that is final hints so, however it ended", func(c *C) {
 		ch := c.hints(c.s)
 		run := c.start()

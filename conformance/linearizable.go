@@ -76,7 +76,7 @@ var answers = []string{
 	"calls of one run at the same time",
 	"made", "made already", "claimed", "taken over", "nothing to claim", "claimed canceling",
 	"committed", "repeated", "lease lost", "final", "sleeps", "woken at once",
-	"extended", "extension lost", "told to cancel", "signal sent", "signal to a final run", "canceled", "canceling", "cancel of a final run", "unknown",
+	"extended", "extension lost", "told to cancel", "signal sent", "signal to a final run", "canceled", "canceling", "canceling without a holder", "cancel of a final run", "unknown",
 }
 
 // request is what a client asks of a run, in its phase.
@@ -89,6 +89,7 @@ type request struct {
 	seen     int64
 	id       int // of a signal
 	consumed string
+	step     bool                 // records one
 	end      store.TransitionKind // 0: none
 	wakes    bool                 // sleep until a signal
 	span     int64                // of a lease, a sleep, a retry or a release, in microseconds; 0: none
@@ -236,6 +237,7 @@ func (c *client) act(ctx context.Context) {
 		if c.chance(50) {
 			in.consumed = l.signals
 		}
+		in.step = c.chance(40)
 		c.end(&in)
 	case l != nil && n < 70:
 		in.verb, in.worker, in.epoch, in.span = "extend", l.lease.Worker, l.lease.Epoch, c.lease()
@@ -398,6 +400,9 @@ func (c *client) send(ctx context.Context, run store.ID, in request) (answer, bo
 				for _, n := range split(in.consumed) {
 					cm.Consumed = append(cm.Consumed, c.signalID(run, n))
 				}
+				if in.step {
+					cm.Steps = []store.StepRecord{step(in.epoch<<20+in.seq, fmt.Sprintf("s%d.%d", in.epoch, in.seq), "")}
+				}
 				if in.end != 0 {
 					cm.Transition = &store.Transition{Kind: in.end, After: span}
 					if in.wakes {
@@ -532,6 +537,8 @@ func (h *history) reached() map[string]int {
 			count("canceled", out.status == store.Canceled)
 			count("canceling", out.status == store.Canceling)
 			count("cancel of a final run", out.err == store.ErrFinished.Error())
+		case "get":
+			count("canceling without a holder", out.status == store.Canceling && out.worker == "")
 		}
 	}
 	return n

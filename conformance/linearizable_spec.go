@@ -24,6 +24,7 @@ type spec struct {
 	attempt int
 	crashes int
 	wakes   bool
+	steps   bool   // one was recorded and not forgotten
 	unread  string // signals by number: "1,3,"
 	had     string // those that ever came, in order of their numbers
 }
@@ -104,6 +105,10 @@ func (s *spec) apply(in request) answer {
 		case s.leased:
 			s.status = store.Canceling
 			s.events++
+		case s.steps: // P11: it is claimed once more
+			s.status, s.wakes = store.Canceling, false
+			s.events++
+			s.wake(now)
 		default:
 			s.finish(store.Canceled)
 		}
@@ -142,7 +147,7 @@ func (s *spec) commit(in request) answer {
 		return failed(store.ErrLeaseLost)
 	}
 	now := in.now + 1
-	s.seq, s.crashes = in.seq, in.crashes
+	s.seq, s.crashes, s.steps = in.seq, in.crashes, s.steps || in.step
 	consumed := split(in.consumed)
 	s.unread = joined(slices.DeleteFunc(split(s.unread), func(n int) bool { return slices.Contains(consumed, n) }))
 	if in.end == 0 {
@@ -227,6 +232,9 @@ func describeSpec(state any) string {
 	if s.unread != "" {
 		out += ", unread " + s.unread
 	}
+	if s.steps {
+		out += ", with steps"
+	}
 	return out
 }
 
@@ -255,6 +263,9 @@ func describeCall(in request, out answer) string {
 		}
 		if in.crashes > 0 {
 			text += fmt.Sprintf(", keeps %d crashes", in.crashes)
+		}
+		if in.step {
+			text += ", with a step"
 		}
 		if in.end != 0 {
 			text += ", " + in.end.String()

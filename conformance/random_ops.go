@@ -66,7 +66,7 @@ var randomBranches = []string{
 	"extend holds", "extend finds the lease lost", "extend tells canceling", "extend tells pausing",
 	"signal wakes sleeper", "signal repeated", "signal by external id", "signal to a final run",
 	"state wakes sleeper", "state compare fails", "state compare holds",
-	"cancel of a tree", "cancel of a leased run", "cancel of a finished run", "cancel repeated", "completion wins over cancel",
+	"cancel of a tree", "cancel of a leased run", "cancel of a run with records", "cancel of a finished run", "cancel repeated", "completion wins over cancel",
 	"pause", "pausing run pauses at its transition", "event for a paused sleeper", "resume", "restart", "restart refused", "restart meets its external id",
 	"fork", "fork before a step", "fork repeated", "purge", "purge keeps children of live parents",
 	"schedule replaced", "fired", "fired again", "fired too early", "fired without a run", "fire of an edited schedule", "fired onto a taken external id",
@@ -911,6 +911,8 @@ func (q *sequence) cancel() {
 		case x.Err != nil:
 		case was.Status == store.Canceled || was.Status == store.Canceling:
 			q.hit("cancel repeated")
+		case x.Status == store.Canceling && was.Worker == "":
+			q.hit("cancel of a run with records")
 		case x.Status == store.Canceling:
 			q.hit("cancel of a leased run")
 		}

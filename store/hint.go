@@ -12,9 +12,9 @@ type Hinter interface {
 	// Hints returns a channel on which hints arrive in batches until ctx is done
 	// or the store is closed, when it is closed. Each call is a subscription of
 	// its own, to what is written after Hints has returned. Cases: hints/queue,
-	// hints/woken-queue, hints/event, hints/state, hints/final, hints/schedule,
-	// hints/each-subscriber, hints/unread-hinders-nobody, hints/other-handle,
-	// hints/end-with-context.
+	// hints/woken-queue, hints/canceled-queue, hints/event, hints/state, hints/final,
+	// hints/schedule, hints/each-subscriber, hints/unread-hinders-nobody,
+	// hints/other-handle, hints/end-with-context.
 	Hints(ctx context.Context) (<-chan []Hint, error)
 }
 

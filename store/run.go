@@ -15,7 +15,7 @@ const (
 	Running                     // leased
 	Sleeping                    // waits for its time or an event
 	Paused                      // waits for a person
-	Canceling                   // canceled while it was leased; its holder is to stop
+	Canceling                   // canceled; who holds it, or claims it next, is to clean up and to end it
 	Completed
 	Failed
 	Canceled
@@ -377,27 +377,40 @@ type ChildrenParams struct {
 
 // CancelParams is the input of Cancel.
 //
-// P11: a run that no worker holds becomes canceled at once, with a failure of
-// code [FailureCanceled] and the reason. A leased run becomes canceling, which
-// is an event; the failure is kept on the run until its holder, who learns of it
-// by Extend and Commit and may still commit, ends the run as it sees fit: a
+// P11: a run that has recorded nothing and that no worker holds becomes canceled at
+// once, with a failure of code [FailureCanceled] and the reason. A leased run becomes
+// canceling, which is an event; the failure is kept on the run until its holder, who
+// learns of it by Extend and Commit and may still commit, ends the run as it sees fit: a
 // completion that was on its way stands. Descendants get [CanceledWithParent]
 // for a reason. Descendants whose close policy is CloseCancel follow in the same
-// write. Cancel of a canceled or canceling run succeeds and changes nothing.
+// write, each as a cancel of its own would have it. Cancel of a canceled or canceling
+// run succeeds and changes nothing.
 // Cases: cancel/pending-is-final, cancel/sleeping-is-final,
 // cancel/running-is-canceling, cancel/reason-is-kept, cancel/completion-wins,
 // cancel/holder-crashes, cancel/tree, cancel/tree-of-a-leased-root,
 // cancel/abandoned-child-lives, cancel/races-claim, cancel/races-completion.
+//
+// P11: a run that was claimed before and has a step's record, whatever it records,
+// may have something to clean up. It becomes canceling also where no worker holds it:
+// it is claimable at once, whatever it waited for and though it was paused, and whoever
+// claims it gets its history, cleans up, and ends it. A paused queue or workflow holds it
+// back as any other run. Until it is final it counts as open in its parent's group, it
+// holds its external id, and what is sent to it reaches it. Records that were forgotten do
+// not count, nor do those that a fork began with. Cases: cancel/recorded-is-canceling,
+// cancel/unrecorded-is-final, cancel/recorded-tree, cancel/recorded-many,
+// cancel/recorded-deadline, cancel/recorded-races-claim.
 //
 // Force ends the runs themselves at once, whoever holds them: a leased run, canceling
 // ones included, loses its lease, its epoch is raised, and it becomes canceled with
 // this reason. Its holder cannot change it any more (P2), also when it lives; what it
 // does outside the store is not undone, and no cleanup runs. Descendants follow as
 // they do without Force. Cases: cancel/force, cancel/force-fences-the-holder,
-// cancel/force-counts-once.
+// cancel/force-counts-once, cancel/recorded-force.
 //
 // An item's Err matches ErrNotFound or ErrFinished (completed or failed). Cases:
-// cancel/finished, cancel/repeat.
+// cancel/finished, cancel/repeat. Further cases: cancel/recorded-repeat,
+// cancel/recorded-hears, cancel/recorded-held-back,
+// cancel/recorded-child-wakes-at-its-end.
 type CancelParams struct {
 	Namespace string
 	IDs       []ID

@@ -55,32 +55,35 @@ const (
 			WHERE y.id=t.id AND y.stamp=$3::bigint AND y.status>=6 AND y.parent IS NOT NULL OFFSET 0) x))` + wakeIf
 
 	// The tree holds the runs that are canceled with their ancestor: children by
-	// CloseCancel, through all generations. Those that no worker holds are
-	// final; a run that is canceling has canceled its own before. Each counts in
-	// its parent's group.
+	// CloseCancel, through all generations. Those that no worker holds and that have
+	// recorded nothing, or are ended by force, are final; each counts in its parent's
+	// group. The others are canceling, and claimable at once unless they are leased. A
+	// run that is canceling has canceled its own before.
 	treeBelow = `
 		` + childrenOf + `),
-		done AS (UPDATE pawl.runs r SET status=CASE WHEN r.leased THEN 5 ELSE 8 END,
-			finished_at=CASE WHEN r.leased THEN NULL ELSE ` + now + ` END, visible_at=CASE WHEN r.leased THEN r.visible_at END,
-			pausing=false, events=r.events+r.leased::int, `
+		done AS (UPDATE pawl.runs r SET pausing=false, (status, finished_at, visible_at, events) = (SELECT CASE WHEN f.open THEN 5 ELSE 8 END,
+				CASE WHEN NOT f.open THEN ` + now + ` END,
+				CASE WHEN r.leased THEN r.visible_at WHEN f.open THEN least(r.visible_at, ` + now + `) END, r.events+f.open::int
+			FROM (SELECT r.leased OR r.started_at IS NOT NULL AND r.parts & 1 <> 0 AND `
+	treeOpen = ` AND EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id) AS open OFFSET 0) f), `
 	treeDone = ` WHERE r.id = ANY(ARRAY(SELECT id FROM tree ORDER BY id)) AND r.status<6 AND r.status<>5
-			RETURNING r.id, r.status, r.queue, r.parent, r.grp),
+			RETURNING r.id, r.status, r.queue, r.parent, r.grp, r.leased),
 		counted AS (UPDATE pawl.groups g SET open=g.open-t.n, canceled=g.canceled+t.n
 			FROM (SELECT d.parent, d.grp, count(*) AS n FROM done d WHERE d.status=8 AND d.grp IS NOT NULL GROUP BY 1, 2) t
 			WHERE g.run_id = ANY(ARRAY[t.parent]) AND g.name = ANY(ARRAY[t.grp]))
-		SELECT id, status, queue FROM done`
+		SELECT id, status, queue, leased FROM done`
 
 	// cancelTree cancels a run ($2) of a namespace ($3) and those below it: the
-	// failure of the run ($4), of the others ($5), the stamp ($6).
+	// failure of the run ($4), of the others ($5), the stamp ($6), whether by force ($7).
 	cancelTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM pawl.runs
-		WHERE id=$2::uuid AND namespace=$3::text AND status<6 AND status<>5` + treeBelow +
+		WHERE id=$2::uuid AND namespace=$3::text AND status<6 AND status<>5` + treeBelow + `NOT ($7::bool AND r.id=$2::uuid)` + treeOpen +
 		`failure=CASE WHEN r.id=$2::uuid THEN $4::text ELSE $5::text END, stamp=$6::bigint` + treeDone
 
 	// closeTree cancels those below a final run ($2, stamp $4), with a failure ($3).
 	closeTree = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM pawl.runs p CROSS JOIN LATERAL (
 			SELECT x.id FROM pawl.runs x WHERE uuid_send(x.parent)=uuid_send(p.id)
 			AND x.parent IS NOT NULL AND x.on_close=0 AND x.status<6 AND x.status<>5 OFFSET 0) c
-		WHERE p.id=$2::uuid AND p.stamp=$4::bigint AND p.status>=6` + treeBelow +
+		WHERE p.id=$2::uuid AND p.stamp=$4::bigint AND p.status>=6` + treeBelow + `true` + treeOpen +
 		`failure=$3::text, stamp=$4::bigint` + treeDone
 )
 
@@ -109,13 +112,17 @@ func treeRows(h *hints) func(func(...any) error) error {
 		var id store.ID
 		var queue string
 		var status int16
-		if err := scan(scanID(&id), &status, &queue); err != nil {
+		var leased bool
+		if err := scan(scanID(&id), &status, &queue, &leased); err != nil {
 			return err
 		}
 		if store.Status(status).Final() {
 			h.final(id)
-		} else {
-			h.event(id)
+			return nil
+		}
+		h.event(id)
+		if !leased { // it is to be claimed
+			h.queue(queue)
 		}
 		return nil
 	}

@@ -61,9 +61,10 @@ func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h
 	return results, nil
 }
 
-// takeLeases takes runs from their holders, so that the same write can end them.
-const takeLeases = `UPDATE pawl.runs SET status=1, leased=false, epoch=epoch+1, seq=0
-	WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND leased RETURNING id`
+// takeLease takes a run from its holder, or one that is canceling from whoever would
+// claim it, so that the same write can end it.
+const takeLease = `UPDATE pawl.runs SET status=1, leased=false, epoch=epoch+leased::int, seq=CASE WHEN leased THEN 0 ELSE seq END
+	WHERE id=$1::uuid AND namespace=$2::text AND (leased OR status=5) RETURNING id`
 
 // Cancel implements store.Runs.
 func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
@@ -73,18 +74,18 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	h, at := newHints(p.Namespace), setNow(p.Now)
 	why := failure(&store.Failure{Code: store.FailureCanceled, Message: p.Reason})
 	stmts := []stmt{begin(func() { *h = *newHints(p.Namespace) }), {sql: lockFamily, args: []any{uuids(p.IDs)}}}
-	if p.Force {
-		stmts = append(stmts, stmt{sql: takeLeases, args: []any{uuids(p.IDs), p.Namespace}, rows: func(scan func(...any) error) error {
-			var id store.ID
-			err := scan(scanID(&id))
-			h.event(id) // its holder is to learn that it is none
-			return err
-		}})
-	}
 	for _, id := range p.IDs {
 		stamp := newStamp()
+		if p.Force {
+			stmts = append(stmts, stmt{sql: takeLease, args: []any{uuid(id), p.Namespace}, rows: func(scan func(...any) error) error {
+				var id store.ID
+				err := scan(scanID(&id))
+				h.event(id) // its holder is to learn that it is none
+				return err
+			}})
+		}
 		stmts = append(stmts,
-			stmt{sql: cancelTree, args: []any{at, uuid(id), p.Namespace, why, canceledWithParent, stamp}, rows: treeRows(h)},
+			stmt{sql: cancelTree, args: []any{at, uuid(id), p.Namespace, why, canceledWithParent, stamp, p.Force}, rows: treeRows(h)},
 			stmt{sql: wakeParents, args: []any{at, uuid(id), stamp}, rows: wakeRows(h)})
 	}
 	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts,

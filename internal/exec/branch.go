@@ -87,7 +87,9 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 			o.attempt = s.Attempt + 1
 		}
 	}
-	if b.interruptedLocked() && (o.recorded == nil || !o.recorded.Status.Final()) {
+	// A child that was started stays started: who waits for it is interrupted.
+	done := o.recorded != nil && (o.recorded.Status.Final() || kind == store.KindChild)
+	if b.interruptedLocked() && !done {
 		return nil, inv.interruptionLocked()
 	}
 	if o.recorded != nil {

@@ -137,12 +137,21 @@ func (sh *shield) beginLocked() {
 	} else {
 		inv.appendLocked(sh.op.record(store.StepRunning), due)
 	}
-	sh.timer = time.AfterFunc(time.Until(due), func() {
+	left := time.Until(due)
+	if left <= 0 { // over while nobody had the run: nothing of it begins any more
+		sh.endLocked()
+		return
+	}
+	sh.timer = time.AfterFunc(left, func() {
 		inv.mu.Lock()
-		sh.over = true
-		cause := inv.interruptionLocked()
-		inv.wakeAllLocked()
+		sh.endLocked()
 		inv.mu.Unlock()
-		sh.cancel(cause)
 	})
+}
+
+// endLocked ends the time of a cleanup.
+func (sh *shield) endLocked() {
+	sh.over = true
+	sh.op.b.inv.wakeAllLocked()
+	sh.cancel(sh.op.b.inv.interruptionLocked())
 }

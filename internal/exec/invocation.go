@@ -242,14 +242,17 @@ func (inv *Invocation) Execute() {
 		return
 	}
 	inv.live = 1
-	if !inv.run.Deadline.IsZero() {
-		inv.deadline = time.AfterFunc(inv.run.Deadline.Sub(inv.Now()), inv.expire)
+	if !inv.run.Deadline.IsZero() && !inv.canceling {
+		if left := inv.run.Deadline.Sub(inv.Now()); left > 0 {
+			inv.deadline = time.AfterFunc(left, inv.expire)
+		} else {
+			inv.expired = true // what it has recorded is to be cleaned up
+		}
 	}
-	canceling := inv.canceling
+	if inv.canceling || inv.expired {
+		inv.cancel(inv.interruptionLocked())
+	}
 	inv.mu.Unlock()
-	if canceling {
-		inv.cancel(ErrCanceled)
-	}
 	main := newBranch(inv, "")
 	defer inv.leave(main)
 	defer inv.catch("the workflow's function")
@@ -281,7 +284,8 @@ func (inv *Invocation) refuse() *store.Failure {
 		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
 			"the run's lease ran out %d times in a row without progress, the last time when its worker executed nothing else: it kills or blocks its worker; look at the workers' logs of that time, then restart it", n)}
 	}
-	if !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
+	begun := inv.canceling || len(inv.recorded) > 0 || inv.moreSteps
+	if !begun && !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
 		return deadlineFailure(inv.run.Deadline)
 	}
 	return nil
@@ -550,6 +554,10 @@ func (inv *Invocation) cancelLocked() {
 
 func (inv *Invocation) expire() {
 	inv.mu.Lock()
+	if inv.canceling { // it is to end already, and what comes first counts
+		inv.mu.Unlock()
+		return
+	}
 	inv.expired = true
 	inv.wakeAllLocked()
 	inv.mu.Unlock()

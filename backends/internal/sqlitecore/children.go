@@ -33,17 +33,21 @@ const (
 			AND r.status>=6 AND r.parent IS NOT NULL)` + wakeIf
 
 	// The tree holds the runs that are canceled with their ancestor: children by
-	// CloseCancel, through all generations. Those that no worker holds are
-	// final; a run that is canceling has canceled its own before.
+	// CloseCancel, through all generations. Those that no worker holds and that have
+	// recorded nothing, or are ended by force (?7), are final; the others are canceling,
+	// and claimable at once unless they are leased. A run that is canceling has canceled
+	// its own before. ?3 is the failure of run ?1, ?4 that of the others, ?5 the time, ?6
+	// the stamp.
 	treeBelow = `
 		UNION SELECT c.id FROM tree CROSS JOIN runs c ON c.parent=tree.id WHERE c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5)
-		UPDATE runs SET
-			status=iif(leased, 5, 8), failure=iif(id=?, ?, ?), finished_at=iif(leased, NULL, ?), visible_at=iif(leased, visible_at, NULL),
-			pausing=0, events=events+leased, stamp=?
-		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue`
-	cancelTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM runs WHERE id=? AND namespace=? AND status<6 AND status<>5` + treeBelow
+		UPDATE runs SET (status, finished_at, visible_at, events) = (SELECT iif(open, 5, 8), iif(open, NULL, ?5),
+				CASE WHEN leased THEN visible_at WHEN open THEN min(coalesce(visible_at, ?5), ?5) END, events+open
+			FROM (SELECT leased OR started_at IS NOT NULL AND parts & 1 AND id IS NOT ?7 AND EXISTS (SELECT 1 FROM steps WHERE run_id=runs.id) AS open)),
+			failure=iif(id=?1, ?3, ?4), pausing=0, stamp=?6
+		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue, leased`
+	cancelTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM runs WHERE id=?1 AND namespace=?2 AND status<6 AND status<>5` + treeBelow
 	closeTree  = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM runs p CROSS JOIN runs c ON c.parent=p.id
-		WHERE p.id=? AND p.stamp=? AND p.status>=6 AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5` + treeBelow
+		WHERE p.id=?1 AND p.stamp=?2 AND p.status>=6 AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5` + treeBelow
 
 	// countTree counts the canceled runs of a tree in the groups of their parents,
 	// all but the one run that is counted elsewhere.
@@ -82,11 +86,16 @@ func treeRows(h *hints, touched *bool) func(func(...any) error) error {
 		var id store.ID
 		var queue string
 		var status store.Status
-		err := scan(scanID{&id}, &status, &queue)
-		if *touched = true; status.Final() {
+		var leased bool
+		err := scan(scanID{&id}, &status, &queue, &leased)
+		*touched = true
+		if status.Final() {
 			h.final(id)
-		} else {
-			h.event(id)
+			return err
+		}
+		h.event(id)
+		if !leased { // it is to be claimed
+			h.queue(queue)
 		}
 		return err
 	}
@@ -96,7 +105,7 @@ func treeRows(h *hints, touched *bool) func(func(...any) error) error {
 func closeChildren(run []byte, stamp, now int64, unneeded func() bool, h *hints) []Stmt {
 	closed := new(bool)
 	return []Stmt{
-		{SQL: closeTree, Args: []any{run, stamp, run, nil, canceledWithParent, now, stamp}, Unneeded: unneeded, Rows: treeRows(h, closed)},
+		{SQL: closeTree, Args: []any{run, stamp, nil, canceledWithParent, now, stamp, nil}, Unneeded: unneeded, Rows: treeRows(h, closed)},
 		{SQL: countTree, Args: []any{run, stamp, stamp, run}, Unneeded: func() bool { return unneeded() || !*closed }},
 	}
 }

@@ -35,8 +35,10 @@ func (c *Core) control(ctx context.Context, namespace string, ids []store.ID, h 
 	return results, nil
 }
 
-// takeLease takes a run from its holder, so that the same write can end it.
-const takeLease = `UPDATE runs SET status=1, leased=0, epoch=epoch+1, seq=0 WHERE id=? AND namespace=? AND leased=1 RETURNING 1`
+// takeLease takes a run from its holder, or one that is canceling from whoever would
+// claim it, so that the same write can end it.
+const takeLease = `UPDATE runs SET status=1, leased=0, epoch=epoch+leased, seq=iif(leased, 0, seq)
+	WHERE id=? AND namespace=? AND (leased=1 OR status=5) RETURNING 1`
 
 // Cancel implements store.Runs.
 func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
@@ -52,8 +54,12 @@ func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte) []Stmt {
 		stamp, touched := newStamp(), new(bool)
 		none := func() bool { return !*touched }
+		var forced any
+		if p.Force {
+			forced = id
+		}
 		list := []Stmt{
-			{SQL: cancelTree, Args: []any{id, p.Namespace, id, why, canceledWithParent, now, stamp}, Rows: treeRows(h, touched)},
+			{SQL: cancelTree, Args: []any{id, p.Namespace, why, canceledWithParent, now, stamp, forced}, Rows: treeRows(h, touched)},
 			{SQL: countTree, Args: []any{id, stamp, stamp, []byte{}}, Unneeded: none},
 			wakeParent(id, stamp, now, none, h),
 		}

@@ -13,12 +13,11 @@ import (
 
 func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
 	do := func(r *run, now time.Time) {
-		if p.Force && r.leased() {
-			r.Status, r.Worker, r.holder, r.seq = store.Pending, "", "", 0
-			r.Epoch++
-			s.hintRun(store.HintEvent, r) // its holder is to learn that it is none
+		if p.Force {
+			s.force(r, p.Reason, now)
+		} else {
+			s.cancel(r, p.Reason, now)
 		}
-		s.cancel(r, p.Reason, now)
 	}
 	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, do, store.Canceled)
 }
@@ -48,22 +47,43 @@ func (s *Store) control(ctx context.Context, invalid error, namespace string, id
 	return out, nil
 }
 
+// force ends a run, whoever holds it.
+func (s *Store) force(r *run, reason string, now time.Time) {
+	if r.leased() {
+		r.holder, r.seq = "", 0
+		r.Epoch++
+		s.hintRun(store.HintEvent, r) // its holder is to learn that it is none
+	}
+	r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
+	s.finish(r, store.Canceled, now)
+}
+
 // cancel cancels a run and the children that follow it (P11). What is canceling
 // or final stays as it is.
 func (s *Store) cancel(r *run, reason string, now time.Time) {
 	switch {
 	case r.Status.Final() || r.Status == store.Canceling:
-	case r.leased():
+	case r.leased() || r.hasBegun():
+		if !r.leased() {
+			r.VisibleAt = earliest(r.VisibleAt, now)
+			r.wakes, r.awaits, r.resume = 0, nil, 0
+		}
 		r.Status, r.Pausing = store.Canceling, false // its end comes before a pause
 		r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
 		r.Events++
 		s.hintRun(store.HintEvent, r)
+		if !r.leased() {
+			s.hintDue(r)
+		}
 		s.closeChildren(r, now)
 	default:
 		r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
 		s.finish(r, store.Canceled, now)
 	}
 }
+
+// hasBegun reports whether the run may have something to clean up.
+func (r *run) hasBegun() bool { return !r.StartedAt.IsZero() && len(r.steps) > 0 }
 
 func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
 	do := s.pause

@@ -45,6 +45,7 @@ var quotas = map[string]int64{
 	"poison":                        2,
 	"wait given up":                 50,
 	"canceled at once":              5,
+	"canceled while it waited":      5,
 	"canceled while leased":         5,
 	"failed: deadline":              10,
 	"failed: panic":                 10,

@@ -279,10 +279,13 @@ func (w watched) cancel(ctx context.Context, p store.CancelParams) ([]store.Cont
 		case res.Err != nil:
 			w.failLocked("cancel of run %s, which is %v: %v", w.name(s.id), s.status, res.Err)
 		case s.cancel: // again: nothing changes
-		case s.worker == "":
+		case s.worker == "" && len(s.steps) == 0:
 			w.count("canceled at once")
 			s.status, s.cancel = store.Canceled, true
-		case s.worker != "":
+		case s.worker == "":
+			w.count("canceled while it waited")
+			s.status, s.cancel, s.due = store.Canceling, true, earliest(s.due, micro(w.clock()))
+		default:
 			w.count("canceled while leased")
 			s.status, s.cancel = store.Canceling, true
 		}
