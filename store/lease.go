@@ -309,7 +309,14 @@ type CommitResult struct {
 	Events    int64     // the run's event count
 	VisibleAt time.Time // of the run afterwards; zero when it is final or leased
 	Pausing   bool
-	Err       error
+	// Spawned counts the runs of Spawn that the commit made, as pending; those that
+	// existed already are not among them. Ended counts the runs that became final by it
+	// beside its own: those that are canceled with their parent. Both are by queue,
+	// workflow and status (see [Tally]), and empty where the commit is Repeated, so
+	// that each run is told once. Cases: commit/tells-what-it-made,
+	// commit/tells-what-it-ended.
+	Spawned, Ended []RunCount
+	Err            error
 }
 
 // Group counts the children of a run that were spawned under one name.

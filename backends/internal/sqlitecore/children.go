@@ -40,7 +40,7 @@ const (
 		UPDATE runs SET
 			status=iif(leased, 5, 8), failure=iif(id=?, ?, ?), finished_at=iif(leased, NULL, ?), visible_at=iif(leased, visible_at, NULL),
 			pausing=0, events=events+leased, stamp=?
-		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue`
+		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue, workflow`
 	cancelTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM runs WHERE id=? AND namespace=? AND status<6 AND status<>5` + treeBelow
 	closeTree  = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM runs p CROSS JOIN runs c ON c.parent=p.id
 		WHERE p.id=? AND p.stamp=? AND p.status>=6 AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5` + treeBelow
@@ -76,15 +76,16 @@ func wakeRows(h *hints) func(func(...any) error) error {
 	}
 }
 
-// treeRows hints at what became of the runs of a tree.
-func treeRows(h *hints, touched *bool) func(func(...any) error) error {
+// treeRows hints at what became of the runs of a tree, and counts those that ended.
+func treeRows(h *hints, touched *bool, ended *[]store.RunCount) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var id store.ID
-		var queue string
+		var queue, workflow string
 		var status store.Status
-		err := scan(scanID{&id}, &status, &queue)
+		err := scan(scanID{&id}, &status, &queue, &workflow)
 		if *touched = true; status.Final() {
 			h.final(id)
+			*ended = store.Tally(*ended, queue, workflow, status, 1)
 		} else {
 			h.event(id)
 		}
@@ -93,10 +94,10 @@ func treeRows(h *hints, touched *bool) func(func(...any) error) error {
 }
 
 // closeChildren cancels what a final run leaves behind.
-func closeChildren(run []byte, stamp, now int64, unneeded func() bool, h *hints) []Stmt {
+func closeChildren(run []byte, stamp, now int64, unneeded func() bool, h *hints, ended *[]store.RunCount) []Stmt {
 	closed := new(bool)
 	return []Stmt{
-		{SQL: closeTree, Args: []any{run, stamp, run, nil, canceledWithParent, now, stamp}, Unneeded: unneeded, Rows: treeRows(h, closed)},
+		{SQL: closeTree, Args: []any{run, stamp, run, nil, canceledWithParent, now, stamp}, Unneeded: unneeded, Rows: treeRows(h, closed, ended)},
 		{SQL: countTree, Args: []any{run, stamp, stamp, run}, Unneeded: func() bool { return unneeded() || !*closed }},
 	}
 }
