@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Lease is a worker's temporary exclusive right to a run. It is given by Claim
 // (or by Create) and named in every Extend and Commit.
@@ -115,9 +119,34 @@ type Claimed struct {
 	// none. Cases: claim/next-due, claim/next-due-of-the-rest,
 	// claim/next-due-of-sleepers, claim/next-due-without-paused.
 	NextDue time.Time
+	// Waiting tells of the lanes, each a queue and a workflow of the demands, in which
+	// runs are due that were not returned, by queue and workflow. A claim for no runs
+	// leaves it empty. Case: claim/tells-what-waits.
+	Waiting []Waiting
 	// Now is the store's clock at the claim, against which the DueAt of steps is
 	// to be read.
 	Now time.Time
+}
+
+// Waiting is a lane in which runs are due: Since is the earliest of their VisibleAt.
+type Waiting struct {
+	Queue    string
+	Workflow string
+	Since    time.Time
+}
+
+// Waits adds a due run of a lane to the list that a claim answers with.
+func Waits(list []Waiting, queue, workflow string, since time.Time) []Waiting {
+	at, found := slices.BinarySearchFunc(list, Waiting{Queue: queue, Workflow: workflow}, func(a, b Waiting) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
+	})
+	if !found {
+		return slices.Insert(list, at, Waiting{queue, workflow, since})
+	}
+	if since.Before(list[at].Since) {
+		list[at].Since = since
+	}
+	return list
 }
 
 // ClaimedRun is a leased run with what its replay needs.

@@ -3,6 +3,7 @@ package sqlitecore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,11 +97,13 @@ var (
 )
 
 // claimNext is the time, ?4, and the earliest one in the lanes, but for what bears
-// stamp ?3.
-const claimNext = claimLevels + `
-	SELECT ?4, min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
-		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?3 ORDER BY x.visible_at LIMIT 1))
-	FROM level WHERE priority IS NOT NULL`
+// stamp ?3; then the lanes with a due run, and its time.
+const claimNext = claimLevels + `,
+	first(queue, workflow, at) AS MATERIALIZED (
+		SELECT queue, workflow, (SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+			AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?3 ORDER BY x.visible_at LIMIT 1)
+		FROM level WHERE priority IS NOT NULL)
+	SELECT ?4, min(at), json_group_array(json_object('q', queue, 'w', workflow, 'at', at)) FILTER (WHERE at<=?4) FROM first`
 
 // claimPeek is claimNext over everything, with the time as ?3: it reads the index
 // alone.
@@ -213,7 +216,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	stmts := append([]Stmt{
 		{SQL: take, Args: first, Rows: t.run},
-		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: one(scanTime{&out.Now}, scanTime{&out.NextDue})},
+		{SQL: next, Args: append(append(levels[:2:2], stamp), clock...), Rows: nextRow(&out)},
 		{SQL: claimedParts, Args: mine, Gate: true},
 	}, t.replay(mine, bytes, p.Bare, c.config.InTurn)...)
 	if p.Again {
@@ -231,6 +234,26 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	c.busy.Store(len(t.runs) > 0 || p.Again)
 	out.Runs = t.claimed(&p)
 	return out, nil
+}
+
+// nextRow reads the answer to claimNext.
+func nextRow(out *store.Claimed) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var text string
+		if err := scan(scanTime{&out.Now}, scanTime{&out.NextDue}, &text); err != nil {
+			return err
+		}
+		var due []struct {
+			Q  string `json:"q"`
+			W  string `json:"w"`
+			At int64  `json:"at"`
+		}
+		err := json.Unmarshal([]byte(text), &due)
+		for _, l := range due {
+			out.Waiting = store.Waits(out.Waiting, l.Q, l.W, micro(l.At))
+		}
+		return err
+	}
 }
 
 // taken is a run as a claim gathers it.

@@ -2,6 +2,7 @@ package mutant
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -47,12 +48,14 @@ var tallyMutants = []Mutant{
 	})},
 	{"repeat-tells-what-it-ended", "P11", "a commit that ends its run tells again what it has ended when it is sent again", wrap(func(s *faulty) {
 		told := map[store.Lease][]store.RunCount{}
-		s.afterCommit(func(c *store.Commit, _ time.Time, res *store.CommitResult) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
 			if res.Repeated {
 				res.Ended = told[c.Lease]
 			} else if res.Ended != nil {
 				told[c.Lease] = res.Ended
 			}
+			return res, err
 		})
 	})},
 	{"end-hides-what-it-canceled", "P11", "the end of a run does not tell of the children that it has canceled", wrap(func(s *faulty) {
@@ -71,6 +74,14 @@ var tallyMutants = []Mutant{
 				res.Ended = store.Tally(res.Ended, after.Queue, after.Workflow, store.Canceled, 1)
 			}
 		})
+	})},
+	{"claim-tells-of-the-first-lane-alone", "P18", "a claim tells what waits in the lane of the earliest run alone", wrap(func(s *faulty) {
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			out, err := claim(ctx, p)
+			out.Waiting = slices.DeleteFunc(out.Waiting, func(w store.Waiting) bool { return !w.Since.Equal(out.NextDue) })
+			return out, err
+		}
 	})},
 	{"cancel-tells-again", "P11", "a cancel of a run that is canceled already counts it among those that it has ended", wrap(func(s *faulty) {
 		s.onCancel(func(_, after store.Run, res *store.ControlResult) {
