@@ -597,6 +597,30 @@ var claimCases = []Case{
 		// The first run's lease runs out; the run just returned does not count.
 		c.eq("NextDue with the first leased", c.claim(store.ClaimParams{}).NextDue, lease)
 	}},
+	{"claim/tells-what-waits", "P18", "a claim tells of each lane in which runs are due that it did not return, since when the first of them is", func(c *C) {
+		all := []store.Demand{demand(aQueue, 1, aWorkflow, "other"), demand("q2", 1, aWorkflow)}
+		began := c.now
+		for _, r := range []store.NewRun{{}, {Priority: -1}, {Queue: "q2"}, {Workflow: "other"}, {Queue: "q2", Workflow: "foreign"}, {Priority: -2}} {
+			c.create(r)
+			c.advance(time.Second)
+		}
+		c.create(store.NewRun{After: time.Hour, Queue: "q2"})
+		got := c.claim(store.ClaimParams{Demands: all})
+		c.eq("runs", len(got.Runs), 2)
+		c.eq("Waiting", got.Waiting, []store.Waiting{
+			{Queue: aQueue, Workflow: "other", Since: began.Add(3 * time.Second)},
+			{Queue: aQueue, Workflow: aWorkflow, Since: began.Add(time.Second)},
+		})
+		c.eq("NextDue", got.NextDue, began.Add(time.Second))
+		c.eq("Waiting of a claim for none", c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 0)}}).Waiting, []store.Waiting(nil))
+		got = c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 9, aWorkflow, "other")}})
+		c.eq("runs then", len(got.Runs), 3)
+		c.eq("Waiting when nothing is left", got.Waiting, []store.Waiting(nil))
+		c.advance(aLease)
+		c.create(store.NewRun{Queue: "q2"})
+		got = c.claim(store.ClaimParams{Demands: all, Max: 1})
+		c.eq("lanes of runs whose leases have run out", len(got.Waiting), 3)
+	}},
 	{"claim/next-due-of-sleepers", "P13", "NextDue tells wake times, retry times, deadlines and lease ends, and nothing of runs that have no time", func(c *C) {
 		next := func(q string, want time.Time) {
 			c.Helper()

@@ -277,13 +277,49 @@ var commitCases = []Case{
 		c.advance(time.Second)
 		for range 2 {
 			again := c.tryCommit(cm)
-			first.Repeated = true
+			first.Repeated, first.Spawned = true, nil
 			c.eq("the repeat's result", again, first)
 		}
 		c.eq("the run", c.get(id), run1)
 		c.eq("the steps", c.steps(id), steps)
 		c.eq("the inbox", c.inbox(id), inbox)
 		c.eq("children", len(c.claimKids(9)), 2)
+	}},
+	{"commit/tells-what-it-made", "P4", "a commit counts the children that it made, by queue and workflow: none that existed already, and none when it comes again", func(c *C) {
+		run := c.start()
+		first, second, third := kid(1), kid(2), kid(3)
+		third.Queue = "another"
+		one := store.Commit{Lease: run.Lease, Seq: 1, Spawn: []store.NewRun{first}}
+		c.eq("Spawned", c.commit(one).Spawned, []store.RunCount{{Queue: kidQueue, Workflow: kidFlow, Status: store.Pending, Count: 1}})
+		c.eq("Spawned of the repeat", c.tryCommit(one).Spawned, []store.RunCount(nil))
+		ungrouped := fill(store.NewRun{Queue: "another"})
+		two := store.Commit{Lease: run.Lease, Spawn: []store.NewRun{first, second, third, ungrouped}}
+		c.eq("Spawned with one that exists", c.commit(two).Spawned, []store.RunCount{
+			{Queue: "another", Workflow: kidFlow, Status: store.Pending, Count: 1},
+			{Queue: "another", Workflow: aWorkflow, Status: store.Pending, Count: 1},
+			{Queue: kidQueue, Workflow: kidFlow, Status: store.Pending, Count: 1},
+		})
+		c.eq("Spawned where all exist", c.commit(store.Commit{Lease: run.Lease, Spawn: []store.NewRun{first, second}}).Spawned, []store.RunCount(nil))
+		lost := run.Lease
+		lost.Epoch += 7
+		c.eq("Spawned under a lost lease", c.tryCommit(store.Commit{Lease: lost, Seq: 1, Spawn: kids(1)}).Spawned, []store.RunCount(nil))
+		c.eq("runs", c.count(store.RunFilter{}), int64(5))
+	}},
+	{"commit/tells-what-it-ended", "P11", "the end of a run counts the runs that it canceled, by queue and workflow, without itself; those spawned by the same commit too", func(c *C) {
+		for _, t := range []*store.Transition{complete("out"), failWith("x"), cancelRun()} {
+			run := c.start()
+			held, abandoned := kid(1), kid(2)
+			abandoned.OnClose = store.CloseAbandon
+			c.commit(store.Commit{Lease: run.Lease, Spawn: []store.NewRun{held}})
+			c.eq("the held one", c.claimKid().Run.ID, held.ID)
+			c.commit(store.Commit{Lease: run.Lease, Spawn: []store.NewRun{kid(3), abandoned}})
+			cm := store.Commit{Lease: run.Lease, Seq: 3, Spawn: []store.NewRun{kid(4)}, Transition: t}
+			res := c.commit(cm)
+			c.eq("Spawned by "+t.Kind.String(), res.Spawned, []store.RunCount{{Queue: kidQueue, Workflow: kidFlow, Status: store.Pending, Count: 1}})
+			c.eq("Ended by "+t.Kind.String(), res.Ended, endedKids(2))
+			c.eq("Ended by the repeat", c.tryCommit(cm).Ended, []store.RunCount(nil))
+			c.tryCancel(abandoned.ID)
+		}
 	}},
 	{"commit/repeat-of-transition", "P4", "a transition sent again succeeds, says Repeated, and changes nothing", func(c *C) {
 		for _, t := range transitions() {
@@ -530,7 +566,10 @@ var atomicCases = []Case{
 			State: []store.StateWrite{{Key: "k", Value: []byte("v")}, {Key: "l", Value: []byte("w")}}, Consumed: []store.SignalID{sig},
 			Spawn: kids(2), Seen: 2, Transition: sleepFor(time.Hour),
 		})
-		c.eq("the result", res, store.CommitResult{Status: store.Sleeping, Events: 4, VisibleAt: c.now.Add(time.Hour)})
+		c.eq("the result", res, store.CommitResult{
+			Status: store.Sleeping, Events: 4, VisibleAt: c.now.Add(time.Hour),
+			Spawned: []store.RunCount{{Queue: kidQueue, Workflow: kidFlow, Status: store.Pending, Count: 2}},
+		})
 		in := c.inbox(id)
 		c.eq("Status", in.Status, store.Sleeping)
 		c.eq("signals", payloads(in.Signals), []string{"y"})

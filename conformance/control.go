@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -130,9 +131,59 @@ var cancelCases = []Case{
 		c.fails("Cancel of a completed run", res[0].Err, store.ErrFinished)
 		c.fails("Cancel of a failed run", res[1].Err, store.ErrFinished)
 		c.fails("Cancel of no run", res[2].Err, store.ErrNotFound)
-		c.eq("Cancel of the pending one", res[3], store.ControlResult{Status: store.Canceled})
+		c.eq("Cancel of the pending one", res[3], store.ControlResult{Status: store.Canceled, Ended: ended(1)})
 		c.status(done.Run.ID, store.Completed)
 		c.status(broken.Run.ID, store.Failed)
+	}},
+	{"cancel/tells-what-it-ended", "P11", "a cancel counts the runs that it made final, by queue and workflow: the run and those below it, without those that somebody holds", func(c *C) {
+		grandchild, held, abandoned := kid(3), kid(4), kid(5)
+		grandchild.Workflow, abandoned.OnClose = "grandkid", store.CloseAbandon
+		middle := kid(1)
+		parent := c.start()
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: []store.NewRun{middle}})
+		claimed := c.claimKid()
+		c.commit(store.Commit{Lease: claimed.Lease, Spawn: []store.NewRun{grandchild}, Transition: sleepFor(time.Hour)})
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: []store.NewRun{held}})
+		c.eq("the held one", c.claimKid().Run.ID, held.ID)
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: []store.NewRun{kid(2), abandoned}, Transition: release()})
+		res := c.tryCancel(parent.Run.ID)[0]
+		c.eq("the counts", res.Ended, slices.Concat(
+			[]store.RunCount{{Queue: kidQueue, Workflow: "grandkid", Status: store.Canceled, Count: 1}}, endedKids(2), ended(1)))
+		c.eq("runs that are canceled", c.count(store.RunFilter{Statuses: []store.Status{store.Canceled}}), int64(4))
+		leased := c.start()
+		c.eq("of a run that somebody holds", c.tryCancel(leased.Run.ID)[0].Ended, []store.RunCount(nil))
+		c.eq("its end", c.end(leased, cancelRun()).Ended, []store.RunCount(nil))
+	}},
+	{"cancel/tells-ends-once", "P11", "each end is told once: not to the cancel that comes again, nor for the second of two items, nor to one of those that race", func(c *C) {
+		parent := c.start()
+		pair := kids(2)
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: pair, Transition: release()})
+		res := c.tryCancel(pair[0].ID, pair[0].ID, parent.Run.ID, pair[1].ID, parent.Run.ID)
+		var got [][]store.RunCount
+		for _, r := range res {
+			got = append(got, r.Ended)
+		}
+		c.eq("the counts", got, [][]store.RunCount{endedKids(1), nil, slices.Concat(endedKids(1), ended(1)), nil, nil})
+		c.eq("again", c.tryCancel(parent.Run.ID)[0].Ended, []store.RunCount(nil))
+		for range 10 {
+			parent := c.start()
+			pair := kids(2)
+			c.commit(store.Commit{Lease: parent.Lease, Spawn: pair, Transition: release()})
+			told := make([]int64, 6)
+			c.race(len(told), func(i int, s store.Store) error {
+				res, err := patient(c.ctx, func() ([]store.ControlResult, error) {
+					return s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{[]store.ID{parent.Run.ID, pair[0].ID, pair[1].ID}[i%3]}, Now: c.now})
+				})
+				if err != nil {
+					return err
+				}
+				for _, n := range res[0].Ended {
+					told[i] += n.Count
+				}
+				return res[0].Err
+			})
+			c.eq("ends that all of them told", sumOf(told), int64(3))
+		}
 	}},
 	{"cancel/force", "P11", "a forced cancel ends a run that somebody holds at once, canceling or not, with its reason; its children follow as ever", func(c *C) {
 		force := func(ids ...store.ID) []store.ControlResult {
@@ -152,7 +203,8 @@ var cancelCases = []Case{
 		c.advance(time.Second)
 		res := force(running.Run.ID, stuck.Run.ID, parent.Run.ID, pending, done.Run.ID, store.NewID())
 		for i, id := range []store.ID{running.Run.ID, stuck.Run.ID, parent.Run.ID, pending} {
-			c.eq(fmt.Sprintf("result %d", i), res[i], store.ControlResult{Status: store.Canceled})
+			c.eq(fmt.Sprintf("result %d", i), res[i].Status, store.Canceled)
+			c.ok(fmt.Sprintf("result %d", i), res[i].Err)
 			r := c.get(id)
 			c.eq("Status", r.Status, store.Canceled)
 			c.eq("FinishedAt", r.FinishedAt, c.now)
@@ -160,6 +212,8 @@ var cancelCases = []Case{
 			c.eq("Worker", r.Worker, "")
 			c.eq("reason", r.Failure.Message, "stuck")
 		}
+		c.eq("runs that ended", [][]store.RunCount{res[0].Ended, res[1].Ended, res[2].Ended, res[3].Ended, res[4].Ended},
+			[][]store.RunCount{ended(1), ended(1), slices.Concat(endedKids(1), ended(1)), ended(1), nil})
 		c.eq("Epoch", c.get(running.Run.ID).Epoch, running.Lease.Epoch+1)
 		c.fails("of a completed run", res[4].Err, store.ErrFinished)
 		c.fails("of no run", res[5].Err, store.ErrNotFound)
@@ -840,9 +894,11 @@ var restartCases = []Case{
 		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "x")}})
 		fork := store.NewID()
 		first := c.fork(store.ForkParams{ID: run.Run.ID, New: fork})
+		c.eq("Repeated of the first", first.Repeated, false)
 		before := c.get(fork)
 		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(2, "b", "y")}})
 		c.advance(time.Second)
+		first.Repeated = true
 		c.eq("the result", c.fork(store.ForkParams{ID: run.Run.ID, New: fork}), first)
 		c.eq("the fork", c.get(fork), before)
 		c.eq("its steps", c.stepNames(fork), []string{"a"})

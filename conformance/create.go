@@ -68,23 +68,41 @@ var createCases = []Case{
 		c.advance(time.Minute)
 		again := r
 		again.Input, again.Priority = []byte("second"), 5
-		c.eq("the result", c.creates(again)[0], store.CreateResult{ID: r.ID, Created: true})
+		c.eq("the result", c.creates(again)[0], store.CreateResult{ID: r.ID, Created: true, Repeated: true})
 		c.eq("the run", c.get(r.ID), before)
 		c.eq("runs claimed", len(c.claimN(5)), 1)
 	}},
 	{"create/repeat-in-one-batch", "P4", "the same ID twice in one batch is one run, and both results say Created", func(c *C) {
 		r := fill(store.NewRun{})
-		for _, res := range c.creates(r, r) {
-			c.eq("the result", res, store.CreateResult{ID: r.ID, Created: true})
+		for i, res := range c.creates(r, r) {
+			c.eq("the result", res, store.CreateResult{ID: r.ID, Created: true, Repeated: i > 0})
 		}
 		c.eq("runs claimed", len(c.claimN(5)), 1)
+	}},
+	{"create/made-once", "P4", "of any number of creates of one ID, one says Created without Repeated", func(c *C) {
+		for range 10 {
+			r := fill(store.NewRun{})
+			results := make([]store.CreateResult, 8)
+			c.race(len(results), func(i int, s store.Store) (err error) {
+				results[i], err = c.createOn(s, r)
+				return err
+			})
+			made := 0
+			for _, res := range append(results, c.creates(r, r)...) {
+				c.eq("Created", res.Created, true)
+				if !res.Repeated {
+					made++
+				}
+			}
+			c.eq("results without Repeated", made, 1)
+		}
 	}},
 	{"create/repeat-after-finish", "P4", "a create sent again after the run has finished starts nothing", func(c *C) {
 		r := fill(store.NewRun{ExternalID: "e"})
 		c.create(r)
 		c.end(c.claim1(), complete("out"))
 		other := c.create(store.NewRun{ExternalID: "e"})
-		c.eq("the result", c.creates(r)[0], store.CreateResult{ID: r.ID, Created: true})
+		c.eq("the result", c.creates(r)[0], store.CreateResult{ID: r.ID, Created: true, Repeated: true})
 		c.status(r.ID, store.Completed)
 		c.status(other, store.Pending)
 	}},
@@ -146,7 +164,9 @@ var createCases = []Case{
 	{"create/repeat-of-eager-lease", "P4", "a repeat gives the lease back only while the run still has the very lease that the request asked for", func(c *C) {
 		r := fill(store.NewRun{Worker: aWorker, LeaseFor: aLease})
 		lease := store.Lease{Run: r.ID, Worker: aWorker, Epoch: 1}
-		with, without := store.CreateResult{ID: r.ID, Created: true, Lease: lease, CreatedAt: c.now}, store.CreateResult{ID: r.ID, Created: true}
+		without := store.CreateResult{ID: r.ID, Created: true, Repeated: true}
+		with := without
+		with.Lease, with.CreatedAt = lease, c.now
 		c.creates(r)
 		c.advance(time.Second)
 		c.eq("the repeat", c.creates(r)[0], with)

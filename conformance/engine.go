@@ -35,7 +35,7 @@ func EngineCases() []EngineCase {
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
 		controlEngineCases, workerEngineCases, exportEngineCases, explainEngineCases,
-		cleanupEngineCases, waitingCleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases,
+		cleanupEngineCases, waitingCleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases, metricsEngineCases,
 	)
 }
 
@@ -96,6 +96,7 @@ type E struct {
 	eng   *engine.Engine // a client without a worker
 	ctx   context.Context
 	scale time.Duration
+	opts  []engine.Option // of processes to come
 	procs []*proc
 }
 
@@ -165,7 +166,7 @@ func (e *E) build(defs []workflow.Definition, opts ...worker.Option) *proc {
 	if e.h.Reopen != nil {
 		p.wire = newWire(e.h.Reopen(e.TB, e.s))
 	}
-	p.eng = engine.New(p.wire, engine.Namespace("engine"), engine.Logger(quiet))
+	p.eng = engine.New(p.wire, append([]engine.Option{engine.Namespace("engine"), engine.Logger(quiet)}, e.opts...)...)
 	p.worker = worker.New(p.eng, append([]worker.Option{worker.Concurrency(10), worker.Lease(e.d(leaseFor)), worker.Grace(e.d(10 * time.Second))}, opts...)...)
 	e.ok("register", p.worker.Register(defs...))
 	for _, d := range defs {

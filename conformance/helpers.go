@@ -546,6 +546,23 @@ func (c *C) setPaused(queue, workflow string, paused bool) {
 }
 
 // kid describes a child in group "g"; children live in a queue of their own.
+// ended is what a call tells that has canceled so many runs of the usual workflow.
+func ended(n int64) []store.RunCount {
+	return []store.RunCount{{Queue: aQueue, Workflow: aWorkflow, Status: store.Canceled, Count: n}}
+}
+
+// endedKids is the same of children.
+func endedKids(n int64) []store.RunCount {
+	return []store.RunCount{{Queue: kidQueue, Workflow: kidFlow, Status: store.Canceled, Count: n}}
+}
+
+func sumOf(list []int64) (sum int64) {
+	for _, n := range list {
+		sum += n
+	}
+	return sum
+}
+
 func kid(n int64) store.NewRun {
 	return store.NewRun{ID: store.NewID(), Workflow: kidFlow, Queue: kidQueue, Group: "g", Ordinal: n}
 }

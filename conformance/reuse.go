@@ -129,23 +129,23 @@ var reuseCases = []Case{
 		r := fill(store.NewRun{Digest: digest(1, "a")})
 		other, elsewhere := r, r
 		other.Digest, elsewhere.Workflow = digest(1, "b"), "another"
-		for range 2 {
+		for again := range 2 {
 			res := c.creates(r, other, elsewhere, r)
-			c.eq("the first", res[0], store.CreateResult{ID: r.ID, Created: true})
+			c.eq("the first", res[0], store.CreateResult{ID: r.ID, Created: true, Repeated: again > 0})
 			c.fails("another digest", res[1].Err, store.ErrConflict)
 			c.fails("another workflow", res[2].Err, store.ErrConflict)
 			c.eq("whether they were made", []bool{res[1].Created, res[2].Created}, []bool{false, false})
-			c.eq("the last", res[3], store.CreateResult{ID: r.ID, Created: true})
+			c.eq("the last", res[3], store.CreateResult{ID: r.ID, Created: true, Repeated: true})
 		}
 		c.eq("runs", c.count(store.RunFilter{}), int64(1))
 	}},
 	{"create/must-be-new", "P8", "MustBeNew makes another run's external id an error, and its own repetition none", func(c *C) {
 		r := fill(store.NewRun{ExternalID: "e", Reuse: store.ReuseNever, MustBeNew: true})
-		for range 2 {
-			c.eq("the result", c.creates(r)[0], store.CreateResult{ID: r.ID, Created: true})
+		for again := range 2 {
+			c.eq("the result", c.creates(r)[0], store.CreateResult{ID: r.ID, Created: true, Repeated: again > 0})
 		}
 		c.end(c.claim1(), complete(""))
-		c.eq("the result after the end", c.creates(r)[0], store.CreateResult{ID: r.ID, Created: true})
+		c.eq("the result after the end", c.creates(r)[0], store.CreateResult{ID: r.ID, Created: true, Repeated: true})
 		for _, again := range []store.NewRun{{ExternalID: "e", MustBeNew: true}, {ExternalID: "e", Reuse: store.ReuseNever, MustBeNew: true}} {
 			res := c.creates(fill(again))[0]
 			c.fails("another start", res.Err, store.ErrAlreadyExists)

@@ -199,7 +199,7 @@ var fireCases = []Case{
 		c.advance(time.Second)
 		run := fill(store.NewRun{Input: []byte("in")})
 		p := store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run}
-		c.eq("the first", c.mustFire(p), store.FireResult{Fired: true, Run: run.ID})
+		c.eq("the first", c.mustFire(p), store.FireResult{Fired: true, Made: true, Run: run.ID})
 		got := c.get(run.ID)
 		c.eq("Status of the run", got.Status, store.Pending)
 		c.eq("CreatedAt of the run", got.CreatedAt, c.now)
@@ -367,6 +367,19 @@ var fireCases = []Case{
 		c.eq("firings after that", times(), []time.Time{nth(before - 2), nth(before - 1), nth(before)})
 		c.eq("firings of the other schedule", len(c.firings("other")), 1)
 		c.eq("NextAt", c.theSchedule("s").NextAt, nth(before+1))
+	}},
+	{"fire/made-once", "P10", "a firing says Made when it made the run, and not when a run of that ID was there, or another that has its external id", func(c *C) {
+		at := c.now
+		mine, other := fill(store.NewRun{}), fill(store.NewRun{ExternalID: "e"})
+		c.putSchedule(c.schedule("s"))
+		c.eq("the first", c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &mine}), store.FireResult{Fired: true, Made: true, Run: mine.ID})
+		c.ok("DeleteSchedule", c.s.DeleteSchedule(c.ctx, store.DeleteScheduleParams{Namespace: c.ns, Name: "s"}))
+		c.putSchedule(c.schedule("s"))
+		c.eq("the same of a schedule made anew", c.mustFire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &mine}), store.FireResult{Fired: true, Run: mine.ID})
+		holder := c.create(store.NewRun{ExternalID: "e"})
+		c.putSchedule(c.schedule("t"))
+		c.eq("one whose external id is taken", c.mustFire(store.FireParams{Schedule: "t", At: at, Next: at.Add(time.Hour), Run: &other}), store.FireResult{Fired: true, Run: holder})
+		c.eq("runs", c.count(store.RunFilter{}), int64(2))
 	}},
 	{"fire/skip", "P10", "a fire time without a run is recorded as skipped and moves the schedule on", func(c *C) {
 		c.putSchedule(c.schedule("s"))

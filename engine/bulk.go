@@ -155,6 +155,9 @@ func (e *Engine) batched(verb, details string, call func(ctx context.Context, id
 		if err != nil {
 			return err
 		}
+		for i := range results {
+			e.Telemetry().Ended(results[i].Ended)
+		}
 		for i, res := range results {
 			if err := done.add(ids[i], res.Err); err != nil {
 				return err

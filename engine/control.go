@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -70,7 +71,21 @@ func (e *Engine) Restart(ctx context.Context, id store.ID) error {
 	if err != nil {
 		return fmt.Errorf("restart of run %s: %w", id, err)
 	}
+	if !doubt {
+		e.countStarted(ctx, telemetry.FromRestart, id)
+	}
 	return nil
+}
+
+// countStarted counts a run of which the id alone is at hand.
+func (e *Engine) countStarted(ctx context.Context, origin string, id store.ID) {
+	if !e.Telemetry().Counting() {
+		return
+	}
+	runs, err := e.store.Get(ctx, store.GetParams{Namespace: e.namespace, IDs: []store.ID{id}, NoInput: true, MaxBytes: 1})
+	if err == nil && len(runs) == 1 {
+		e.Telemetry().Started(origin, store.RunCount{Queue: runs[0].Queue, Workflow: runs[0].Workflow, Count: 1})
+	}
 }
 
 func (e *Engine) control(ctx context.Context, id store.ID, verb, details string, call func(context.Context) ([]store.ControlResult, error)) error {
@@ -80,6 +95,7 @@ func (e *Engine) control(ctx context.Context, id store.ID, verb, details string,
 	err := e.retry(ctx, func(ctx context.Context) error {
 		res, err := call(ctx)
 		if err == nil {
+			e.Telemetry().Ended(res[0].Ended)
 			err = res[0].Err
 		}
 		return err
@@ -228,12 +244,16 @@ func (e *Engine) Fork(ctx context.Context, id store.ID, opts ...ForkOption) (For
 	if err := e.Record(ctx, "fork", "", fmt.Sprintf("as run %s", plan.id), id); err != nil {
 		return Forked{}, err
 	}
-	err = e.retry(ctx, func(ctx context.Context) error {
-		_, err := e.store.Fork(ctx, p)
+	var made store.CreateResult
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		made, err = e.store.Fork(ctx, p)
 		return err
 	})
 	if err != nil {
 		return Forked{}, fmt.Errorf("fork of run %s: %w", id, err)
+	}
+	if !made.Repeated {
+		e.countStarted(ctx, telemetry.FromFork, plan.id)
 	}
 	return forked, nil
 }

@@ -75,7 +75,7 @@ func (e *Engine) create(starts []newStart) ([]store.CreateResult, error) {
 	if err != nil && ctx.Err() != nil {
 		err = e.outOfPatience(err)
 	}
-	e.tel.Made(runs, results, time.Since(began))
+	e.tel.Made(runs, results, time.Since(began), err)
 	return results, err
 }
 
@@ -139,7 +139,7 @@ func (e *Engine) createMany(ctx context.Context, runs []store.NewRun) (results [
 		results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
 		return err
 	})
-	e.Telemetry().Made(runs, results, time.Since(began))
+	e.Telemetry().Made(runs, results, time.Since(began), err)
 	if n := len(runs); n < 2 || !errors.Is(err, store.ErrTooLarge) {
 		return results, err
 	}

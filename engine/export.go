@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -245,6 +246,9 @@ func (e *Engine) Import(ctx context.Context, r io.Reader) ([]Imported, error) {
 		})
 		if err != nil {
 			return made, fmt.Errorf("import of run %s into namespace %q: %w", rec.Run.ID, e.namespace, err)
+		}
+		if created && !rec.Run.Status.Final() {
+			e.Telemetry().Started(telemetry.FromImport, store.RunCount{Queue: rec.Run.Queue, Workflow: rec.Run.Workflow, Count: 1})
 		}
 		made = append(made, Imported{ID: rec.Run.ID, Status: p.Imported().Status, Existing: !created})
 	}

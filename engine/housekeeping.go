@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/cron"
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -313,6 +314,9 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 		p := store.FireParams{Namespace: e.namespace, Schedule: s.Name, At: at, Seen: v.UpdatedAt, Next: next, Run: run, Forget: e.forgetFirings(at, now)}
 		err = e.retry(ctx, func(ctx context.Context) error {
 			res, err := e.store.Fire(ctx, p)
+			if err == nil && res.Made {
+				e.Telemetry().Started(telemetry.FromSchedule, store.RunCount{Queue: run.Queue, Workflow: run.Workflow, Count: 1})
+			}
 			switch {
 			case err != nil || !res.Fired: // or somebody else has, and has perhaps gone on
 			case run != nil && res.Run == run.ID:

@@ -66,7 +66,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 		began := time.Now()
 		runs := []store.NewRun{run}
 		results, err := e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
-		e.Telemetry().Made(runs, results, time.Since(began))
+		e.Telemetry().Made(runs, results, time.Since(began), err)
 		if err == nil {
 			err = results[0].Err
 		}

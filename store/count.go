@@ -11,5 +11,6 @@ type Counter interface {
 type Count struct {
 	Name  string // lower case with points or underscores, as part of a metric's name
 	About string // what is counted: a sentence
+	Unit  string // in UCUM's form: "{row}"
 	Value int64
 }

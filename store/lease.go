@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Lease is a worker's temporary exclusive right to a run. It is given by Claim
 // (or by Create) and named in every Extend and Commit.
@@ -120,6 +124,10 @@ type Claimed struct {
 	// none. Cases: claim/next-due, claim/next-due-of-the-rest,
 	// claim/next-due-of-sleepers, claim/next-due-without-paused.
 	NextDue time.Time
+	// Waiting tells of the lanes, each a queue and a workflow of the demands, in which
+	// runs are due that were not returned, by queue and workflow. A claim for no runs
+	// leaves it empty. Case: claim/tells-what-waits.
+	Waiting []Waiting
 	// Now is the store's clock at the claim, against which the DueAt of steps is
 	// to be read.
 	Now time.Time
@@ -127,6 +135,27 @@ type Claimed struct {
 	// Extend, of no lease if it holds none. It may be false once for what was asked while
 	// the claim was under way. Case: workers/asked-is-told.
 	Asked bool
+}
+
+// Waiting is a lane in which runs are due: Since is the earliest of their VisibleAt.
+type Waiting struct {
+	Queue    string
+	Workflow string
+	Since    time.Time
+}
+
+// Waits adds a due run of a lane to the list that a claim answers with.
+func Waits(list []Waiting, queue, workflow string, since time.Time) []Waiting {
+	at, found := slices.BinarySearchFunc(list, Waiting{Queue: queue, Workflow: workflow}, func(a, b Waiting) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
+	})
+	if !found {
+		return slices.Insert(list, at, Waiting{queue, workflow, since})
+	}
+	if since.Before(list[at].Since) {
+		list[at].Since = since
+	}
+	return list
 }
 
 // ClaimedRun is a leased run with what its replay needs.
@@ -329,7 +358,14 @@ type CommitResult struct {
 	Events    int64     // the run's event count
 	VisibleAt time.Time // of the run afterwards; zero when it is final or leased
 	Pausing   bool
-	Err       error
+	// Spawned counts the runs of Spawn that the commit made, as pending; those that
+	// existed already are not among them. Ended counts the runs that became final by it
+	// beside its own: those that are canceled with their parent. Both are by queue,
+	// workflow and status (see [Tally]), and empty where the commit is Repeated, so
+	// that each run is told once. Cases: commit/tells-what-it-made,
+	// commit/tells-what-it-ended.
+	Spawned, Ended []RunCount
+	Err            error
 }
 
 // Group counts the children of a run that were spawned under one name.

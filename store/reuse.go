@@ -51,7 +51,7 @@ func (r *NewRun) Meets(id ID, workflow string, digest []byte) CreateResult {
 	case id != r.ID && r.MustBeNew:
 		return CreateResult{ID: id, Err: fmt.Errorf("%s belongs to run %s: %w", name, id, ErrAlreadyExists)}
 	}
-	return CreateResult{ID: id, Created: id == r.ID}
+	return CreateResult{ID: id, Created: id == r.ID, Repeated: id == r.ID}
 }
 
 // alike reports whether two digests were made alike.

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -216,7 +218,11 @@ type CreateParams struct {
 type CreateResult struct {
 	ID      ID
 	Created bool
-	Lease   Lease // of a run made with Worker; zero otherwise
+	// Repeated says that the run existed already, so that this call made none: of any
+	// number of calls with one ID, one at most has Created without Repeated. Where the
+	// answer to that one was lost, none has. Case: create/made-once.
+	Repeated bool
+	Lease    Lease // of a run made with Worker; zero otherwise
 	// CreatedAt is when a run with a Lease was made, by the store's clock.
 	CreatedAt time.Time
 	Err       error
@@ -360,6 +366,22 @@ type RunCount struct {
 	Capped      bool // there may be more: see [CountParams]
 }
 
+// Tally adds n runs to the counts of a call's answer, which stand in the order of queue,
+// workflow and status. They have no FailureCode.
+func Tally(counts []RunCount, queue, workflow string, status Status, n int64) []RunCount {
+	if n == 0 {
+		return counts
+	}
+	at, found := slices.BinarySearchFunc(counts, RunCount{Queue: queue, Workflow: workflow, Status: status}, func(a, b RunCount) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+	})
+	if !found {
+		counts = slices.Insert(counts, at, RunCount{Queue: queue, Workflow: workflow, Status: status})
+	}
+	counts[at].Count += n
+	return counts
+}
+
 // ChildrenParams is the input of Children, which returns the children in a
 // group of a parent by ordinal, those above After, with their outputs and
 // failures, without Input and Meta. Cases: children/list-by-ordinal,
@@ -422,7 +444,13 @@ type CancelParams struct {
 // ControlResult is the outcome for one run: its status afterwards.
 type ControlResult struct {
 	Status Status
-	Err    error
+	// Ended counts the runs that Cancel made final for this item, the run itself among
+	// them, by queue and workflow; see [Tally]. Runs that became canceling are not among
+	// them: the commits count that end those. So each end of a run is told once, by
+	// the call that made the run final. Cases: cancel/tells-what-it-ended,
+	// cancel/tells-ends-once.
+	Ended []RunCount
+	Err   error
 }
 
 // PauseParams is the input of Pause, which pauses or resumes runs.

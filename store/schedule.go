@@ -97,8 +97,12 @@ const MaxForget = 10
 
 // FireResult is the firing: Run is the run that it made, or the active run whose
 // external id stood in the way; zero when skipped.
+//
+// Made says that this call made the run. A firing that made none has the run of that ID
+// that existed already, or that other run. Case: fire/made-once.
 type FireResult struct {
 	Fired bool
+	Made  bool
 	Run   ID
 }
 

@@ -188,10 +188,10 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		claimed, err = w.askAgain(patient, p, err)
 	}
+	w.tel.Claimed(len(claimed.Runs), time.Since(began), err)
 	if err == nil {
 		w.ledger.hears(began)
-		w.tel.Claimed(len(claimed.Runs), time.Since(began))
-		w.noteLag(claimed)
+		w.lags.note(demands, claimed)
 		if claimed.Asked {
 			signal(w.renew) // a sign of life
 		}

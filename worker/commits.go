@@ -48,6 +48,7 @@ func (w *Worker) commit(commits []store.Commit) ([]store.CommitResult, error) {
 	defer cancel()
 	began := time.Now()
 	results, err := w.store.Commit(ctx, store.CommitParams{Namespace: w.namespace, Commits: newest})
+	w.tel.Committed(results, len(newest), time.Since(began), err)
 	if err != nil {
 		if ctx.Err() != nil && w.stop.Err() == nil && !store.Retryable(err) {
 			err = fmt.Errorf("no answer within %v: %w: %w", w.callTimeout(), store.ErrOutcomeUnknown, err)
@@ -57,7 +58,6 @@ func (w *Worker) commit(commits []store.Commit) ([]store.CommitResult, error) {
 		}
 		return nil, err
 	}
-	w.tel.Committed(len(newest), time.Since(began))
 	for _, i := range old {
 		results = slices.Insert(results, i, store.CommitResult{Err: store.ErrLeaseLost})
 	}

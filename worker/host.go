@@ -223,8 +223,8 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	if !told {
 		w.eng.Recheck(id)
 	}
-	w.leases.Done()
 	w.tel.Executed(inv.Context(), inv.Run(), end.Status, end.Transition.Failure, inv.Now(), end.Err)
+	w.leases.Done() // last: a worker that has shut down has counted what it did
 	switch {
 	case end.Err != nil:
 		inv.Logger().Warn("the run's lease is lost; what was not recorded is done again elsewhere", "error", end.Err)

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (p *process) find(name string) (list []tracetest.SpanStub) {
 func attr(s tracetest.SpanStub, key string) string {
 	for _, kv := range s.Attributes {
 		if string(kv.Key) == key {
-			return kv.Value.String()
+			return kv.Value.Emit()
 		}
 	}
 	return ""
@@ -136,14 +137,58 @@ func TestTrace(t *testing.T) {
 	require.Len(t, steps, 2, "one of each attempt")
 	require.Equal(t, codes.Error, steps[0].Status.Code)
 	require.Equal(t, "not yet", steps[0].Status.Description)
+	require.Equal(t, "error", attr(steps[0], "error.type"))
 	require.Equal(t, codes.Unset, steps[1].Status.Code)
+	require.Empty(t, attr(steps[1], "error.type"))
 	for i, s := range steps {
 		require.Equal(t, runs[0].SpanContext.SpanID(), s.Parent.SpanID())
-		require.Equal(t, int64(i+1), s.Attributes[len(s.Attributes)-1].Value.AsInt64())
+		require.Equal(t, fmt.Sprint(i+1), attr(s, "pawl.attempt"))
+		require.Equal(t, h.ID().String(), attr(s, "pawl.run.id"))
 	}
 	inside := client.find("inside")
 	require.Len(t, inside, 2)
 	require.Equal(t, steps[0].SpanContext.SpanID(), inside[0].Parent.SpanID(), "the step's own spans are below its attempt")
+}
+
+// sum adds up what the data points of a metric say that have these attributes: counts,
+// and of histograms of durations the number of measurements.
+func sum(rm metricdata.ResourceMetrics, name string, attrs ...attribute.KeyValue) (total int64) {
+	matches := func(set attribute.Set) bool {
+		for _, kv := range append(attrs, attribute.String("pawl.namespace", "default")) {
+			if v, ok := set.Value(kv.Key); !ok || v != kv.Value {
+				return false
+			}
+		}
+		return true
+	}
+	for _, sm := range rm.ScopeMetrics {
+		for _, m := range sm.Metrics {
+			if m.Name != name {
+				continue
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, d := range data.DataPoints {
+					if matches(d.Attributes) {
+						total += d.Value
+					}
+				}
+			case metricdata.Histogram[float64]:
+				for _, d := range data.DataPoints {
+					if matches(d.Attributes) {
+						total += int64(d.Count)
+					}
+				}
+			case metricdata.Histogram[int64]:
+				for _, d := range data.DataPoints {
+					if matches(d.Attributes) {
+						total += d.Sum
+					}
+				}
+			}
+		}
+	}
+	return total
 }
 
 func TestMetrics(t *testing.T) {
@@ -167,66 +212,24 @@ func TestMetrics(t *testing.T) {
 		_, err = h.Result(t.Context())
 		require.Equal(t, i == 0, err != nil)
 	}
-	sum := func(rm metricdata.ResourceMetrics, name string, attrs ...attribute.KeyValue) (total int64) {
-		for _, sm := range rm.ScopeMetrics {
-			for _, m := range sm.Metrics {
-				if m.Name != name {
-					continue
-				}
-				matches := func(set attribute.Set) bool {
-					for _, kv := range append(attrs, attribute.String("pawl.namespace", "default")) {
-						if v, ok := set.Value(kv.Key); !ok || v != kv.Value {
-							return false
-						}
-					}
-					return true
-				}
-				switch data := m.Data.(type) {
-				case metricdata.Sum[int64]:
-					for _, d := range data.DataPoints {
-						if matches(d.Attributes) {
-							total += d.Value
-						}
-					}
-				case metricdata.Gauge[int64]:
-					for _, d := range data.DataPoints {
-						if matches(d.Attributes) {
-							total += d.Value
-						}
-					}
-				case metricdata.Histogram[float64]:
-					for _, d := range data.DataPoints {
-						if matches(d.Attributes) {
-							total += int64(d.Count)
-						}
-					}
-				case metricdata.Histogram[int64]:
-					for _, d := range data.DataPoints {
-						if matches(d.Attributes) {
-							total += d.Sum
-						}
-					}
-				}
-			}
-		}
-		return total
-	}
 	workflow, completed, failed := attribute.String("pawl.workflow", "measured"), attribute.String("pawl.status", "completed"), attribute.String("pawl.status", "failed")
+	code := attribute.String("error.type", "error")
 	var rm metricdata.ResourceMetrics
 	require.Eventually(t, func() bool {
 		require.NoError(t, p.reader.Collect(t.Context(), &rm))
-		return sum(rm, "pawl.runs.finished", workflow) == 5
+		return sum(rm, "pawl.run.finished", workflow) == 5
 	}, 10*time.Second, time.Millisecond)
-	require.EqualValues(t, 6, sum(rm, "pawl.runs.started", workflow))
-	require.EqualValues(t, 4, sum(rm, "pawl.runs.finished", workflow, completed))
-	require.EqualValues(t, 1, sum(rm, "pawl.runs.finished", workflow, failed))
+	require.EqualValues(t, 6, sum(rm, "pawl.run.started", workflow))
+	require.EqualValues(t, 4, sum(rm, "pawl.run.finished", workflow, completed))
+	require.EqualValues(t, 1, sum(rm, "pawl.run.finished", workflow, failed))
 	require.EqualValues(t, 4, sum(rm, "pawl.run.duration", workflow, completed))
-	require.EqualValues(t, 4, sum(rm, "pawl.step.duration", workflow, completed, attribute.String("pawl.step", "work")))
-	require.EqualValues(t, 1, sum(rm, "pawl.step.duration", workflow, failed))
-	require.EqualValues(t, 6, sum(rm, "pawl.start.batch"))
+	require.EqualValues(t, 1, sum(rm, "pawl.run.finished", workflow, failed, code))
+	require.EqualValues(t, 5, sum(rm, "pawl.step.duration", workflow, attribute.String("pawl.step", "work")))
+	require.EqualValues(t, 1, sum(rm, "pawl.step.duration", workflow, code))
+	require.EqualValues(t, 6, sum(rm, "pawl.start.batch_size"))
 	require.EqualValues(t, 6, sum(rm, "pawl.start.duration"))
-	require.GreaterOrEqual(t, sum(rm, "pawl.commit.batch"), int64(5))
+	require.GreaterOrEqual(t, sum(rm, "pawl.commit.batch_size"), int64(5))
 	require.GreaterOrEqual(t, sum(rm, "pawl.claim.duration"), int64(1))
-	require.EqualValues(t, 7, sum(rm, "pawl.worker.slots"))
-	require.EqualValues(t, 1, sum(rm, "pawl.runs", workflow, attribute.String("pawl.queue", "measured"), attribute.String("pawl.status", "pending")))
+	require.EqualValues(t, 7, sum(rm, "pawl.worker.slot.limit"))
+	require.EqualValues(t, 1, sum(rm, "pawl.run.count", workflow, attribute.String("pawl.queue", "measured"), attribute.String("pawl.status", "pending")))
 }

@@ -70,7 +70,7 @@ type Worker struct {
 
 	registered atomic.Bool
 	sign       signing
-	lag        atomic.Pointer[lag]
+	lags       lags
 
 	emptied chan struct{} // gets a value when no run is held any more; nil: nobody asks
 
@@ -192,6 +192,7 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 		return idle{}, err
 	}
 	defer w.giveUp()
+	defer w.observe()()
 	if !w.announce(ctx) {
 		return idle{}, nil
 	}

@@ -67,11 +67,11 @@ const (
 			FROM (SELECT r.leased OR r.started_at IS NOT NULL AND r.parts & 1 <> 0 AND `
 	treeOpen = ` AND EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id) AS open OFFSET 0) f), `
 	treeDone = ` WHERE r.id = ANY(ARRAY(SELECT id FROM tree ORDER BY id)) AND r.status<6 AND r.status<>5
-			RETURNING r.id, r.status, r.queue, r.parent, r.grp, r.leased),
+			RETURNING r.id, r.status, r.queue, r.workflow, r.parent, r.grp, r.leased),
 		counted AS (UPDATE pawl.groups g SET open=g.open-t.n, canceled=g.canceled+t.n
 			FROM (SELECT d.parent, d.grp, count(*) AS n FROM done d WHERE d.status=8 AND d.grp IS NOT NULL GROUP BY 1, 2) t
 			WHERE g.run_id = ANY(ARRAY[t.parent]) AND g.name = ANY(ARRAY[t.grp]))
-		SELECT id, status, queue, leased FROM done`
+		SELECT id, status, queue, workflow, leased FROM done`
 
 	// cancelTree cancels a run ($2) of a namespace ($3) and those below it: the
 	// failure of the run ($4), of the others ($5), the stamp ($6), whether by force ($7).
@@ -106,18 +106,19 @@ func wakeRows(h *hints) func(func(...any) error) error {
 	}
 }
 
-// treeRows hints at what became of the runs of a tree.
-func treeRows(h *hints) func(func(...any) error) error {
+// treeRows hints at what became of the runs of a tree, and counts those that ended.
+func treeRows(h *hints, ended *[]store.RunCount) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var id store.ID
-		var queue string
+		var queue, workflow string
 		var status int16
 		var leased bool
-		if err := scan(scanID(&id), &status, &queue, &leased); err != nil {
+		if err := scan(scanID(&id), &status, &queue, &workflow, &leased); err != nil {
 			return err
 		}
 		if store.Status(status).Final() {
 			h.final(id)
+			*ended = store.Tally(*ended, queue, workflow, store.Status(status), 1)
 			return nil
 		}
 		h.event(id)

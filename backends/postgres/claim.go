@@ -153,6 +153,11 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	}}
 	looked := func(err error, long time.Duration) {
 		out.NextDue = view.earliest(out.Now, lanes)
+		for _, n := range lanes {
+			if wanted > 0 && !n.due.IsZero() && !n.due.After(out.Now) {
+				out.Waiting = store.Waits(out.Waiting, queues[n.pair], workflows[n.pair], n.due)
+			}
+		}
 		switch {
 		case !p.Now.IsZero(), p.Again:
 		case err != nil:

@@ -107,9 +107,10 @@ const (
 		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
 			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[])
 			AS c(id, workflow, queue, priority, after, at, timeout, external_id, suffix, input, meta, grp, ordinal, on_close)
-		WHERE` + applied23 + ` ON CONFLICT DO NOTHING RETURNING parent, grp)
-		INSERT INTO pawl.groups AS g (run_id, name, total, open) SELECT m.parent, m.grp, count(*), count(*) FROM made m WHERE m.grp IS NOT NULL GROUP BY 1, 2
-		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+excluded.total, open=g.open+excluded.open`
+		WHERE` + applied23 + ` ON CONFLICT DO NOTHING RETURNING queue, workflow, parent, grp),
+		counted AS (INSERT INTO pawl.groups AS g (run_id, name, total, open) SELECT m.parent, m.grp, count(*), count(*) FROM made m WHERE m.grp IS NOT NULL GROUP BY 1, 2
+		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+excluded.total, open=g.open+excluded.open)
+		SELECT queue, workflow, count(*) FROM made GROUP BY 1, 2`
 
 	armGroup = `UPDATE pawl.groups SET armed=$3::bigint, wake_open=$4::bigint, wake_failures=$5::bigint
 		WHERE run_id=$1::uuid AND name=$6::text AND` + applied12
@@ -544,7 +545,7 @@ func (b *commit) statements(stmts []stmt) []stmt {
 		guarded(countFinal)
 		stmts = append(stmts,
 			stmt{sql: wakeParents, args: []any{b.setnow, run, b.stamp}, rows: wakeRows(b.hints)},
-			stmt{sql: closeTree, args: []any{b.setnow, run, canceledWithParent, b.stamp}, rows: treeRows(b.hints)})
+			stmt{sql: closeTree, args: []any{b.setnow, run, canceledWithParent, b.stamp}, rows: treeRows(b.hints, &b.res.Ended)})
 	}
 	return stmts
 }
@@ -703,8 +704,15 @@ func (b *commit) spawn(children []store.NewRun) stmt {
 		}
 		externals[i], groups[i], inputs[i], metas[i] = text(c.ExternalID), text(c.Group), c.Input, c.Meta
 	}
-	return stmt{sql: spawnRuns, args: []any{b.setnow, uuid(b.Lease.Run), b.stamp, b.namespace, uuids(ids), workflows, queues, priorities, afters, ats,
-		timeouts, externals, suffixes, inputs, metas, groups, ordinals, closes}}
+	args := []any{b.setnow, uuid(b.Lease.Run), b.stamp, b.namespace, uuids(ids), workflows, queues, priorities, afters, ats,
+		timeouts, externals, suffixes, inputs, metas, groups, ordinals, closes}
+	return stmt{sql: spawnRuns, args: args, rows: func(scan func(...any) error) error {
+		var queue, workflow string
+		var made int64
+		err := scan(&queue, &workflow, &made)
+		b.res.Spawned = store.Tally(b.res.Spawned, queue, workflow, store.Pending, made)
+		return err
+	}}
 }
 
 // putState adds the writes of a list whose first statement has left its stamp.

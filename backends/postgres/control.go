@@ -73,8 +73,12 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	}
 	h, at := newHints(p.Namespace), setNow(p.Now)
 	why := failure(&store.Failure{Code: store.FailureCanceled, Message: p.Reason})
-	stmts := []stmt{begin(func() { *h = *newHints(p.Namespace) }), {sql: lockFamily, args: []any{uuids(p.IDs)}}}
-	for _, id := range p.IDs {
+	ended := make([][]store.RunCount, len(p.IDs))
+	stmts := []stmt{begin(func() {
+		*h = *newHints(p.Namespace)
+		clear(ended)
+	}), {sql: lockFamily, args: []any{uuids(p.IDs)}}}
+	for i, id := range p.IDs {
 		stamp := newStamp()
 		if p.Force {
 			stmts = append(stmts, stmt{sql: takeLease, args: []any{uuid(id), p.Namespace}, rows: func(scan func(...any) error) error {
@@ -85,17 +89,27 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 			}})
 		}
 		stmts = append(stmts,
-			stmt{sql: cancelTree, args: []any{at, uuid(id), p.Namespace, why, canceledWithParent, stamp, p.Force}, rows: treeRows(h)},
+			stmt{sql: cancelTree, args: []any{at, uuid(id), p.Namespace, why, canceledWithParent, stamp, p.Force}, rows: treeRows(h, &ended[i])},
 			stmt{sql: wakeParents, args: []any{at, uuid(id), stamp}, rows: wakeRows(h)})
 	}
 	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts,
 		func(s store.Status) bool { return s == store.Completed || s == store.Failed })
-	for _, r := range results {
-		if r.Err == nil && (r.Status < store.Canceling || p.Force && r.Status == store.Canceling) {
-			return s.Cancel(ctx, p) // made between the statements of the transaction
+	again := false // made between the statements of the transaction
+	for i := range results {
+		r := &results[i]
+		r.Ended = ended[i]
+		again = again || r.Err == nil && (r.Status < store.Canceling || p.Force && r.Status == store.Canceling)
+	}
+	if !again {
+		return results, err
+	}
+	later, err := s.Cancel(ctx, p)
+	for i := range later {
+		for _, n := range ended[i] {
+			later[i].Ended = store.Tally(later[i].Ended, n.Queue, n.Workflow, n.Status, n.Count)
 		}
 	}
-	return results, err
+	return later, err
 }
 
 const (
@@ -242,7 +256,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 		h.queue(queue)
 		h.send(ctx, s)
 	}
-	return store.CreateResult{ID: p.New, Created: true}, nil
+	return store.CreateResult{ID: p.New, Created: true, Repeated: made == 0}, nil
 }
 
 // What another write holds is left to the next purge. A run that was restarted

@@ -53,9 +53,9 @@ func (c *client) counters() Counters {
 func (s *Store) Counts() []store.Count {
 	c := s.Counters()
 	return []store.Count{
-		{Name: "round_trips", About: "Requests to the server.", Value: c.RoundTrips},
-		{Name: "rows_read", About: "Rows read, as the server counts them.", Value: c.RowsRead},
-		{Name: "rows_written", About: "Rows written, as the server counts them.", Value: c.RowsWritten},
+		{Name: "round_trips", About: "Requests to the server.", Unit: "{request}", Value: c.RoundTrips},
+		{Name: "rows_read", About: "Rows read, as the server counts them.", Unit: "{row}", Value: c.RowsRead},
+		{Name: "rows_written", About: "Rows written, as the server counts them.", Unit: "{row}", Value: c.RowsWritten},
 	}
 }
 

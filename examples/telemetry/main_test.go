@@ -125,7 +125,7 @@ func TestTraceOverOTLP(t *testing.T) {
 		require.Equal(t, i == 0, s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR)
 	}
 	require.Equal(t, "the hotel does not answer", reserve[0].Status.Message)
-	for _, name := range []string{"pawl.runs.started", "pawl.runs.finished", "pawl.step.duration", "pawl.commit.batch"} {
+	for _, name := range []string{"pawl.run.started", "pawl.run.finished", "pawl.step.duration", "pawl.commit.batch_size"} {
 		require.True(t, c.metrics[name], "metric %s", name)
 	}
 }

@@ -410,7 +410,12 @@ func (inv *Invocation) cancelOpen(reason string, groups ...string) {
 		}
 		if len(ids) > 0 {
 			inv.ask("a cancel of children", func(ctx context.Context, st store.Store, ns string) error {
-				_, err := st.Cancel(ctx, store.CancelParams{Namespace: ns, IDs: ids, Reason: reason})
+				results, err := st.Cancel(ctx, store.CancelParams{Namespace: ns, IDs: ids, Reason: reason})
+				if inv.cfg.Ended != nil {
+					for i := range results {
+						inv.cfg.Ended(results[i].Ended)
+					}
+				}
 				return err
 			})
 		}

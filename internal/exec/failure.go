@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -48,6 +49,15 @@ func Fail(err error) *store.Failure {
 		f.Message = strings.ToValidUTF8(f.Message[:maxMessage], "") + " [cut]"
 	}
 	return f
+}
+
+// StepCode is the code that the failure of a step's attempt gets; ctx is the attempt's.
+func StepCode(ctx context.Context, err error) string {
+	code := Fail(err).Code
+	if code == CodeError && context.Cause(ctx) == errTimeout {
+		return CodeTimeout
+	}
+	return code
 }
 
 // Retryable reports whether the policy allows another attempt after this error,

@@ -82,6 +82,8 @@ type Config struct {
 	// Meta, when set, makes what a child's record carries for the engine of the context
 	// that its parent has.
 	Meta func(ctx context.Context) []byte
+	// Ended, when set, is told of the runs that a cancel of children has ended.
+	Ended func([]store.RunCount)
 	// PayloadLimit bounds outputs, PayloadWarn says when to log one.
 	PayloadLimit, PayloadWarn int
 	Logger                    *slog.Logger

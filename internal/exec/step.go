@@ -207,8 +207,8 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		return out, nil, took
 	}
 	f := Fail(err)
-	if f.Code == CodeError && context.Cause(ctx) == errTimeout {
-		f.Code = CodeTimeout
+	if code := StepCode(ctx, err); code != f.Code {
+		f.Code = code
 		f.Message = fmt.Sprintf("timed out after %v: %s", opts.Timeout, f.Message)
 	}
 	return nil, &attemptFailure{Failure: f, retry: Retryable(opts.Retry, err), after: later(err)}, took

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,14 +15,35 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawlhq/pawl/store"
 )
 
+// scope is the module, and the name of its instrumentation scope.
 const scope = "github.com/pawlhq/pawl"
 
-// Attribute keys.
+// version is the module's as the program was built with it; empty: not known.
+var version = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != scope {
+			continue
+		}
+		if m.Replace != nil && m.Replace.Version != "" {
+			return m.Replace.Version
+		}
+		return m.Version
+	}
+	return ""
+})
+
+// Attribute keys, beside error.type of the semantic conventions: the code of a failure.
+// Those that name a run, its parent or a worker are for spans alone.
 const (
 	Namespace = attribute.Key("pawl.namespace")
 	Workflow  = attribute.Key("pawl.workflow")
@@ -35,7 +57,17 @@ const (
 	WorkerID  = attribute.Key("pawl.worker.id")
 	StoreName = attribute.Key("pawl.store")
 	Existing  = attribute.Key("pawl.run.existing")
-	Code      = attribute.Key("pawl.failure.code")
+	Origin    = attribute.Key("pawl.run.origin")
+)
+
+// Origins of runs: why one that is not final was added.
+const (
+	FromStart    = "start"
+	FromParent   = "child"
+	FromSchedule = "schedule"
+	FromFork     = "fork"
+	FromImport   = "import"
+	FromRestart  = "restart"
 )
 
 // unset is the global provider of a program that has set none.
@@ -55,6 +87,28 @@ type Telemetry struct {
 
 	mu            sync.Mutex
 	registrations []metric.Registration
+	observing     bool // the workers
+
+	// What is collected takes no lock under which a callback is registered: a collection
+	// in progress holds up those.
+	workersMu sync.Mutex
+	workers   map[*Worker]struct{}
+}
+
+// Worker is what metrics tell of a worker of this process. They add up those that have
+// the same engine: no metric names a worker.
+type Worker struct {
+	// Slots are the runs that it may execute at the same time, and those of them that
+	// are free.
+	Slots func() (total, free int64)
+	// Lags are the ages of the oldest due runs that it could not take yet.
+	Lags func() []Lag
+}
+
+// Lag is the age of the oldest due run of a workflow in a queue.
+type Lag struct {
+	Queue, Workflow string
+	Age             time.Duration
 }
 
 // short are the bounds of histograms of the store's calls, long those of runs and
@@ -68,12 +122,14 @@ var (
 // New makes the instruments. What cannot be made is reported, and does nothing.
 func New(tp trace.TracerProvider, mp metric.MeterProvider, namespace, storeName string) (*Telemetry, error) {
 	t := &Telemetry{
-		global: tp == unset, tracer: tp.Tracer(scope), meter: mp.Meter(scope),
-		base: []attribute.KeyValue{Namespace.String(namespace), StoreName.String(storeName)},
+		global: tp == unset,
+		tracer: tp.Tracer(scope, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(semconv.SchemaURL)),
+		meter:  mp.Meter(scope, metric.WithInstrumentationVersion(version()), metric.WithSchemaURL(semconv.SchemaURL)),
+		base:   []attribute.KeyValue{Namespace.String(namespace), StoreName.String(storeName)},
 	}
 	var errs []error
-	counter := func(name, about string) metric.Int64Counter {
-		c, err := t.meter.Int64Counter(name, metric.WithDescription(about))
+	counter := func(name, unit, about string) metric.Int64Counter {
+		c, err := t.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(about))
 		errs = append(errs, err)
 		return c
 	}
@@ -82,22 +138,22 @@ func New(tp trace.TracerProvider, mp metric.MeterProvider, namespace, storeName 
 		errs = append(errs, err)
 		return h
 	}
-	size := func(name, about string) metric.Int64Histogram {
-		h, err := t.meter.Int64Histogram(name, metric.WithDescription(about), sizes)
+	size := func(name, unit, about string) metric.Int64Histogram {
+		h, err := t.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(about), sizes)
 		errs = append(errs, err)
 		return h
 	}
-	t.started = counter("pawl.runs.started", "Runs that were made, by workflow.")
-	t.finished = counter("pawl.runs.finished", "Runs that became final in this process, by workflow and status.")
-	t.lost = counter("pawl.leases.lost", "Leases that were lost, by workflow: the run was taken over.")
-	t.startTime = seconds("pawl.start.duration", "How long it took to make runs durable.", short)
+	t.started = counter("pawl.run.started", "{run}", "Runs that were made, imported or restarted and were not final.")
+	t.finished = counter("pawl.run.finished", "{run}", "Runs that became final.")
+	t.lost = counter("pawl.lease.lost", "{lease}", "Leases that were lost: the run was taken over, or ended by force.")
+	t.startTime = seconds("pawl.start.duration", "How long writes of new runs took.", short)
 	t.claimTime = seconds("pawl.claim.duration", "How long claims took.", short)
-	t.commitTime = seconds("pawl.commit.duration", "How long commits took.", short)
-	t.runTime = seconds("pawl.run.duration", "From a run's creation to its end, by workflow and status.", long)
-	t.stepTime = seconds("pawl.step.duration", "How long attempts of steps took, by workflow, step and status.", long)
-	t.startBatch = size("pawl.start.batch", "Runs that were made together.")
-	t.claimBatch = size("pawl.claim.batch", "Runs that were claimed together.")
-	t.commitSize = size("pawl.commit.batch", "Commits that were written together.")
+	t.commitTime = seconds("pawl.commit.duration", "How long writes of commits took.", short)
+	t.runTime = seconds("pawl.run.duration", "From the creation of a run to its end, of runs that a worker ended.", long)
+	t.stepTime = seconds("pawl.step.duration", "How long attempts of steps took.", long)
+	t.startBatch = size("pawl.start.batch_size", "{run}", "New runs that shared a write.")
+	t.claimBatch = size("pawl.claim.batch_size", "{run}", "Runs that a claim brought.")
+	t.commitSize = size("pawl.commit.batch_size", "{commit}", "Commits that shared a write.")
 	return t, errors.Join(errs...)
 }
 
@@ -190,48 +246,100 @@ func endWith(span trace.Span, err error) {
 	span.End()
 }
 
-// Made counts runs that were made, and how long it took.
-func (t *Telemetry) Made(runs []store.NewRun, results []store.CreateResult, took time.Duration) {
-	ctx := context.Background()
-	if t.startTime.Enabled(ctx) {
-		t.startTime.Record(ctx, took.Seconds(), t.with())
-	}
-	if t.startBatch.Enabled(ctx) {
-		t.startBatch.Record(ctx, int64(len(runs)), t.with())
-	}
-	if !t.started.Enabled(ctx) {
+// Made counts the runs that a write has made, and how long it took.
+func (t *Telemetry) Made(runs []store.NewRun, results []store.CreateResult, took time.Duration, err error) {
+	t.wrote(t.startTime, t.startBatch, len(runs), took, err)
+	if !t.Counting() {
 		return
 	}
-	made := map[string]int64{}
+	var made []store.RunCount
 	for i := range results {
-		if results[i].Created && results[i].Err == nil {
-			made[runs[i].Workflow]++
+		if res := &results[i]; res.Err == nil && res.Created && !res.Repeated {
+			made = store.Tally(made, runs[i].Queue, runs[i].Workflow, store.Pending, 1)
 		}
 	}
-	for workflow, n := range made {
-		t.started.Add(ctx, n, t.with(Workflow.String(workflow)))
+	t.Started(FromStart, made...)
+}
+
+// wrote notes a write of so many things.
+func (t *Telemetry) wrote(duration metric.Float64Histogram, size metric.Int64Histogram, n int, took time.Duration, err error) {
+	ctx := context.Background()
+	if duration.Enabled(ctx) {
+		duration.Record(ctx, took.Seconds(), t.with(failed(nil, err)...))
 	}
+	if err == nil && n > 0 && size.Enabled(ctx) {
+		size.Record(ctx, int64(n), t.with())
+	}
+}
+
+// failed adds what kind of error a call of the store has ended with.
+func failed(attrs []attribute.KeyValue, err error) []attribute.KeyValue {
+	if err == nil {
+		return attrs
+	}
+	kind := semconv.ErrorTypeOther
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			kind = semconv.ErrorTypeKey.String(k.name)
+			break
+		}
+	}
+	return append(attrs, kind)
+}
+
+// kinds are the errors of calls, those first that come together with others.
+var kinds = []struct {
+	err  error
+	name string
+}{
+	{store.ErrOutcomeUnknown, "outcome_unknown"}, {store.ErrUnavailable, "unavailable"}, {store.ErrTooLarge, "too_large"}, {store.ErrInvalid, "invalid"},
+	{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"},
+}
+
+// Counting says that runs are counted, so that it is worth while to ask what they are.
+func (t *Telemetry) Counting() bool { return t.started.Enabled(context.Background()) }
+
+// Started counts runs that are not final and were added: those that a call has made
+// ([store.CommitResult.Spawned]), imported, or restarted.
+func (t *Telemetry) Started(origin string, counts ...store.RunCount) {
+	if ctx := context.Background(); t.started.Enabled(ctx) {
+		for _, n := range counts {
+			t.started.Add(ctx, n.Count, t.with(Queue.String(n.Queue), Workflow.String(n.Workflow), Origin.String(origin)))
+		}
+	}
+}
+
+// Ended counts runs that a call of the store has made final beside the one that it
+// committed for: see [store.ControlResult.Ended].
+func (t *Telemetry) Ended(counts []store.RunCount) {
+	if ctx := context.Background(); t.finished.Enabled(ctx) {
+		for _, n := range counts {
+			t.finished.Add(ctx, n.Count, t.with(append(ending(n.Status, store.FailureCanceled), Queue.String(n.Queue), Workflow.String(n.Workflow))...))
+		}
+	}
+}
+
+// ending are the attributes of an end.
+func ending(status store.Status, code string) []attribute.KeyValue {
+	attrs := make([]attribute.KeyValue, 0, 6)
+	if attrs = append(attrs, Status.String(status.String())); status != store.Completed {
+		attrs = append(attrs, semconv.ErrorTypeKey.String(code))
+	}
+	return attrs
 }
 
 // Claimed notes a claim.
-func (t *Telemetry) Claimed(n int, took time.Duration) {
-	ctx := context.Background()
-	if t.claimTime.Enabled(ctx) {
-		t.claimTime.Record(ctx, took.Seconds(), t.with())
-	}
-	if n > 0 && t.claimBatch.Enabled(ctx) {
-		t.claimBatch.Record(ctx, int64(n), t.with())
-	}
+func (t *Telemetry) Claimed(n int, took time.Duration, err error) {
+	t.wrote(t.claimTime, t.claimBatch, n, took, err)
 }
 
-// Committed notes a write of commits.
-func (t *Telemetry) Committed(n int, took time.Duration) {
-	ctx := context.Background()
-	if t.commitTime.Enabled(ctx) {
-		t.commitTime.Record(ctx, took.Seconds(), t.with())
-	}
-	if t.commitSize.Enabled(ctx) {
-		t.commitSize.Record(ctx, int64(n), t.with())
+// Committed notes a write of commits: what they have made and ended beside the ends of
+// their own runs, which [Telemetry.Executed] counts.
+func (t *Telemetry) Committed(results []store.CommitResult, n int, took time.Duration, err error) {
+	t.wrote(t.commitTime, t.commitSize, n, took, err)
+	for i := range results {
+		t.Started(FromParent, results[i].Spawned...)
+		t.Ended(results[i].Ended)
 	}
 }
 
@@ -260,7 +368,7 @@ func (t *Telemetry) Executed(ctx context.Context, run *store.Run, status store.S
 		case err != nil:
 			span.SetStatus(codes.Error, err.Error())
 		case failure != nil:
-			span.SetAttributes(Status.String(status.String()), Code.String(failure.Code))
+			span.SetAttributes(Status.String(status.String()), semconv.ErrorTypeKey.String(failure.Code))
 			span.SetStatus(codes.Error, failure.Message)
 		default:
 			span.SetAttributes(Status.String(status.String()))
@@ -271,20 +379,25 @@ func (t *Telemetry) Executed(ctx context.Context, run *store.Run, status store.S
 	switch {
 	case err != nil:
 		if t.lost.Enabled(back) {
-			t.lost.Add(back, 1, t.with(Workflow.String(run.Workflow)))
+			t.lost.Add(back, 1, t.with(Queue.String(run.Queue), Workflow.String(run.Workflow)))
 		}
 	case status.Final():
+		code := store.FailureCanceled
+		if failure != nil {
+			code = failure.Code
+		}
+		attrs := append(ending(status, code), Queue.String(run.Queue), Workflow.String(run.Workflow))
 		if t.finished.Enabled(back) {
-			t.finished.Add(back, 1, t.with(Workflow.String(run.Workflow), Status.String(status.String())))
+			t.finished.Add(back, 1, t.with(attrs...))
 		}
 		if t.runTime.Enabled(back) {
-			t.runTime.Record(back, now.Sub(run.CreatedAt).Seconds(), t.with(Workflow.String(run.Workflow), Status.String(status.String())))
+			t.runTime.Record(back, now.Sub(run.CreatedAt).Seconds(), t.with(attrs...))
 		}
 	}
 }
 
-// Attempted puts a span around an attempt of a step.
-func (t *Telemetry) Attempted(ctx context.Context, workflow string, key store.StepKey, attempt int, call func(context.Context) ([]byte, error)) (out []byte, err error) {
+// Attempted puts a span around an attempt of a step. code is that of a failure.
+func (t *Telemetry) Attempted(ctx context.Context, run *store.Run, key store.StepKey, attempt int, code func(context.Context, error) string, call func(context.Context) ([]byte, error)) (out []byte, err error) {
 	span := noSpan
 	if !t.dark() {
 		ctx, span = t.tracer.Start(ctx, "step "+key.Name)
@@ -294,7 +407,7 @@ func (t *Telemetry) Attempted(ctx context.Context, workflow string, key store.St
 		return call(ctx)
 	}
 	if recording {
-		span.SetAttributes(append(t.base, Workflow.String(workflow), Step.String(key.String()), Attempt.Int(attempt))...)
+		span.SetAttributes(append(t.base, Workflow.String(run.Workflow), Queue.String(run.Queue), Run.String(run.ID.String()), Step.String(key.String()), Attempt.Int(attempt))...)
 	}
 	began, ended := time.Now(), false
 	done := func() {
@@ -302,15 +415,19 @@ func (t *Telemetry) Attempted(ctx context.Context, workflow string, key store.St
 			return
 		}
 		ended = true
-		status := "completed"
-		if err != nil {
-			status = "failed"
-		}
-		if measured {
-			t.stepTime.Record(context.WithoutCancel(ctx), time.Since(began).Seconds(), t.with(Workflow.String(workflow), Step.String(key.Name), Status.String(status)))
+		attrs := make([]attribute.KeyValue, 0, 6)
+		switch {
+		case err == errUnwound:
+			attrs = append(attrs, semconv.ErrorTypeKey.String("panic"))
+		case err != nil:
+			attrs = append(attrs, semconv.ErrorTypeKey.String(code(ctx, err)))
 		}
 		if recording {
+			span.SetAttributes(attrs...)
 			endWith(span, err)
+		}
+		if measured {
+			t.stepTime.Record(context.WithoutCancel(ctx), time.Since(began).Seconds(), t.with(append(attrs, Workflow.String(run.Workflow), Step.String(key.Name))...))
 		}
 	}
 	defer func() {
@@ -328,23 +445,63 @@ var noSpan = trace.SpanFromContext(context.Background())
 
 var errUnwound = errors.New("the step panicked")
 
-// ObserveWorker registers what is asked when metrics are collected: a worker's slots
-// and the age of what it cannot take yet.
-func (t *Telemetry) ObserveWorker(worker string, slots func() (total, free int64), lag func() time.Duration) error {
-	total, err1 := t.meter.Int64ObservableGauge("pawl.worker.slots", metric.WithDescription("Runs that the worker may execute at the same time."))
-	used, err2 := t.meter.Int64ObservableGauge("pawl.worker.slots.used", metric.WithDescription("Runs that it executes now."))
-	late, err3 := t.meter.Float64ObservableGauge("pawl.queue.lag", metric.WithUnit("s"), metric.WithDescription("Age of the oldest due run that waits for a slot, among those that the worker serves."))
+// ObserveWorker adds a worker to what is asked when metrics are collected. stop takes
+// it out again.
+func (t *Telemetry) ObserveWorker(w *Worker) (stop func(), err error) {
+	t.workersMu.Lock()
+	if t.workers == nil {
+		t.workers = map[*Worker]struct{}{}
+	}
+	t.workers[w] = struct{}{}
+	t.workersMu.Unlock()
+	stop = func() {
+		t.workersMu.Lock()
+		defer t.workersMu.Unlock()
+		delete(t.workers, w)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.observing {
+		err = t.observeWorkersLocked()
+		t.observing = err == nil
+	}
+	return stop, err
+}
+
+func (t *Telemetry) observeWorkersLocked() error {
+	limit, err1 := t.meter.Int64ObservableUpDownCounter("pawl.worker.slot.limit", metric.WithUnit("{slot}"), metric.WithDescription("Runs that the process's workers may execute at the same time."))
+	usage, err2 := t.meter.Int64ObservableUpDownCounter("pawl.worker.slot.usage", metric.WithUnit("{slot}"), metric.WithDescription("Runs that the process's workers execute."))
+	late, err3 := t.meter.Float64ObservableGauge("pawl.queue.lag", metric.WithUnit("s"), metric.WithDescription("Age of the oldest due run that the process's workers could not take yet."))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	with := t.with(WorkerID.String(worker))
-	return t.observe(func(_ context.Context, o metric.Observer) error {
-		n, free := slots()
-		o.ObserveInt64(total, n, with)
-		o.ObserveInt64(used, n-free, with)
-		o.ObserveFloat64(late, lag().Seconds(), with)
+	return t.observeLocked(func(_ context.Context, o metric.Observer) error {
+		var total, used int64
+		lags := map[[2]string]time.Duration{}
+		for _, w := range t.observed() {
+			n, free := w.Slots()
+			total, used = total+n, used+n-free
+			for _, l := range w.Lags() {
+				key := [2]string{l.Queue, l.Workflow}
+				lags[key] = max(lags[key], l.Age)
+			}
+		}
+		o.ObserveInt64(limit, total, t.with())
+		o.ObserveInt64(usage, used, t.with())
+		for key, age := range lags {
+			o.ObserveFloat64(late, age.Seconds(), t.with(Queue.String(key[0]), Workflow.String(key[1])))
+		}
 		return nil
-	}, total, used, late)
+	}, limit, usage, late)
+}
+
+func (t *Telemetry) observed() (list []*Worker) {
+	t.workersMu.Lock()
+	defer t.workersMu.Unlock()
+	for w := range t.workers {
+		list = append(list, w)
+	}
+	return list
 }
 
 // ObserveStore registers what the store counts.
@@ -354,7 +511,7 @@ func (t *Telemetry) ObserveStore(c store.Counter) error {
 	counters := make([]metric.Int64ObservableCounter, len(counts))
 	for i, n := range counts {
 		var err error
-		if counters[i], err = t.meter.Int64ObservableCounter("pawl.store."+n.Name, metric.WithDescription(n.About)); err != nil {
+		if counters[i], err = t.meter.Int64ObservableCounter("pawl.store."+n.Name, metric.WithUnit(n.Unit), metric.WithDescription(n.About)); err != nil {
 			return err
 		}
 		instruments[i] = counters[i]
@@ -370,7 +527,7 @@ func (t *Telemetry) ObserveStore(c store.Counter) error {
 
 // ObserveRuns registers the number of runs that are not final, which count tells.
 func (t *Telemetry) ObserveRuns(count func(context.Context) ([]store.RunCount, error)) error {
-	gauge, err := t.meter.Int64ObservableGauge("pawl.runs", metric.WithDescription("Runs that are not final, by queue, workflow and status. Of more than 100,000, the last made are counted."))
+	gauge, err := t.meter.Int64ObservableUpDownCounter("pawl.run.count", metric.WithUnit("{run}"), metric.WithDescription("Runs that are not final. Of more than 100,000, the last made are counted."))
 	if err != nil {
 		return err
 	}
@@ -387,10 +544,14 @@ func (t *Telemetry) ObserveRuns(count func(context.Context) ([]store.RunCount, e
 }
 
 func (t *Telemetry) observe(f metric.Callback, instruments ...metric.Observable) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.observeLocked(f, instruments...)
+}
+
+func (t *Telemetry) observeLocked(f metric.Callback, instruments ...metric.Observable) error {
 	r, err := t.meter.RegisterCallback(f, instruments...)
 	if err == nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
 		t.registrations = append(t.registrations, r)
 	}
 	return err

@@ -24,7 +24,7 @@ func BenchmarkOff(b *testing.B) {
 		Inject(ctx)
 		end(run.ID, false, nil)
 		ctx = t.Execute(context.Background(), run, store.Lease{})
-		_, _ = t.Attempted(ctx, "w", key, 1, func(context.Context) ([]byte, error) { return nil, nil })
+		_, _ = t.Attempted(ctx, run, key, 1, nil, func(context.Context) ([]byte, error) { return nil, nil })
 		t.Executed(ctx, run, store.Completed, nil, time.Time{}, nil)
 	}
 }

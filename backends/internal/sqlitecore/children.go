@@ -44,7 +44,7 @@ const (
 				CASE WHEN leased THEN visible_at WHEN open THEN min(coalesce(visible_at, ?5), ?5) END, events+open
 			FROM (SELECT leased OR started_at IS NOT NULL AND parts & 1 AND id IS NOT ?7 AND EXISTS (SELECT 1 FROM steps WHERE run_id=runs.id) AS open)),
 			failure=iif(id=?1, ?3, ?4), pausing=0, stamp=?6
-		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue, leased`
+		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue, workflow, leased`
 	cancelTree = `WITH RECURSIVE tree(id) AS (SELECT id FROM runs WHERE id=?1 AND namespace=?2 AND status<6 AND status<>5` + treeBelow
 	closeTree  = `WITH RECURSIVE tree(id) AS (SELECT c.id FROM runs p CROSS JOIN runs c ON c.parent=p.id
 		WHERE p.id=?1 AND p.stamp=?2 AND p.status>=6 AND c.parent IS NOT NULL AND c.on_close=0 AND c.status<6 AND c.status<>5` + treeBelow
@@ -80,17 +80,18 @@ func wakeRows(h *hints) func(func(...any) error) error {
 	}
 }
 
-// treeRows hints at what became of the runs of a tree.
-func treeRows(h *hints, touched *bool) func(func(...any) error) error {
+// treeRows hints at what became of the runs of a tree, and counts those that ended.
+func treeRows(h *hints, touched *bool, ended *[]store.RunCount) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var id store.ID
-		var queue string
+		var queue, workflow string
 		var status store.Status
 		var leased bool
-		err := scan(scanID{&id}, &status, &queue, &leased)
+		err := scan(scanID{&id}, &status, &queue, &workflow, &leased)
 		*touched = true
 		if status.Final() {
 			h.final(id)
+			*ended = store.Tally(*ended, queue, workflow, status, 1)
 			return err
 		}
 		h.event(id)
@@ -102,10 +103,10 @@ func treeRows(h *hints, touched *bool) func(func(...any) error) error {
 }
 
 // closeChildren cancels what a final run leaves behind.
-func closeChildren(run []byte, stamp, now int64, unneeded func() bool, h *hints) []Stmt {
+func closeChildren(run []byte, stamp, now int64, unneeded func() bool, h *hints, ended *[]store.RunCount) []Stmt {
 	closed := new(bool)
 	return []Stmt{
-		{SQL: closeTree, Args: []any{run, stamp, nil, canceledWithParent, now, stamp, nil}, Unneeded: unneeded, Rows: treeRows(h, closed)},
+		{SQL: closeTree, Args: []any{run, stamp, nil, canceledWithParent, now, stamp, nil}, Unneeded: unneeded, Rows: treeRows(h, closed, ended)},
 		{SQL: countTree, Args: []any{run, stamp, stamp, run}, Unneeded: func() bool { return unneeded() || !*closed }},
 	}
 }

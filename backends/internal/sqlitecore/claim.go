@@ -3,6 +3,7 @@ package sqlitecore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,11 +104,14 @@ var (
 const isAsked = `EXISTS (SELECT 1 FROM workers INDEXED BY workers_asked WHERE namespace=?2 AND id=?3 AND asked_at IS NOT NULL)`
 
 // claimNext is the time, ?5, whether worker ?3 is asked for a sign of life, and the
-// earliest time in the lanes, but for what bears stamp ?4.
-const claimNext = claimLevels + `
-	SELECT ?5, ` + isAsked + `, min((SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
-		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1))
-	FROM level WHERE priority IS NOT NULL`
+// earliest time in the lanes, but for what bears stamp ?4; then the lanes with a due run,
+// and its time.
+const claimNext = claimLevels + `,
+	first(queue, workflow, at) AS MATERIALIZED (
+		SELECT queue, workflow, (SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
+			AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)
+		FROM level WHERE priority IS NOT NULL)
+	SELECT ?5, ` + isAsked + `, min(at), json_group_array(json_object('q', queue, 'w', workflow, 'at', at)) FILTER (WHERE at<=?5) FROM first`
 
 // claimPeek is claimNext over everything, with the time as ?4: it reads the index
 // alone.
@@ -220,7 +224,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	stmts := append([]Stmt{
 		{SQL: take, Args: first, Rows: t.run},
-		{SQL: next, Args: append(append(levels[:2:2], p.Worker, stamp), clock...), Rows: one(scanTime{&out.Now}, &out.Asked, scanTime{&out.NextDue})},
+		{SQL: next, Args: append(append(levels[:2:2], p.Worker, stamp), clock...), Rows: nextRow(&out)},
 		{SQL: claimedParts, Args: mine, Gate: true},
 	}, t.replay(mine, bytes, p.Bare, c.config.InTurn)...)
 	if p.Again {
@@ -238,6 +242,26 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	c.busy.Store(len(t.runs) > 0 || p.Again)
 	out.Runs = t.claimed(&p)
 	return out, nil
+}
+
+// nextRow reads the answer to claimNext.
+func nextRow(out *store.Claimed) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var text string
+		if err := scan(scanTime{&out.Now}, &out.Asked, scanTime{&out.NextDue}, &text); err != nil {
+			return err
+		}
+		var due []struct {
+			Q  string `json:"q"`
+			W  string `json:"w"`
+			At int64  `json:"at"`
+		}
+		err := json.Unmarshal([]byte(text), &due)
+		for _, l := range due {
+			out.Waiting = store.Waits(out.Waiting, l.Q, l.W, micro(l.At))
+		}
+		return err
+	}
 }
 
 // taken is a run as a claim gathers it.

@@ -142,8 +142,9 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 			continue
 		}
 		for i := range b.Spawn {
-			if b.applied {
-				hints.queue(b.Spawn[i].Queue)
+			if n := &b.Spawn[i]; b.applied {
+				hints.queue(n.Queue)
+				b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
 			}
 		}
 		if b.missed() && !b.res.Repeated && b.res.Err == nil {
@@ -306,6 +307,7 @@ type commit struct {
 	parent  store.ID
 	group   string
 	parts   int64
+	made    []*int64 // 1 for each of Spawn that was made
 }
 
 func (b *commit) missed() bool { return !b.applied && b.plainly == 0 }
@@ -367,7 +369,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 			Stmt{SQL: countFinal, Args: []any{flag(t.Kind == store.Complete), flag(t.Kind == store.Fail), flag(t.Kind == store.CancelRun), run, b.stamp}, Unneeded: alone},
 			wakeParent(run, b.stamp, b.now, alone, b.hints))
 		childless := func() bool { return b.missed() || b.parts&partChildren == 0 }
-		stmts = append(stmts, closeChildren(run, b.stamp, b.now, childless, b.hints)...)
+		stmts = append(stmts, closeChildren(run, b.stamp, b.now, childless, b.hints, &b.res.Ended)...)
 	}
 	return append(stmts, b.readBack())
 }
@@ -532,6 +534,7 @@ func (b *commit) step(s *store.StepRecord) []any {
 
 func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 	made := new(int64)
+	b.made = append(b.made, made)
 	none := func() bool { return b.missed() || *made == 0 }
 	run := b.Lease.Run[:]
 	stmts = append(stmts, Stmt{

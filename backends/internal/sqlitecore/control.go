@@ -8,13 +8,13 @@ import (
 
 // control runs what statements make of each run, then reads its status.
 func (c *Core) control(ctx context.Context, namespace string, ids []store.ID, h *hints,
-	statements func(id []byte) []Stmt, refused func(store.Status) bool) ([]store.ControlResult, error) {
+	statements func(id []byte, res *store.ControlResult) []Stmt, refused func(store.Status) bool) ([]store.ControlResult, error) {
 	results := make([]store.ControlResult, len(ids))
 	var stmts []Stmt
 	for i := range ids {
 		id, res := ids[i], &results[i]
 		res.Err = notFound("run %v", id)
-		stmts = append(append(stmts, statements(id[:])...), Stmt{
+		stmts = append(append(stmts, statements(id[:], res)...), Stmt{
 			SQL: `SELECT status FROM runs WHERE id=? AND namespace=?`, Args: []any{id[:], namespace},
 			Rows: func(scan func(...any) error) error {
 				err := scan(&res.Status)
@@ -51,7 +51,7 @@ func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 	}
 	h := newHints(p.Namespace)
 	why := failure(&store.Failure{Code: store.FailureCanceled, Message: p.Reason})
-	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte) []Stmt {
+	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte, res *store.ControlResult) []Stmt {
 		stamp, touched := newStamp(), new(bool)
 		none := func() bool { return !*touched }
 		var forced any
@@ -59,7 +59,7 @@ func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 			forced = id
 		}
 		list := []Stmt{
-			{SQL: cancelTree, Args: []any{id, p.Namespace, why, canceledWithParent, now, stamp, forced}, Rows: treeRows(h, touched)},
+			{SQL: cancelTree, Args: []any{id, p.Namespace, why, canceledWithParent, now, stamp, forced}, Rows: treeRows(h, touched, &res.Ended)},
 			{SQL: countTree, Args: []any{id, stamp, stamp, []byte{}}, Unneeded: none},
 			wakeParent(id, stamp, now, none, h),
 		}
@@ -91,7 +91,7 @@ func (c *Core) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlR
 		return nil, err
 	}
 	h := newHints(p.Namespace)
-	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte) []Stmt {
+	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte, _ *store.ControlResult) []Stmt {
 		if !p.Resume {
 			return []Stmt{{SQL: pauseRun, Args: []any{id, p.Namespace}, Rows: func(scan func(...any) error) error {
 				var leased bool
@@ -220,7 +220,7 @@ func (c *Core) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult
 		h.queue(queue)
 		h.send(c)
 	}
-	return store.CreateResult{ID: p.New, Created: true}, nil
+	return store.CreateResult{ID: p.New, Created: true, Repeated: made == 0}, nil
 }
 
 // purged selects the victims; all statements of the write select the same.

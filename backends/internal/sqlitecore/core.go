@@ -93,7 +93,7 @@ func New(r Runner, config Config) *Core {
 		c.peek = strings.Replace(claimPeek, "?4", now, 1)
 		c.take = strings.Replace(claimRuns, "<=?3", "<="+now, 1)
 		c.bare = strings.Replace(claimBare, "<=?3", "<="+now, 1)
-		c.next = strings.Replace(claimNext, "?5", now, 1)
+		c.next = strings.ReplaceAll(claimNext, "?5", now)
 	}
 	return c
 }

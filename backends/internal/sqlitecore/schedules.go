@@ -200,7 +200,7 @@ func (c *Core) Fire(ctx context.Context, p store.FireParams) (store.FireResult, 
 	case firedAt.IsZero():
 		return res, conflict("schedule %q is not due at %v but at %v: it was changed", p.Schedule, p.At.UTC(), next)
 	}
-	res.Fired = fired == 1
+	res.Fired, res.Made = fired == 1, made == 1
 	if made == 1 {
 		h := newHints(p.Namespace)
 		h.queue(p.Run.Queue)

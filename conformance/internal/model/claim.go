@@ -50,6 +50,9 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 			continue
 		}
 		out.NextDue = earliest(out.NextDue, r.VisibleAt)
+		if want > 0 && !r.VisibleAt.After(now) {
+			out.Waiting = store.Waits(out.Waiting, r.Queue, r.Workflow, r.VisibleAt)
+		}
 	}
 	return out, nil
 }

@@ -68,13 +68,19 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		s.hintRun(store.HintState, r)
 	}
 	r.signals = slices.DeleteFunc(r.signals, func(sig store.Signal) bool { return slices.Contains(c.Consumed, sig.ID) })
+	var spawned []store.RunCount
 	for i := range c.Spawn {
-		s.spawn(r, &c.Spawn[i], now)
+		if n := &c.Spawn[i]; s.spawn(r, n, now) {
+			spawned = store.Tally(spawned, n.Queue, n.Workflow, store.Pending, 1)
+		}
 	}
+	s.ended = nil
 	if c.Transition != nil {
 		s.transition(r, c.Transition, unseen, now)
 	}
-	return r.result()
+	res := r.result()
+	res.Spawned, res.Ended = spawned, s.ended
+	return res
 }
 
 func leaseLost(l store.Lease) error {
@@ -153,10 +159,10 @@ func (s *Store) checkSpawn(r *run, spawn []store.NewRun) error {
 }
 
 // spawn makes a child and counts it in its group; one that exists already was
-// counted then (P4, P9).
-func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) {
+// counted then (P4, P9), and is not made.
+func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) (made bool) {
 	if s.runs[n.ID] != nil {
-		return
+		return false
 	}
 	c := s.insert(parent.Namespace, n, now)
 	c.Parent, c.Group, c.Ordinal, c.OnClose = parent.ID, n.Group, n.Ordinal, n.OnClose
@@ -171,6 +177,7 @@ func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) {
 		g.Open++
 	}
 	s.hintDue(c)
+	return true
 }
 
 // transition ends the lease.

@@ -38,7 +38,9 @@ func (s *Store) control(ctx context.Context, invalid error, namespace string, id
 			out[i].Err = notFound(id)
 			continue
 		case !r.Status.Final():
+			s.ended = nil
 			do(r, now)
+			out[i].Ended = s.ended
 		case r.Status != goal:
 			out[i].Err = finished(r)
 		}
@@ -78,6 +80,7 @@ func (s *Store) cancel(r *run, reason string, now time.Time) {
 		s.closeChildren(r, now)
 	default:
 		r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
+		s.ended = store.Tally(s.ended, r.Queue, r.Workflow, store.Canceled, 1)
 		s.finish(r, store.Canceled, now)
 	}
 }
@@ -154,7 +157,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 		if r.Namespace != p.Namespace {
 			return store.CreateResult{}, fmt.Errorf("run %s: %w", p.New, store.ErrAlreadyExists)
 		}
-		return store.CreateResult{ID: p.New, Created: true}, nil // P4, even if the old run is gone
+		return store.CreateResult{ID: p.New, Created: true, Repeated: true}, nil // P4, even if the old run is gone
 	}
 	old := s.find(p.Namespace, p.ID)
 	if old == nil {

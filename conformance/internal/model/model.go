@@ -37,6 +37,7 @@ type Store struct {
 	locks     map[name]lock
 	schedules map[name]*schedule
 	actions   []action
+	ended     []store.RunCount // by the cancels of the item or commit under way
 }
 
 var (

@@ -141,18 +141,20 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 	case !seen:
 		return store.FireResult{}, fmt.Errorf("schedule %q was changed at %v: %w", p.Schedule, sc.UpdatedAt, store.ErrConflict)
 	}
-	f := store.Firing{At: at, FiredAt: now}
+	f, res := store.Firing{At: at, FiredAt: now}, store.FireResult{Fired: true}
 	if p.Run != nil {
 		made := s.create(p.Namespace, p.Run, now)
 		if made.Err != nil {
 			return store.FireResult{}, made.Err
 		}
+		res.Made = made.Created && !made.Repeated
 		f.Run = made.ID // or the one whose external id stood in the way
 	}
 	sc.firings = slices.Insert(sc.firings, i, f)
 	sc.LastAt, sc.NextAt = at, micro(p.Next)
 	forget()
-	return store.FireResult{Fired: true, Run: f.Run}, nil
+	res.Run = f.Run
+	return res, nil
 }
 
 func (s *Store) ListFirings(ctx context.Context, p store.ListFiringsParams) (store.FiringPage, error) {
