@@ -199,7 +199,7 @@ func (inv *Invocation) checkIdleLocked() {
 	if inv.closed || inv.live == 0 || inv.blocked < inv.live || inv.parked {
 		return
 	}
-	if inv.pinned == 0 && len(inv.waits) == 0 {
+	if len(inv.joining) == inv.blocked {
 		inv.failLocked(inv.deadlockLocked())
 		return
 	}
