@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,20 +24,43 @@ func (s *Server) Standby(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.discardAfter(t, "the standby")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the log of the standby on %s:\n%s", b.URL(), testserver.Tail(b.logFile(), 0))
+		}
+		if err := b.discard(); err != nil {
+			t.Error(err)
+		}
+	})
 	return b
 }
 
-func (s *Server) standby() (*Server, error) {
-	b, err := s.copied("--wal-method=stream", "--write-recovery-conf")
-	if err != nil {
+func (s *Server) standby() (_ *Server, err error) {
+	b := &Server{bin: s.bin, who: s.who, settings: s.settings}
+	if b.dir, err = testserver.MakeDir(b.who, "pawl_postgres_"); err != nil {
 		return nil, err
+	}
+	b.name = filepath.Base(b.dir)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(b.dir))
+		}
+	}()
+	s.mu.Lock()
+	port := s.port
+	s.mu.Unlock()
+	cmd := b.bin.command("pg_basebackup", "-D", b.dataDir(), "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-U", "postgres",
+		"--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync")
+	cmd.Dir = b.dir
+	cmd.SysProcAttr = testserver.SysProcAttr(b.who, 0)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("pgtest: %s: %w\n%s", cmd, err, out)
 	}
 	b.mu.Lock()
 	err = b.start()
 	b.mu.Unlock()
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(b.dir))
+		return nil, err
 	}
 	if err := b.await(`SELECT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status='streaming')`); err != nil {
 		return nil, errors.Join(err, b.discard())

@@ -14,20 +14,9 @@ type backend struct {
 	// check looks at the tables themselves, past the code that wrote them, when
 	// every run is final.
 	check func(ctx context.Context, url string) error
-	// backups are the ways to back the database up and to restore it.
-	backups []backup
-}
-
-// A backup is a way to back a database up.
-type backup struct {
-	name string
-	live bool // processes may work while it is restored
-	// take begins to make a backup. What mark returns restores the database to the moment of
-	// mark; it reports false when that has to be tried again.
-	take func(d *driver) (mark func() (restore func() bool))
 }
 
 var allBackends = []backend{
-	{name: "sqlite", fresh: freshSQLite, check: checkSQLite, backups: sqliteBackups},
-	{name: "postgres", fresh: freshPostgres, check: checkPostgres, backups: postgresBackups},
+	{name: "sqlite", fresh: freshSQLite, check: checkSQLite},
+	{name: "postgres", fresh: freshPostgres, check: checkPostgres},
 }

@@ -56,7 +56,7 @@ func (d *driver) down(end func() error) {
 // server dies, and the standby takes its place: what was committed in between is lost.
 func (d *driver) promote() {
 	n := d.net
-	if n.down || n.standby != nil || d.rescue.begun {
+	if n.down || n.standby != nil {
 		d.after(d.lease/4, d.promote)
 		return
 	}
@@ -80,14 +80,8 @@ func (d *driver) fallOver() {
 	if have > got {
 		n.behind += have - got
 	}
-	n.lead(d.t, n.server)
-}
-
-// lead makes a server the one that the processes reach.
-func (n *network) lead(t *testing.T, s *pgtest.Server) {
-	n.server = s
-	u, err := url.Parse(s.URL())
-	require.NoError(t, err)
+	u, err := url.Parse(n.server.URL())
+	require.NoError(d.t, err)
 	for _, p := range n.proxies {
 		p.Retarget(u.Host)
 	}

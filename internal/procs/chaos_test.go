@@ -28,7 +28,6 @@ var (
 	stopsFlag = flag.Int("procs.stops", 3, "how many are stopped for three leases")
 	leaseFlag = flag.Duration("procs.lease", time.Second, "the workers' lease")
 	gapFlag   = flag.Duration("procs.gap", 500*time.Millisecond, "mean time between two blows")
-	backsFlag = flag.Int("procs.restores", 0, "how often the database is restored from a backup, in turn in each way there is")
 	runsFlag  = flag.Int("procs.runs", 0, "how many runs of three steps there are, while workers alone are hit; 0: runs of all kinds, until all blows are dealt")
 	seedFlag  = flag.Uint64("procs.seed", 0, "what blows, moments and orders are drawn from; 0: another each time")
 
@@ -58,7 +57,7 @@ func TestChaos(t *testing.T) {
 				seed = rand.Uint64()
 			}
 			t.Logf("again: go test ./internal/procs -run 'TestChaos/%s' -procs.kills=%d -procs.stops=%d -procs.seed=%d", b.name, *killsFlag, *stopsFlag, seed)
-			chaos(t, b, seed, func(d *driver) []func() { return d.plan(*killsFlag, *stopsFlag, *backsFlag) })
+			chaos(t, b, seed)
 		})
 	}
 }
@@ -76,24 +75,21 @@ type slot struct {
 
 // driver deals the blows.
 type driver struct {
-	t       *testing.T
-	backend backend
-	url     string
-	dir     string
-	net     *network // nil: none
-	lease   time.Duration
-	random  *rand.Rand
-	seed    uint64
-	slots   []*slot
-	events  []event // what is to come, beside blows
+	t      *testing.T
+	url    string
+	dir    string
+	net    *network // nil: none
+	lease  time.Duration
+	random *rand.Rand
+	seed   uint64
+	slots  []*slot
+	events []event // what is to come, beside blows
 
 	started int       // runs, as far as was heard
 	grown   time.Time // when there was one more of them
 
 	mu sync.Mutex // guards what the starters' lines fill in
 	ev *evidence
-
-	rescue rescue // that is under way
 
 	kills, stops, terms, starts int
 	most                        int // connections of a process at one moment
@@ -104,7 +100,7 @@ type event struct {
 	do func()
 }
 
-func chaos(t *testing.T, b backend, seed uint64, plan func(d *driver) []func()) {
+func chaos(t *testing.T, b backend, seed uint64) {
 	dir, err := os.MkdirTemp("", "pawl-procs-")
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -114,9 +110,9 @@ func chaos(t *testing.T, b backend, seed uint64, plan func(d *driver) []func()) 
 			_ = os.RemoveAll(dir)
 		}
 	})
-	d := &driver{t: t, backend: b, dir: dir, lease: *leaseFlag, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), ev: newEvidence()}
+	d := &driver{t: t, dir: dir, lease: *leaseFlag, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), ev: newEvidence()}
 	d.url, d.net = b.fresh(t, dir, seed)
-	blows := plan(d)
+	d.ev.forgets = d.net != nil && *promotesFlag > 0
 	for range 3 {
 		d.slots = append(d.slots, &slot{role: "worker"})
 	}
@@ -134,7 +130,7 @@ func chaos(t *testing.T, b backend, seed uint64, plan func(d *driver) []func()) 
 		s.proc.awaitReady(t)
 	}
 	d.tick()
-	d.storm(blows)
+	d.storm(d.plan(*killsFlag, *stopsFlag))
 	d.heal()
 	healed := time.Now()
 
@@ -169,12 +165,10 @@ func chaos(t *testing.T, b backend, seed uint64, plan func(d *driver) []func()) 
 		sum.claims, sum.takeovers, sum.commits, sum.repeated, sum.effects, sum.again, sum.late)
 	t.Logf("%d effects of transactions, %d of them doubled; %d contradictory histories, %d stuck runs", v.rows, v.doubled, out.wrong, out.stuck())
 	t.Logf("%v; %d fired by the schedule", out, out.fired)
-	if d.ev.forgets {
-		t.Logf("%d restores; %d runs were acknowledged and are gone, as a restore or a promotion loses them", d.rescue.done, len(d.ev.acked)-len(d.ev.kept(out)))
-	}
 	t.Logf("%d transactions of steps were asked for after a lost answer, %d of them had been applied", sum.asked, sum.applied)
 	if d.net != nil {
 		t.Logf("%v; %d connections of a process at most", d.net, d.most)
+		t.Logf("%d runs were acknowledged and are gone, as a promotion loses them", len(d.ev.acked)-len(d.ev.kept(out)))
 		t.Logf("answers lost to %d commits, %d of them learned by sending again, to %d claims and %d creates; the longest that a run made no progress was %v",
 			sum.unknown, sum.known, sum.blind["claim"], sum.blind["create"], sum.quiet.Round(time.Millisecond))
 	}
@@ -183,15 +177,13 @@ func chaos(t *testing.T, b backend, seed uint64, plan func(d *driver) []func()) 
 	}
 }
 
-// plan draws the order of the blows: kills, stops, restores, a graceful restart for every
+// plan draws the order of the blows: kills, stops, a graceful restart for every
 // ten kills, and what befalls the network.
-func (d *driver) plan(kills, stops, restores int) []func() {
+func (d *driver) plan(kills, stops int) []func() {
 	var blows []func()
 	add := func(n int, blow func()) { blows = append(blows, slices.Repeat([]func(){blow}, n)...) }
 	add(kills, d.kill)
 	add(stops, d.stop)
-	add(restores, d.restore)
-	d.ev.forgets = restores > 0 || d.net != nil && *promotesFlag > 0
 	if *runsFlag == 0 {
 		add(1+kills/10, d.restart)
 	}
@@ -304,19 +296,14 @@ func (d *driver) kill() {
 		d.after(d.lease/4, d.kill)
 		return
 	}
-	d.end(s)
-	d.kills++
-	d.after(d.within(d.lease/2), func() { d.start(s) })
-}
-
-// end kills the slot's process.
-func (d *driver) end(s *slot) {
 	p := s.proc
 	p.asked.Store(true)
 	require.NoError(d.t, p.cmd.Process.Kill())
 	err := p.awaitEnd(d.t)
 	require.True(d.t, err != nil || s.leaving, "a killed process ended by itself")
+	d.kills++
 	d.emptied(s)
+	d.after(d.within(d.lease/2), func() { d.start(s) })
 }
 
 // emptied notes that the slot's process has ended.
@@ -392,12 +379,8 @@ func (d *driver) lookAfter() {
 	}
 }
 
-// start fills a slot, when nothing keeps processes away from the database.
+// start fills a slot.
 func (d *driver) start(s *slot) {
-	if d.rescue.closed {
-		d.after(d.lease/4, func() { d.start(s) })
-		return
-	}
 	s.started++
 	d.starts++
 	url := d.url

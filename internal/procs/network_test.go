@@ -49,7 +49,7 @@ type network struct {
 }
 
 func newNetwork(t *testing.T, seed uint64, every int) *network {
-	return &network{server: pgtest.Start(t, pgtest.Setting("wal_keep_size", "512MB"), pgtest.Archived()), every: every, ends: *commitsFlag, random: rand.New(rand.NewPCG(seed, 2))}
+	return &network{server: pgtest.Start(t, pgtest.Setting("wal_keep_size", "512MB")), every: every, ends: *commitsFlag, random: rand.New(rand.NewPCG(seed, 2))}
 }
 
 // proxy makes a proxy for one process, and the URL by which it reaches the server.
