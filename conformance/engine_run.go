@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,6 +85,44 @@ var branchEngineCases = []EngineCase{
 		h := start(e, wf, 0)
 		e.until(h.ID(), store.Sleeping)
 		e.eq("output", result(e, h), []string{"a0", "a1"})
+	}},
+	{Name: "branch/deadlock", Promise: "P5", Rule: "A run whose branches wait for nothing but each other fails and names them; one of them that waits for time or a signal is enough to keep it.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, heard bool) (string, error) {
+			p := workflow.NewPromise[string](ctx)
+			first := workflow.Go(ctx, "first", func(ctx workflow.Context) (string, error) { return p.Get(ctx) })
+			second := workflow.Go(ctx, "second", func(ctx workflow.Context) (string, error) { return first.Get(ctx) })
+			third := workflow.Go(ctx, "third", func(ctx workflow.Context) (bool, error) {
+				if !heard {
+					return true, workflow.Sleep(ctx, "nap", e.d(time.Minute))
+				}
+				s, err := word.Receive(ctx)
+				return p.Resolve(s, nil), err
+			})
+			s, err := second.Get(ctx)
+			if err != nil {
+				return "", err
+			}
+			_, err = third.Get(ctx)
+			return s, err
+		}, workflow.RunAttempts(3))
+		e.process(defs(wf))
+		stuck, woken := start(e, wf, false), start(e, wf, true)
+		e.until(stuck.ID(), store.Sleeping)
+		e.until(woken.ID(), store.Sleeping)
+		_, err := stuck.Result(e.ctx)
+		var end *engine.RunError
+		if !errors.As(err, &end) {
+			e.Fatalf("saw %v, expected that the run fails", err)
+		}
+		e.eq("code", end.Failure.Code, workflow.CodeDeadlock)
+		for _, who := range []string{`the main branch waits for branch "second"`, `branch "first" waits for promise 1 of the main branch`, `branch "second" waits for branch "first"`} {
+			e.check(strings.Contains(end.Failure.Message, who), "the failure %q does not say that %s", end.Failure.Message, who)
+		}
+		e.check(!strings.Contains(end.Failure.Message, "third"), "the failure %q names a branch that has ended", end.Failure.Message)
+		e.explains("deadlock", stuck.ID(), engine.ReasonFailed, workflow.CodeDeadlock, "wait for each other", "deploy code")
+		e.until(woken.ID(), store.Sleeping) // it still waits for its signal
+		send(e, word, woken.ID(), "now")
+		e.eq("output", result(e, woken), "now")
 	}},
 	{Name: "branch/suspend-together", Promise: "P5", Rule: "A run suspends when all its branches wait, and each goes on in its own time.", Run: func(e *E) {
 		var ran tally

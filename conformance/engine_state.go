@@ -562,6 +562,66 @@ var stateEngineCases = []EngineCase{
 		}
 		e.eq("output", result(e, h), 2*branches*each)
 	}},
+	{Name: "state/answer-lost", Promise: "P4", Rule: "A write from outside whose answer was lost, and whose run has ended before it is repeated, is not reported as refused when it was applied.", Run: func(e *E) {
+		wire := newWire(e.s)
+		eng := engine.New(wire, engine.Namespace("engine"), engine.Logger(quiet))
+		defer eng.Close()
+		// set makes writes to a new run whose answer is lost; meanwhile hears of the run before they are repeated.
+		set := func(meanwhile func(id store.ID), writes ...store.StateWrite) (store.ID, []store.StateEntry, error) {
+			id := store.NewID()
+			res, err := e.s.Create(e.ctx, store.CreateParams{Namespace: "engine", Runs: []store.NewRun{{ID: id, Workflow: "wf", Queue: "wf"}}})
+			e.ok("Create", err)
+			e.ok("the create", res[0].Err)
+			_, err = e.eng.SetState(e.ctx, id, store.StateWrite{Key: "gone", Value: []byte("1")})
+			e.ok("a write before", err)
+			wire.loseNext("set-state", 1)
+			once := sync.OnceFunc(func() { meanwhile(id) })
+			wire.mu.Lock()
+			wire.after = func(verb string) {
+				if verb == "set-state" {
+					once()
+				}
+			}
+			wire.mu.Unlock()
+			entries, err := eng.SetState(e.ctx, id, writes...)
+			e.eq("answers that are still to be lost", wire.leftToLose("set-state"), 0)
+			return id, entries, err
+		}
+		cancel := func(id store.ID) { e.ok("cancel", e.eng.Cancel(e.ctx, id, "")) }
+		writes := []store.StateWrite{{Key: "gone", Delete: true}, {Key: "kept", Value: []byte("2")}, {Key: "empty"}}
+
+		id, entries, err := set(cancel, writes...)
+		e.ok("a write that was applied, of a run that was canceled then", err)
+		kept, err2 := e.eng.GetState(e.ctx, id)
+		e.ok("GetState", err2)
+		if len(entries) != 3 || len(kept) != 2 {
+			e.Fatalf("saw entries %v and state %v, expected three and two", entries, kept)
+		}
+		e.eq("the entry of a value", entries[1], kept[1])
+		e.eq("the entry of an empty value", entries[2], kept[0])
+		e.eq("the entry of a deletion", entries[0], store.StateEntry{Key: "gone"})
+
+		id, _, err = set(func(id store.ID) {
+			_, err := e.eng.SetState(e.ctx, id, store.StateWrite{Key: "kept", Value: []byte("another's")})
+			e.ok("a later write", err)
+			cancel(id)
+		}, writes...)
+		e.says("the error of a write that another has replaced before the run ended", err, store.ErrOutcomeUnknown, id.String())
+
+		id, _, err = set(func(id store.ID) {
+			cancel(id)
+			n, err := e.s.Purge(e.ctx, store.PurgeParams{Namespace: "engine"})
+			e.ok("Purge", err)
+			e.check(n > 0, "nothing was purged")
+		}, writes...)
+		e.says("the error of a write to a run that was purged then", err, store.ErrOutcomeUnknown, id.String())
+
+		id, _, err = set(func(store.ID) {}, writes...)
+		e.ok("a write that is repeated", err)
+		cancel(id)
+		_, err = eng.SetState(e.ctx, id, writes...)
+		e.says("the error of a write to a run that had ended", err, store.ErrFinished, id.String())
+	}},
 	{Name: "state/zombie-is-fenced", Promise: "P2", Rule: "A step whose worker has lost the run to another writes no state, and is told so.", Run: func(e *E) {
 		var ran tally
 		blocked, release, told := make(chan struct{}, 1), make(chan struct{}), make(chan error, 3)

@@ -251,6 +251,8 @@ func (f *facts) why(code string) {
 	switch code {
 	case exec.CodeNondeterministic:
 		f.act("deploy the code that recorded its history, or give the changed workflow a new version, before it is restarted")
+	case exec.CodeDeadlock:
+		f.act("deploy code in which one of the branches that the failure names goes on, before it is restarted: as it is, it comes to the same place")
 	case exec.CodeCrashed:
 		f.act("find out from the workers' logs why it ends its process (memory, a fatal error, a step that blocks) before it is restarted")
 	case exec.CodeDeadline:

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/store"
@@ -14,7 +16,9 @@ import (
 // store.ErrConflict when an IfVersion does not hold, store.ErrNotFound,
 // store.ErrFinished, store.ErrInvalid or store.ErrTooLarge. A request whose
 // outcome is unknown is repeated, unless it compares versions: then
-// store.ErrOutcomeUnknown comes back.
+// store.ErrOutcomeUnknown comes back. When the run has ended before the repeat, the state
+// that it left tells: with the values that were written the write counts as applied (and
+// the version of a deletion is 0), with others store.ErrOutcomeUnknown comes back.
 func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.StateWrite) ([]store.StateEntry, error) {
 	compares := false
 	for _, w := range writes {
@@ -30,10 +34,20 @@ func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.Sta
 	}
 	var entries []store.StateEntry
 	var doubt error
+	lost := false
 	err := e.retry(ctx, func(ctx context.Context) (err error) {
 		entries, err = e.store.SetState(ctx, store.SetStateParams{Namespace: e.namespace, Run: run, Writes: writes})
-		if compares && errors.Is(err, store.ErrOutcomeUnknown) {
-			doubt, err = err, nil
+		switch {
+		case errors.Is(err, store.ErrOutcomeUnknown):
+			if lost = true; compares {
+				doubt, err = err, nil
+			}
+		case lost && (errors.Is(err, store.ErrFinished) || errors.Is(err, store.ErrNotFound)):
+			var applied bool
+			end := err
+			if entries, applied, err = e.written(ctx, run, keys, writes); err == nil && !applied {
+				doubt = fmt.Errorf("%v, after an answer was lost: %w", end, store.ErrOutcomeUnknown)
+			}
 		}
 		return err
 	})
@@ -41,6 +55,30 @@ func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.Sta
 		return nil, fmt.Errorf("state of run %s: %w", run, err)
 	}
 	return entries, nil
+}
+
+// written asks whether the state of a run that has ended is what the writes make it, and
+// returns their entries.
+func (e *Engine) written(ctx context.Context, run store.ID, keys []string, writes []store.StateWrite) (entries []store.StateEntry, applied bool, err error) {
+	found, err := e.store.GetState(ctx, store.GetStateParams{Namespace: e.namespace, Run: run, Keys: keys})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, false, nil // purged: nothing tells any more
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for _, w := range writes {
+		i := slices.IndexFunc(found, func(s store.StateEntry) bool { return s.Key == w.Key })
+		switch {
+		case i < 0 && w.Delete:
+			entries = append(entries, store.StateEntry{Key: w.Key})
+		case i < 0 || w.Delete || !bytes.Equal(found[i].Value, w.Value):
+			return nil, false, nil
+		default:
+			entries = append(entries, found[i])
+		}
+	}
+	return entries, true, nil
 }
 
 // GetState reads a run's flow state: the given keys that exist, or all, in the

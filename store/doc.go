@@ -51,6 +51,10 @@
 //	P17 Signals are kept in order per run and name, and consumed once.
 //	P18 The cost of a claim follows what is claimable, not what is stored.
 //
+// P1 to P4 are about what is recorded: nothing is recorded twice, and no record is changed by
+// one whose lease is over. They do not stop a process that does not know of the end of its lease yet;
+// what it may still do is in package workflow, under "What may be repeated".
+//
 // # Batches
 //
 // What comes in numbers is a batch with a result for each item, in the order

@@ -27,6 +27,10 @@ func Go[T any](ctx Context, name string, fn func(ctx Context) (T, error)) *Futur
 
 // Get waits for the branch and returns what it returned. It may be called by any
 // branch of the run, and more than once.
+//
+// A run fails with [CodeDeadlock] as soon as each of its branches waits for another one or
+// for a [Promise]: nothing could wake it. The failure names the branches. A run in which
+// one branch waits for time, a signal, flow state or children is not deadlocked.
 func (f *Future[T]) Get(ctx Context) (T, error) {
 	var zero T
 	if f.err != nil {
@@ -49,7 +53,7 @@ type Promise[T any] struct{ end *exec.Branch }
 
 // NewPromise makes a promise of the run of ctx.
 func NewPromise[T any](ctx Context) *Promise[T] {
-	return &Promise[T]{end: ctx.branch.Invocation().Promise()}
+	return &Promise[T]{end: ctx.branch.Promise()}
 }
 
 // Resolve gives the result. The first call counts and returns true; later ones change
@@ -57,7 +61,7 @@ func NewPromise[T any](ctx Context) *Promise[T] {
 func (p *Promise[T]) Resolve(v T, err error) bool { return p.end.Resolve(v, err) }
 
 // Get waits for the result. It may be called by any branch of the run, and more than
-// once.
+// once. A run that waits for nothing but promises fails; see [Future.Get].
 func (p *Promise[T]) Get(ctx Context) (T, error) {
 	return (&Future[T]{child: p.end}).Get(ctx)
 }

@@ -19,12 +19,29 @@
 // [Value] or another operation of this package. Operations of one branch come one
 // after the other; what is to run at the same time gets a branch by [Go].
 //
-// A step runs at least once: a crash between its work and its record repeats it.
-// [IdempotencyKey] lets the other side recognise the repetition.
+// A step runs at least once; see below.
 //
 // An error that a step returns is recorded as text and code. The workflow gets a
 // [*StepError] made of that record, live and replayed alike; match it with
 // [ErrorCode] and [Coded], not by the type of the original error.
+//
+// # What may be repeated
+//
+// A step's outcome is recorded once and never changes. A run that finds the record
+// does not run the step again, whatever worker takes it. The step's work itself happens
+// at least once:
+//
+//   - A crash between the work and its record repeats the work.
+//   - A worker that was stopped, suspended or cut off for longer than its lease does not know
+//     at first that another one has taken the run over. In each branch it may finish the
+//     function that it was in, or run the one step that it was about to begin, although
+//     the other worker has recorded that step meanwhile. Its next call to the store tells it
+//     that the lease is lost; nothing of what it did is recorded, and it begins no
+//     further step.
+//
+// So the records are exact, and the world outside may see a step's work twice, even at the
+// same time. [IdempotencyKey], which is the same each time, lets the other side recognise
+// the repetition; [StepTx] commits the work with the record, and is refused with it.
 //
 // # Waiting and coordination
 //

@@ -138,5 +138,6 @@ const (
 	CodeCrashed          = exec.CodeCrashed
 	CodeDeadline         = exec.CodeDeadline
 	CodeNondeterministic = exec.CodeNondeterministic
+	CodeDeadlock         = exec.CodeDeadlock
 	CodeUnreadable       = exec.CodeUnreadable
 )

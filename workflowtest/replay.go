@@ -173,7 +173,7 @@ func (r *replayer) verdict(what string, h History, finished bool) error {
 	defer r.mu.Unlock()
 	t := r.end.Transition
 	switch {
-	case t.Failure != nil && t.Failure.Code == exec.CodeNondeterministic:
+	case t.Failure != nil && (t.Failure.Code == exec.CodeNondeterministic || t.Failure.Code == exec.CodeDeadlock):
 		return fmt.Errorf("%s: %s", what, t.Failure.Message)
 	case !finished:
 		return nil

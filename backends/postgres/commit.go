@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,27 +36,41 @@ const (
 	// parents and children have to wait for their turn. Its answer is the places of those that were applied,
 	// in one row; what they answer is known beforehand. The array of one keeps the
 	// planner to the primary key and the locks in the order of the arrays.
-	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + `
+	plainCommits = `WITH ` + plainUpdate + plainSteps + stepConflict + `)
+		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), false FROM u`
+	plainUpdate = `u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + plainFrom + plainFence + `
 			AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
-			AND ($27::bool OR r.parent IS NULL AND (r.parts & 32)=0)` + plainSteps + stepConflict + plainEnd
+			AND ($27::bool OR r.parent IS NULL AND (r.parts & 32)=0)`
 	plainSet = `crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint, status=c.status::smallint,
 			output=CASE WHEN c.status>2 THEN c.output ELSE r.output END, failure=CASE WHEN c.status>2 THEN c.failure ELSE r.failure END,
 			finished_at=CASE WHEN c.status>2 THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status=2 THEN r.visible_at END,
-			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false
+			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false`
+	plainFrom = `
 		FROM unnest($17::uuid[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[], $25::text[])
-			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)
+			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)`
+	plainFence = `
 		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=coalesce(c.worker, $28::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased
 			AND r.status=2 AND r.events=coalesce(c.seen, 0)`
 	plainSteps = `
 		RETURNING r.id, c.n),
 		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)`
 
-	// endMany ends runs that have no children, all of them ($27 many) or none: it fails if
-	// one is not as expected. Their groups and parents are left to countMany and wakeMany.
-	endMany = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, stamp=$29::bigint, ` + plainSet + ` AND (r.parts & 32)=0` + plainSteps + stepConflict + `)
-		SELECT 1/(count(*)=$27::bigint)::int FROM u`
-	plainEnd = `)
-		SELECT coalesce(array_agg(u.n), '{}'::bigint[]) FROM u`
+	// boldCommits are plainCommits of steps that have no record yet: commits with one that
+	// has are left alone, and told of. To look costs a fraction of being ready for a conflict.
+	boldCommits = `WITH known AS (SELECT array_agg(st.run_id) AS runs FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[])
+			AS st(run_id, branch, name, occurrence)
+		WHERE EXISTS (SELECT 1 FROM pawl.steps x WHERE x.run_id=st.run_id AND x.branch=coalesce(st.branch, '') AND x.name=st.name
+			AND x.occurrence=coalesce(st.occurrence, 1) OFFSET 0)), ` + plainUpdate + `
+			AND NOT coalesce(r.id = ANY((SELECT k.runs FROM known k)::uuid[]), false)` + plainSteps + `)
+		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k) FROM u`
+
+	// endMany ends runs that have no children, all of them ($27 many) or, if one is not as
+	// expected, none. They are locked. Their groups and parents are left to countMany and wakeMany.
+	endMany = `WITH good AS (SELECT count(*) AS n` + plainFrom + ` CROSS JOIN pawl.runs r` + endFence + `),
+		u AS (UPDATE pawl.runs r SET seq=c.seq, stamp=$29::bigint, ` + plainSet + plainFrom + endFence + `
+			AND (SELECT g.n FROM good g)=$27::bigint` + plainSteps + stepConflict + `)
+		SELECT count(*)=$27::bigint FROM u`
+	endFence = plainFence + ` AND (r.parts & 32)=0`
 
 	// Any other commit begins with one fenced update of its run, a form of it for
 	// each kind of transition. It leaves the commit's stamp, by which all later
@@ -143,10 +156,6 @@ const (
 		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
 
-// boldCommits are plainCommits of steps that have no record yet. One that has fails
-// them all.
-var boldCommits = strings.TrimSuffix(plainCommits, stepConflict+plainEnd) + plainEnd
-
 // carefulFor is how many calls are ready for steps that have a record after one that had
 // not been.
 const carefulFor = 100
@@ -180,7 +189,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	results := make([]store.CommitResult, len(p.Commits))
 	seen := make(map[store.ID]struct{}, len(p.Commits))
 	var plain, list []*commit
-	ends, frees := false, false // a run of the call; an external id that another may want
+	ends, wants := false, false // a run of the call; what another wants
 	bytes := 0
 	stamp, setnow := newStamp(), setNow(p.Now)
 	for i := range p.Commits {
@@ -195,7 +204,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		}
 		b := &commit{Commit: m, namespace: p.Namespace, setnow: setnow, stamp: stamp + int64(i), place: i, res: res}
 		ends = ends || b.final()
-		frees = frees || slices.ContainsFunc(m.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
+		wants = wants || b.wants()
 		bytes += m.Size()
 		if b.plain() {
 			plain = append(plain, b)
@@ -203,7 +212,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 			list = append(list, b)
 		}
 	}
-	if ends && frees || bytes > maxStatement { // who comes first decides; one statement is not to take it all
+	if ends && wants || bytes > maxStatement { // who comes first decides; one statement is not to take it all
 		list, plain = append(list, plain...), nil
 	}
 	final := newHints(p.Namespace)
@@ -253,35 +262,44 @@ func byPlace(a, b *commit) int { return a.place - b.place }
 // plainly says which of the commits it applied.
 func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit, ends bool) ([]bool, error) {
 	slices.SortFunc(list, byRun)
-	n := len(list)
+	done := make([]bool, len(list))
 	var places []int64
+	var known bool // a step has a record
 	commits := stmt{
 		sql:  plainCommits,
 		args: append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker),
-		rows: one(&places),
+		rows: one(&places, &known),
 	}
 	// Most steps have no record yet. To be ready for one costs as much again as the
 	// insert; where one was there, the next calls are ready.
-	var err error
-	bold := s.in == nil && s.careful.Add(-1) < 0
-	if bold {
-		b := commits
-		b.sql = boldCommits
-		err = s.write(ctx, b)
-	}
-	var pg *pgconn.PgError
-	if !bold || errors.As(err, &pg) && pg.Code == "23505" {
-		if bold {
-			s.careful.Store(carefulFor)
+	some := false
+	if s.in == nil && s.careful.Add(-1) < 0 {
+		bold := commits
+		bold.sql = boldCommits
+		err := s.write(ctx, bold)
+		var pg *pgconn.PgError
+		switch {
+		case errors.As(err, &pg) && pg.Code == "23505": // put by another just now
+			places, known = nil, true
+		case err != nil:
+			return nil, err
 		}
+		for _, i := range places {
+			done[i-1], some = true, true
+		}
+		if !known {
+			return done, nil
+		}
+		s.careful.Store(carefulFor)
 		places = nil
-		err = s.write(ctx, commits)
 	}
-	done := make([]bool, n)
+	if err := s.write(ctx, commits); err != nil {
+		return nil, inPart(ctx, some, err)
+	}
 	for _, i := range places {
 		done[i-1] = true
 	}
-	return done, err
+	return done, nil
 }
 
 // plainArgs are the parameters of plainCommits and endMany up to $26.
@@ -318,27 +336,37 @@ func plainArgs(setnow any, namespace string, list []*commit) []any {
 }
 
 // generally sends the commits that are not plain, or were not to be had plainly. Ends of
-// runs that stand together, as those of many children do, are tried at once first.
+// runs that stand together, as those of many children do, are tried at once first, unless
+// another commit wants what they free.
 func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
-	ends, bytes := 0, 0
+	ends, bytes, wants := 0, 0, false
 	for _, b := range list {
 		if bytes += b.Size(); b.plain() && b.final() {
 			ends++
 		}
+		wants = wants || b.wants()
 	}
-	if ends > 1 && bytes <= maxStatement && s.in == nil && s.apart.Add(-1) < 0 {
-		err := s.inOrder(ctx, namespace, list, true)
-		var pg *pgconn.PgError
-		if !errors.As(err, &pg) || pg.Code != "22012" { // that of endMany
-			return err
+	if ends < 2 || bytes > maxStatement || wants || s.in != nil || s.apart.Add(-1) >= 0 {
+		return s.inOrder(ctx, namespace, list, false)
+	}
+	if err := s.inOrder(ctx, namespace, list, true); err != nil {
+		return err
+	}
+	var left []*commit // ends of which one was not as expected
+	for _, b := range list {
+		if b.left {
+			left = append(left, b)
 		}
-		s.apart.Store(apartFor)
 	}
-	return s.inOrder(ctx, namespace, list, false)
+	if len(left) == 0 {
+		return nil
+	}
+	s.apart.Store(apartFor)
+	return inPart(ctx, len(left) < len(list), s.inOrder(ctx, namespace, left, false))
 }
 
 // inOrder sends commits in one transaction; together: ends of runs that stand together go
-// at once, or none of the commits is applied.
+// at once, or are left.
 func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, together bool) error {
 	ordered := len(list) > 1 && slices.ContainsFunc(list, (*commit).reaches) || slices.ContainsFunc(list, (*commit).final)
 	if ordered {
@@ -350,7 +378,7 @@ func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, t
 	reset := func() {
 		*h = *newHints(namespace)
 		for _, b := range list {
-			b.applied, *b.res = false, store.CommitResult{}
+			b.applied, b.left, *b.res = false, false, store.CommitResult{}
 		}
 	}
 	var lanes []lane
@@ -414,12 +442,15 @@ func end(stmts []stmt, namespace string, list []*commit, h *hints) []stmt {
 		stmt{
 			sql: endMany, args: append(plainArgs(setnow, namespace, list), int64(len(list)), list[0].Lease.Worker, stamp),
 			rows: func(scan func(...any) error) error {
+				var all bool
+				err := scan(&all)
 				for _, b := range list {
-					b.applied, *b.res = true, store.CommitResult{Status: b.status(), Events: b.Seen}
-					h.final(b.Lease.Run)
+					if b.applied, b.left = all, !all; all {
+						*b.res = store.CommitResult{Status: b.status(), Events: b.Seen}
+						h.final(b.Lease.Run)
+					}
 				}
-				var one int32
-				return scan(&one)
+				return err
 			},
 		},
 		stmt{sql: countMany, args: []any{runs, stamp}},
@@ -475,6 +506,7 @@ type commit struct {
 	res       *store.CommitResult
 	hints     *hints
 	applied   bool // by the general statements
+	left      bool // by endMany
 }
 
 // plain says whether the commit is of the usual kind.
@@ -489,6 +521,11 @@ func (b *commit) reaches() bool { return b.final() || len(b.Spawn) > 0 }
 
 // final says whether the commit ends its run.
 func (b *commit) final() bool { return b.Transition != nil && b.Transition.Kind.Final() }
+
+// wants says whether the commit wants an external id, which the end of another one may free.
+func (b *commit) wants() bool {
+	return slices.ContainsFunc(b.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
+}
 
 // status is what a plain or final commit makes of a run.
 func (b *commit) status() store.Status {

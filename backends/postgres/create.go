@@ -116,6 +116,8 @@ const (
 		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[], $19::bigint[], $20::bytea[]`
 	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp, reuse, digest`
 	createEnd   = ` ON CONFLICT DO NOTHING` + createGives
+	// createFresh makes all of the runs, or none if one of their ids exists.
+	createFresh = ` WHERE NOT EXISTS (SELECT 1 FROM unnest($3::uuid[]) i(id) CROSS JOIN LATERAL (SELECT 1 FROM pawl.runs x WHERE x.id = i.id OFFSET 0) x)`
 	createGives = ` RETURNING id, queue, leased, worker, created_at`
 
 	createRuns = createInto + `) ` + createValues + createPending + createMore + `1` + createFrom + `) ` + createNames + `)` + createEnd
@@ -236,10 +238,12 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 	at := func(k int) *store.NewRun { return &p.Runs[which[k]] }
 	ids := make([]pgtype.UUID, n)
 	eager, named := false, false
+	own := make(map[store.ID]struct{}, n)
 	for k := range ids {
 		r := at(k)
 		ids[k] = uuid(r.ID)
 		eager, named = eager || r.Worker != "", named || r.ExternalID != ""
+		own[r.ID] = struct{}{}
 	}
 	query, args := createRuns, []any{
 		setNow(p.Now), p.Namespace, ids,
@@ -281,14 +285,15 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		made[id] = m
 		return err
 	}}
-	if named || s.in != nil {
+	if named || s.in != nil || len(own) < n {
 		return made, s.write(ctx, insert)
 	}
 	// To be ready for a conflict costs as much again as the insert. Where only ids
-	// can be in the way there is none, unless a call is repeated; and what was made is
-	// known then, but for the leases.
+	// can be in the way there is none, unless a call is repeated; to look for them
+	// costs a fraction. What was made is known then, but for the leases.
 	bold := insert
-	bold.sql = strings.TrimSuffix(query, createEnd)
+	var rows int64
+	bold.sql, bold.affected = strings.TrimSuffix(query, createEnd)+createFresh, &rows
 	if eager {
 		bold.sql += createGives
 	} else {
@@ -297,7 +302,7 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 	err := s.write(ctx, bold)
 	var pg *pgconn.PgError
 	switch {
-	case errors.As(err, &pg) && pg.Code == "23505":
+	case err == nil && rows == 0, errors.As(err, &pg) && pg.Code == "23505": // the latter: made by another just now
 		err = s.write(ctx, insert)
 	case err == nil && !eager:
 		for k := range ids {

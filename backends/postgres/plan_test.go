@@ -340,8 +340,8 @@ func (w *watched) hot(t *testing.T) {
 	}
 	eager, met := fresh(), fresh()
 	eager.Worker, eager.LeaseFor, met.ExternalID = worker, time.Hour, fmt.Sprint("s", few)
-	w.looks(t, "create", cost{0, 40}, "", create(fresh()))
-	w.looks(t, "create with a lease", cost{0, 30}, "", create(eager))
+	w.looks(t, "create", cost{0, 40}, "runs_pkey", create(fresh()))
+	w.looks(t, "create with a lease", cost{0, 30}, "runs_pkey", create(eager))
 	w.looks(t, "create a hundred", cost{0, 4000}, "", create(batch...))
 	w.looks(t, "create what exists", cost{3, 60}, "runs_external runs_pkey", create(met, batch[0]))
 
@@ -350,8 +350,8 @@ func (w *watched) hot(t *testing.T) {
 		return err
 	})
 
-	w.looks(t, "record a step", cost{1, 20}, "runs_pkey", commit(with(func(c *store.Commit) { c.Steps = append(c.Steps, step(1)) })))
-	w.looks(t, "complete", cost{1, 30}, "runs_pkey", commit(with(to(store.Complete))))
+	w.looks(t, "record a step", cost{1, 20}, "runs_pkey steps_pkey", commit(with(func(c *store.Commit) { c.Steps = append(c.Steps, step(1)) })))
+	w.looks(t, "complete", cost{1, 30}, "runs_pkey steps_pkey", commit(with(to(store.Complete))))
 	var commits []store.Commit
 	for range 100 {
 		commits = append(commits, with(func(c *store.Commit) {
@@ -359,7 +359,7 @@ func (w *watched) hot(t *testing.T) {
 			to(store.Complete)(c)
 		}))
 	}
-	w.looks(t, "complete a hundred", cost{100, 3000}, "runs_pkey", commit(commits...))
+	w.looks(t, "complete a hundred", cost{100, 3000}, "runs_pkey steps_pkey", commit(commits...))
 	parent := leases[0]
 	kids := []store.NewRun{child(1), child(2), child(3)}
 	w.looks(t, "spawn", cost{2, 200}, "runs_pkey", commit(with(func(c *store.Commit) { c.Spawn = kids })))
@@ -386,7 +386,7 @@ func (w *watched) hot(t *testing.T) {
 	require.NoError(t, claim(lane(3, "child"))(t.Context()))
 	kid := max(0, slices.IndexFunc(leases, func(l store.Lease) bool { return l.Run == kids[0].ID }))
 	leases[0], leases[kid] = leases[kid], leases[0]
-	w.looks(t, "complete a child", cost{11, 200}, "groups_pkey runs_following runs_pkey", commit(with(to(store.Complete))))
+	w.looks(t, "complete a child", cost{11, 200}, "groups_pkey runs_following runs_pkey steps_pkey", commit(with(to(store.Complete))))
 	w.looks(t, "retry", cost{2, 70}, "runs_pkey steps_pkey", commit(with(to(store.Retry))))
 	w.looks(t, "release", cost{1, 30}, "runs_pkey", commit(with(to(store.Release))))
 	w.looks(t, "continue as new", cost{4, 80}, "groups_pkey runs_parent runs_pkey steps_pkey", commit(with(to(store.Continue))))

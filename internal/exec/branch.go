@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,9 @@ type Branch struct {
 	shield   *shield // of a cleanup; nil: it heeds the cancel
 
 	done    chan struct{} // closed when its goroutine has ended; nil for the main one
-	joiners int           // goroutines that wait for done
+	joiners []*Branch     // those that wait for done
+	promise string        // of a promise: what it is called; empty: it is a branch
+	made    int           // promises that it has made
 	err     error
 	value   any
 }
@@ -37,6 +40,9 @@ func (b *Branch) Invocation() *Invocation { return b.inv }
 func (b *Branch) Path() string { return b.path }
 
 func (b *Branch) describe() string {
+	if b.promise != "" {
+		return b.promise
+	}
 	if b.path == "" {
 		return "the main branch"
 	}
@@ -189,9 +195,14 @@ func (b *Branch) waitLocked(w *wait) error {
 	return nil
 }
 
-// checkIdleLocked suspends the run, or parks it, when all its goroutines wait.
+// checkIdleLocked suspends the run, or parks it, when all its goroutines wait. It fails
+// one whose goroutines wait for nothing but each other.
 func (inv *Invocation) checkIdleLocked() {
 	if inv.closed || inv.live == 0 || inv.blocked < inv.live || inv.parked {
+		return
+	}
+	if len(inv.joining) == inv.blocked {
+		inv.failLocked(inv.deadlockLocked())
 		return
 	}
 	if inv.draining {
@@ -217,6 +228,23 @@ func (inv *Invocation) checkIdleLocked() {
 	if !soon {
 		time.AfterFunc(inv.cfg.Park, inv.endPark)
 	}
+}
+
+// maxNamed bounds how many branches a deadlock's failure names.
+const maxNamed = 20
+
+// deadlockLocked makes the failure of a run in which every branch waits for another one,
+// or for a promise, so that nothing can ever wake it.
+func (inv *Invocation) deadlockLocked() *store.Failure {
+	waits := make([]string, 0, len(inv.joining))
+	for b, end := range inv.joining {
+		waits = append(waits, b.describe()+" waits for "+end.describe())
+	}
+	slices.Sort(waits)
+	if n := len(waits); n > maxNamed {
+		waits = append(waits[:maxNamed], fmt.Sprintf("and %d more", n-maxNamed))
+	}
+	return &store.Failure{Code: CodeDeadlock, Message: "the branches of the run wait for each other, and nothing can wake any of them: " + strings.Join(waits, "; ")}
 }
 
 // leaveMemoryLocked ends the lease of a run that does nothing but wait and is to be
@@ -403,7 +431,11 @@ func (b *Branch) fork(name string, sh *shield, fn func(child *Branch) (any, erro
 // endLocked closes the branch; those who wait for it go on.
 func (b *Branch) endLocked() {
 	if b.done != nil {
-		b.inv.blocked -= b.joiners
+		b.inv.blocked -= len(b.joiners)
+		for _, by := range b.joiners {
+			delete(b.inv.joining, by)
+		}
+		b.joiners = nil
 		close(b.done)
 	}
 }
@@ -417,7 +449,11 @@ func (b *Branch) Join(child *Branch) (any, error) {
 	case <-child.done:
 		inv.mu.Unlock()
 	default:
-		child.joiners++
+		child.joiners = append(child.joiners, b)
+		if inv.joining == nil {
+			inv.joining = make(map[*Branch]*Branch)
+		}
+		inv.joining[b] = child
 		inv.blocked++
 		inv.checkIdleLocked()
 		inv.mu.Unlock()
@@ -434,8 +470,12 @@ func (b *Branch) Join(child *Branch) (any, error) {
 
 // Promise makes an end that branches may wait for with Join, and that one of them
 // brings about with Resolve.
-func (inv *Invocation) Promise() *Branch {
-	p := newBranch(inv, "")
+func (b *Branch) Promise() *Branch {
+	b.inv.mu.Lock()
+	defer b.inv.mu.Unlock()
+	b.made++
+	p := newBranch(b.inv, "")
+	p.promise = fmt.Sprintf("promise %d of %s", b.made, b.describe())
 	p.done = make(chan struct{})
 	return p
 }

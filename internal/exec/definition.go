@@ -68,6 +68,7 @@ const (
 	CodeCrashed          = "crashed"
 	CodeDeadline         = "deadline"
 	CodeNondeterministic = "nondeterministic"
+	CodeDeadlock         = "deadlock" // every branch waits for another one
 	// CodeUnreadable is the failure of a run that waits because the store could not give
 	// what belongs to it.
 	CodeUnreadable = "unreadable"

@@ -116,6 +116,7 @@ type Invocation struct {
 	blocked   int // of them: those that wait for time or for each other
 	parked    bool
 	waits     map[*wait]struct{}
+	joining   map[*Branch]*Branch // branches that wait for the end of another one, or of a promise
 	pending   []store.StepRecord
 	dues      map[store.StepKey]time.Time // local due times of pending records
 	appended  int64                       // records ever appended

@@ -92,6 +92,12 @@ func Start(t testing.TB, opts ...Option) *Server {
 // when the server is started again.
 func (s *Server) URL() string { return s.url }
 
+// Log returns what the server has written into its log since it was made.
+func (s *Server) Log() (string, error) {
+	b, err := os.ReadFile(s.logFile())
+	return string(b), err
+}
+
 // Version returns the server's major version, such as 15.
 func (s *Server) Version() int { return s.version }
 
