@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -144,6 +145,7 @@ type site struct {
 	river func(ctx context.Context, place string, n int, work bool) (*peer, error) // nil: there is none
 	wal   func(ctx context.Context) (int64, error)                                 // bytes so far; nil: they are not known
 	fill  func(ctx context.Context, place string, from, n int) error               // adds finished runs; nil: they have to be run
+	raw   func(ctx context.Context, place, sql string) error                       // for a store's own tables
 }
 
 // handwritten is the hand-written loop.
@@ -184,6 +186,15 @@ func (b *bench) all(ctx context.Context) error {
 		store: func(ctx context.Context, dir string) (store.Store, error) {
 			return sqlite.Open(ctx, filepath.Join(dir, "pawl.db"))
 		},
+		raw: func(ctx context.Context, dir, query string) error {
+			db, err := sql.Open("sqlite", filepath.Join(dir, "pawl.db"))
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			_, err = db.ExecContext(ctx, query)
+			return err
+		},
 	})
 }
 
@@ -202,6 +213,11 @@ func (b *bench) embedded(ctx context.Context, at *site) error {
 		if strings.Contains("scale", b.only) {
 			if err := b.scaling(ctx, at); err != nil {
 				return err
+			}
+		}
+		if b.only == "lists" {
+			if err := b.lists(ctx, at); err != nil {
+				return fmt.Errorf("lists: %w", err)
 			}
 		}
 		if strings.Contains("memory", b.only) && at.where != nil {

@@ -39,6 +39,7 @@ func (b *bench) postgres(ctx context.Context) error {
 		fill: func(ctx context.Context, schema string, from, n int) error {
 			return srv.exec(ctx, in(schema, fmt.Sprintf(finished, from+1, from+n)))
 		},
+		raw: func(ctx context.Context, schema, sql string) error { return srv.exec(ctx, in(schema, sql)) },
 		wal: func(ctx context.Context) (n int64, err error) {
 			conn, err := pgx.Connect(ctx, srv.url)
 			if err != nil {
@@ -79,6 +80,7 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"churn", b.churn},
 		{"memory", func(ctx context.Context, _ *server) error { return b.memory(ctx, &at) }},
 		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
+		{"lists", func(ctx context.Context, _ *server) error { return b.lists(ctx, &at) }},
 		{"scale", func(ctx context.Context, _ *server) error {
 			for range b.reps {
 				if err := b.scaling(ctx, &at); err != nil {

@@ -41,6 +41,12 @@ func sqldSite(srv *sqldtest.Server) site {
 			l, err := openSqldLimit(ctx, srv, place)
 			return inTurn{l}, err
 		},
+		raw: func(ctx context.Context, place, sql string) error {
+			l := &sqldLimit{url: place + "/v2/pipeline", client: &http.Client{Transport: &http.Transport{DialContext: srv.Dial}}}
+			defer l.close()
+			_, err := l.tx(ctx, sqldStmt{SQL: sql})
+			return err
+		},
 		store: func(ctx context.Context, place string) (store.Store, error) {
 			return turso.Open(ctx, place, turso.WithDialer(srv.Dial), turso.WithLogger(quiet))
 		},
