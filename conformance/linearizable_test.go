@@ -83,6 +83,15 @@ func (s gapless) Commit(ctx context.Context, p store.CommitParams) ([]store.Comm
 	return s.Store.Commit(ctx, p)
 }
 
+// abrupt ends a run at once that is canceled, whatever it has recorded, unless it is leased.
+type abrupt struct{ store.Store }
+
+func (s abrupt) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+	runs, err := s.Get(ctx, store.GetParams{Namespace: p.Namespace, IDs: p.IDs})
+	p.Force = err == nil && len(runs) == 1 && runs[0].Worker == ""
+	return s.Store.Cancel(ctx, p)
+}
+
 // The check can fail: each of these faults is found by it.
 func TestLinearizableFindsFaults(t *testing.T) {
 	for name, fault := range map[string]func(store.Store) store.Store{
@@ -94,6 +103,7 @@ func TestLinearizableFindsFaults(t *testing.T) {
 		"read of an old state":      func(s store.Store) store.Store { return late{s, map[store.ID]store.Run{}, make(chan struct{}, 1)} },
 		"commit over a gap":         func(s store.Store) store.Store { return gapless{s} },
 		"claim of a leased run":     func(s store.Store) store.Store { return twice{s} },
+		"cancel without a cleanup":  func(s store.Store) store.Store { return abrupt{s} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

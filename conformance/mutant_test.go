@@ -129,6 +129,9 @@ func TestMutantsInTheEngine(t *testing.T) {
 		{"external-id-never-freed", "start/external-id"},
 		{"gap-applied", "lost/commit"},
 		{"gap-of-one-applied", "lost/commit-of-a-branch"},
+		{"cancel-ends-what-waits", "cleanup/waiting"},
+		{"canceled-children-clean-up-never", "cleanup/children"},
+		{"last-claim-without-history", "cleanup/waiting"},
 	} {
 		t.Run(tt.mutant, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ func TestRandomFindsFaults(t *testing.T) {
 		"claim before its time":     func(s store.Store) store.Store { return fastClock{s} },
 		"empty bytes read as nil":   func(s store.Store) store.Store { return emptyIsNil{s} },
 		"commit without transition": func(s store.Store) store.Store { return forgetful{s} },
+		"cancel without a cleanup":  func(s store.Store) store.Store { return abrupt{s} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,6 +30,9 @@ func TestRandomFindsFaults(t *testing.T) {
 			found, few := 0, 5
 			if name == "sleep that overlooks" {
 				few = 30 // it takes a commit, whose lease names an epoch: the claims before it stay
+			}
+			if name == "cancel without a cleanup" {
+				few = 30 // so does this
 			}
 			for seed := 0; seed < 200 && found < 3; seed++ {
 				q := sequences.Example(seed)

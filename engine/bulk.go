@@ -21,6 +21,9 @@ type Bulk struct {
 	// Done counts the runs that are now as was asked; those that were so already
 	// count too.
 	Done int64
+	// Canceling counts those of Done that are canceled and not final yet: they are when
+	// they have cleaned up.
+	Canceling int64
 	// Skipped counts the runs that had ended, or otherwise become something that the
 	// action does not apply to, before it reached them.
 	Skipped int64
@@ -161,6 +164,9 @@ func (e *Engine) batched(verb, details string, call func(ctx context.Context, id
 		for i, res := range results {
 			if err := done.add(ids[i], res.Err); err != nil {
 				return err
+			}
+			if res.Err == nil && res.Status == store.Canceling && verb == "cancel" {
+				done.Canceling++
 			}
 		}
 		return nil

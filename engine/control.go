@@ -12,9 +12,12 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Cancel cancels a run: at once when no worker has it, otherwise as soon as its
-// code has heard of it. Its children follow. A canceled run stays canceled; one
-// that has completed or failed gives store.ErrFinished.
+// Cancel cancels a run. One that never started, or has recorded nothing, ends at once. One
+// that a worker has ends as soon as its code has heard of it and cleaned up. Any other is
+// claimed once more, whatever it waited for and though it is paused, so that it can clean
+// up: see workflow.Cleanup. Until then it is canceling, and who waits for it waits on; a
+// paused queue or workflow holds it back. Its children follow. A canceled run stays
+// canceled; one that has completed or failed gives store.ErrFinished.
 func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 	return e.control(ctx, id, "cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason})
@@ -53,7 +56,7 @@ func (e *Engine) Resume(ctx context.Context, id store.ID) error {
 
 // Restart lets a failed or canceled run go on from what it completed. What failed
 // is tried again, without the old deadline. store.ErrConflict when the run is
-// neither failed nor canceled, store.ErrAlreadyExists when another active run has
+// neither failed nor canceled (one that is canceling will be), store.ErrAlreadyExists when another active run has
 // its external id.
 func (e *Engine) Restart(ctx context.Context, id store.ID) error {
 	if err := e.Record(ctx, "restart", "", "", id); err != nil {

@@ -282,7 +282,7 @@ func (f *facts) held() {
 	}
 	switch {
 	case r.Worker == "":
-		f.say(ReasonCanceling, "The run is canceled, and waits for a worker to end it: %s", message(r.Failure))
+		f.say(ReasonCanceling, "The run is canceled, and waits for a worker to clean up and end it: %s", message(r.Failure))
 		f.demand()
 	case !r.VisibleAt.After(f.now):
 		f.say(ReasonLeaseOver, "The run was leased to %s, which has not renewed the lease: it ran out at %s, and any worker may take the run over.", holder, f.when(r.VisibleAt))

@@ -22,13 +22,16 @@ const cleanupLimit = 30 * time.Second
 // has limit, or 30 s if that is 0, from when it begins or from the interruption,
 // whichever is later; then its steps' contexts end and its operations fail with
 // [ErrCanceled] or [ErrDeadline]. It is carried on behind a crash: steps that were
-// recorded are not done again, and the time that was left is. (A run that is past its
-// deadline when it is taken over fails without its code.) The run ends as its function
+// recorded are not done again, and the time that was left is. The run ends as its function
 // returns: canceled with an error, completed without.
 //
+// A run that sleeps or waits for a worker when it is canceled, or when its deadline passes,
+// is claimed once more, if it has recorded anything. Its function is replayed, and what it
+// waited for fails with [ErrCanceled] or [ErrDeadline]; so it comes to its cleanup as if it
+// had been in memory. A run that has recorded nothing ends at once, without its code.
+//
 // fn has a branch of its own, like those of [Go]. It may use steps, sleeps, values and
-// branches; it should start no children. Only code that runs can clean up: a run that
-// waits for a worker, or sleeps, is canceled at once.
+// branches; it should start no children.
 func Cleanup(ctx Context, limit time.Duration, fn func(ctx Context) error) error {
 	if limit <= 0 {
 		limit = cleanupLimit

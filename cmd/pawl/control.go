@@ -30,8 +30,10 @@ func (a *app) cancelCommand() *cobra.Command {
 	var force bool
 	cmd := a.verbCommand(verb{
 		name: "cancel", done: "canceled", statuses: active,
-		about: `Cancel runs: at once when no worker has them, otherwise as soon as their code has
-heard of it. Children follow. What has completed or failed cannot be canceled.
+		about: `Cancel runs. Those that have recorded nothing end at once. The others are
+canceling until their code has cleaned up: a worker that has one hears of it,
+and one that waits is claimed once more. Children follow. What has completed or
+failed cannot be canceled.
 
 --force ends runs at once, also when a worker has them: for those that stay
 canceling because their code does not stop. The worker loses the run and can
@@ -184,9 +186,12 @@ the same command goes on with the rest.`,
 		}
 		done, err := v.many(eng, ctx, filter, opts...)
 		if a.json {
-			err = errors.Join(a.printJSON(bulkJSON{done.Done, done.Skipped}), err)
+			err = errors.Join(a.printJSON(bulkJSON{done.Done, done.Skipped, done.Canceling}), err)
 		} else if err == nil {
 			a.print("%s %s %s", group3(done.Done), plural(done.Done, "run"), v.done)
+			if done.Canceling > 0 {
+				a.print(" (canceling: %s will clean up)", group3(done.Canceling))
+			}
 			if done.Skipped > 0 {
 				a.print(", %s left out, for they had ended or changed before", group3(done.Skipped))
 			}
@@ -200,6 +205,8 @@ the same command goes on with the rest.`,
 type bulkJSON struct {
 	Done    int64 `json:"done"`
 	Skipped int64 `json:"skipped"`
+	// Canceling counts those of Done that are to clean up before they are final.
+	Canceling int64 `json:"canceling,omitempty"`
 }
 
 // doEach does a verb to runs by name. It goes on behind one that fails; the exit
@@ -260,6 +267,8 @@ func (a *app) becomes(v verb, run store.Run) string {
 	switch {
 	case run.Pausing:
 		return run.Status.String() + ", to be paused when the step under way has ended"
+	case run.Status == store.Canceling && run.Worker == "":
+		return "canceling: it will clean up when a worker claims it"
 	case run.Status == store.Canceling:
 		return "canceling: its worker " + clean(run.Worker) + " is to stop"
 	}

@@ -245,6 +245,9 @@ func (a *app) remark(r store.Run) string {
 		}
 		return due("wakes")
 	case store.Running, store.Canceling:
+		if r.Worker == "" {
+			return "waits for a worker, to clean up"
+		}
 		if !r.VisibleAt.IsZero() && r.VisibleAt.Before(a.now()) {
 			return "lease ran out " + a.ago(r.VisibleAt)
 		}

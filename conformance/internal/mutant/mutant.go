@@ -28,7 +28,7 @@ type Mutant struct {
 
 // All lists the mutants.
 func All() []Mutant {
-	return slices.Concat(leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants, signalMutants, steerMutants, boundMutants, tallyMutants)
+	return slices.Concat(leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants, signalMutants, steerMutants, boundMutants, tallyMutants, cancelMutants)
 }
 
 // None is a mutant without a fault: what goes through it is the model.
