@@ -29,7 +29,7 @@ type EngineCase struct {
 // EngineCases lists the cases of the engine tier.
 func EngineCases() []EngineCase {
 	return slices.Concat(
-		stepEngineCases, sleepEngineCases, crashEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
+		stepEngineCases, sleepEngineCases, crashEngineCases, suspectEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
 		childEngineCases, lostEngineCases, flowEngineCases, mapEngineCases, generateEngineCases,
 		stateEngineCases,
 		txEngineCases, idleEngineCases,

@@ -24,6 +24,7 @@ const (
 	ReasonWorkflowPaused Reason = "workflow-paused" //
 	ReasonScheduled      Reason = "scheduled"       // its time to start has not come
 	ReasonRetry          Reason = "retry"           // of the run
+	ReasonSuspect        Reason = "suspect"         // its leases ran out in a row, and another such run has its turn
 	ReasonStepRetry      Reason = "step-retry"      // a step's next attempt has not come
 	ReasonNeverServed    Reason = "never-served"    // no worker has ever registered its workflow
 	ReasonNoWorker       Reason = "no-worker"       // none that serves it is online
@@ -201,8 +202,11 @@ func (f *facts) explain() {
 	if !r.Deadline.IsZero() {
 		f.detail("its deadline is %s; then it fails", f.when(r.Deadline))
 	}
-	if r.Crashes > 0 {
-		f.detail("leases of it have run out %s in a row: its worker was killed, hangs, or was cut off; look at the workers' logs of that time", count(r.Crashes, "time", "times"))
+	if n, alone := exec.Crashes(r); n > 0 {
+		f.detail("leases of it have run out %s in a row: its worker was killed, hangs, or was cut off; look at the workers' logs of that time", count(n, "time", "times"))
+		if alone {
+			f.detail("it is executed alone, or was when its lease ran out: if that happens and the count is above worker.MaxCrashes, it fails")
+		}
 	}
 	for _, p := range f.paused {
 		switch {
@@ -392,7 +396,9 @@ func (f *facts) pending() {
 	r := f.run
 	if r.VisibleAt.After(f.now) {
 		f.x.Until = r.VisibleAt
-		if r.Failure != nil {
+		if n, _ := exec.Crashes(r); n > 0 {
+			f.say(ReasonSuspect, "The run waits as a suspect until %s: its leases ran out in a row, and workers execute such runs one at a time, so that one that kills its worker is found out.", f.when(r.VisibleAt))
+		} else if r.Failure != nil {
 			f.say(ReasonRetry, "The run failed in attempt %d, and attempt %d is due at %s: %s", r.Attempt-1, r.Attempt, f.when(r.VisibleAt), message(r.Failure))
 		} else {
 			f.say(ReasonScheduled, "The run is to start at %s, and not before.", f.when(r.VisibleAt))

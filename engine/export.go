@@ -391,7 +391,7 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 		ID: r.ID, Workflow: r.Workflow, Queue: r.Queue, Status: r.Status, Priority: r.Priority, ExternalID: r.ExternalID, Suffix: r.Suffix,
 		Parent: r.Parent, Group: r.Group, Ordinal: r.Ordinal, ForkedFrom: r.ForkedFrom,
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Deadline: r.Deadline,
-		Attempt: r.Attempt, Crashes: r.Crashes, Generation: r.Generation, Epoch: r.Epoch, Events: r.Events,
+		Attempt: r.Attempt, Crashes: Crashes(r), Generation: r.Generation, Epoch: r.Epoch, Events: r.Events,
 		Input: newPayload(r.Input), Output: newPayload(r.Output), Meta: newPayload(r.Meta), Failure: r.Failure,
 	}
 	if r.OnClose == store.CloseAbandon {

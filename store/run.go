@@ -114,7 +114,7 @@ type Run struct {
 	Meta    []byte   // of the engine's own, given at creation
 
 	Attempt    int    // 1, and one more for each retry of the run
-	Crashes    int    // leases that ran out since the last progress: see [Commit]
+	Crashes    int    // leases that ran out since the last progress, as [Commit] says; engine.Crashes reads what a worker has noted there
 	Generation int    // how often the run has continued as new
 	Epoch      int64  // raised by every claim
 	Worker     string // the lease holder; empty when not leased

@@ -59,7 +59,22 @@ func Poll(d time.Duration) Option { return func(w *Worker) { w.poll, w.restPoll 
 func Park(d time.Duration) Option { return func(w *Worker) { w.cfg.Park = d } }
 
 // MaxCrashes sets how many leases of a run may run out in a row, without any
-// progress of the run, before it fails. Default: 10.
+// progress of the run, before it gets a last chance: an execution with nothing else beside
+// it in the worker. If that lease runs out, too, the run fails with
+// [workflow.CodeCrashed]; no run fails so that was not executed alone. That a step has
+// begun is no progress. Default: 10.
+//
+// A run whose leases ran out twice in a row is a suspect: a worker executes one suspect at
+// a time, until its first progress, for a lease or ten seconds at most, whichever is
+// shorter. The others are put off, for a time with jitter that grows with their crashes:
+// between a tenth of a third of the lease and a bit more than that third, ten seconds at
+// most, times the crashes less one.
+//
+// For a last chance the worker gives back the other runs that it holds, claims nothing, and
+// waits for the steps under way: as long as for a turn, and twice as long after each time
+// that this was in vain. Others are executed again at the run's first progress, or after a
+// turn, which is twice as long for each crash over MaxCrashes, up to 32 times. Afterwards
+// they have at least as much time as it took.
 func MaxCrashes(n int) Option { return func(w *Worker) { w.cfg.MaxCrashes = n } }
 
 // Name sets the worker's ID, which must be unique among those that are alive.

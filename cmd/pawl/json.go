@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -74,7 +75,7 @@ func asRun(r store.Run) runJSON {
 	return runJSON{
 		ID: r.ID, Namespace: r.Namespace, Workflow: r.Workflow, Queue: r.Queue, Status: r.Status, Priority: r.Priority,
 		ExternalID: r.ExternalID, Suffix: r.Suffix, Parent: asID(r.Parent), Group: r.Group, Ordinal: r.Ordinal, ForkedFrom: asID(r.ForkedFrom),
-		Attempt: r.Attempt, Crashes: r.Crashes, Generation: r.Generation, Epoch: r.Epoch, Worker: r.Worker, Pausing: r.Pausing,
+		Attempt: r.Attempt, Crashes: engine.Crashes(&r), Generation: r.Generation, Epoch: r.Epoch, Worker: r.Worker, Pausing: r.Pausing,
 		VisibleAt: asTime(r.VisibleAt), CreatedAt: asTime(r.CreatedAt), StartedAt: asTime(r.StartedAt), FinishedAt: asTime(r.FinishedAt), Deadline: asTime(r.Deadline),
 		Failure: r.Failure, Input: asPayload(r.Input), Output: asPayload(r.Output),
 	}

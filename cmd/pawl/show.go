@@ -211,7 +211,7 @@ func (a *app) printRun(v *view, outputs bool) {
 	for _, t := range []struct {
 		n    int
 		says string
-	}{{r.Attempt - 1, fmt.Sprintf("attempt %d", r.Attempt)}, {r.Crashes, fmt.Sprintf("%d leases ran out in a row", r.Crashes)}, {r.Generation, fmt.Sprintf("continued as new %d times", r.Generation)}} {
+	}{{r.Attempt - 1, fmt.Sprintf("attempt %d", r.Attempt)}, {engine.Crashes(&r), fmt.Sprintf("%d leases ran out in a row", engine.Crashes(&r))}, {r.Generation, fmt.Sprintf("continued as new %d times", r.Generation)}} {
 		if t.n > 0 {
 			tries = append(tries, t.says)
 		}
