@@ -195,7 +195,7 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 		w.tel.Claimed(len(claimed.Runs), time.Since(began))
 		w.noteLag(claimed)
 		if claimed.Asked {
-			signal(w.renew) // a sign of life
+			w.answer(began)
 		}
 	}
 	return claimed, err
