@@ -181,7 +181,7 @@ var workerEngineCases = []EngineCase{
 			e.ok("workers", err)
 			e.eq("status", list[0].Status, store.Online)
 		}
-		wait(time.Second) // the last one is on its way
+		wait(time.Second)                                                                             // the last one is on its way
 		e.check(signs()-before <= 1+3+1, "it has given %d signs of life in a minute", signs()-before) // one puts the row, too
 		before = signs()
 		wait(4 * time.Minute)
