@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -64,6 +65,32 @@ var explainEngineCases = []EngineCase{
 		e.explains("paused workflow", next.ID(), engine.ReasonWorkflowPaused, `workflow "wf" is paused`, "resume the workflow")
 		e.ok("pause of the run", e.eng.Pause(e.ctx, next.ID()))
 		e.explains("paused run", next.ID(), engine.ReasonPaused, "waits for a person", "resume it", "its workflow is paused")
+	}},
+	{Name: "explain/queue-not-served", Promise: "P16", Rule: "Of a run that waits in a queue from which no worker takes its workflow it is said so, with the queues from which they do, however it came there.", Run: func(e *E) {
+		item := workflow.New("item", func(ctx workflow.Context, in int) (int, error) { return in, nil }, workflow.Queue("items"))
+		parent := workflow.New("parent", func(ctx workflow.Context, in int) (int, error) {
+			if _, err := workflow.StartChild(ctx, "child", item, in, workflow.ChildQueue("parent")); err != nil {
+				return 0, err
+			}
+			_, err := workflow.Map(ctx, "items", []int{1}, item, workflow.ItemQueue("nowhere"))
+			return in, err
+		})
+		e.process(defs(item, parent)).healthy()
+		h := start(e, parent, 1)
+		alone := start(e, item, 1, engine.Queue("nowhere"))
+		e.explains("a start", alone.ID(), engine.ReasonNoWorker, `"nowhere"`, `"item"`, `from "items"`, `worker.Queues("nowhere")`)
+		queues := map[string]bool{}
+		for len(queues) < 2 {
+			pause(e)
+			page, err := e.eng.List(e.ctx, store.RunFilter{Parent: h.ID()}, "", 10)
+			e.ok("list", err)
+			for _, r := range page.Runs {
+				// The worker serves queue "parent", and workflow "item".
+				queues[r.Queue] = true
+				e.explains("a child", r.ID, engine.ReasonNoWorker, `"item"`, fmt.Sprintf("%q", r.Queue), `from "items"`, fmt.Sprintf("worker.Queues(%q)", r.Queue))
+			}
+		}
+		e.eq("queues", queues, map[string]bool{"parent": true, "nowhere": true})
 	}},
 	{Name: "explain/held", Promise: "P16", Rule: "Of a run that a worker holds it is said which worker, until when, whether that is alive, what step is under way, and what is to become of it.", Run: func(e *E) {
 		at, release := make(chan struct{}, 10), make(chan struct{})

@@ -27,6 +27,20 @@ func (e *E) workers() map[string]store.Worker {
 	return m
 }
 
+// listed is how a worker is listed by who does not ask it for a sign of life.
+func (e *E) listed(id string) store.Worker {
+	e.Helper()
+	list, err := e.s.ListWorkers(e.ctx, store.ListWorkersParams{Namespace: "engine"})
+	e.ok("ListWorkers", err)
+	for _, w := range list {
+		if w.ID == id {
+			return w
+		}
+	}
+	e.Fatalf("worker %s is not listed", id)
+	panic("unreachable")
+}
+
 // healthy waits until a process does its work.
 func (p *proc) healthy() *proc {
 	for p.worker.Healthy() != nil {
@@ -114,7 +128,7 @@ var workerEngineCases = []EngineCase{
 		}
 		for range minutes {
 			wait(e.d(time.Minute))
-			e.eq("status", e.workers()[p.worker.ID()].Status, store.Online)
+			e.eq("status", e.listed(p.worker.ID()).Status, store.Online)
 			e.ok("Healthy", p.worker.Healthy())
 		}
 		if beats := calls.get("extend") + calls.get("put-worker"); e.h.Bubble {
@@ -123,14 +137,144 @@ var workerEngineCases = []EngineCase{
 		h := start(e, wf, 4)
 		receive(e, "the step", at)
 		lease := e.d(leaseFor)
-		for e.workers()[p.worker.ID()].TTL != 2*lease {
+		for e.listed(p.worker.ID()).TTL != 2*lease {
 			pause(e)
 		}
+		e.eq("Answers of one at work", e.listed(p.worker.ID()).Answers, time.Duration(0))
 		first := calls.get("extend")
 		wait(2 * lease)
 		e.check(calls.get("extend") >= first+3, "at work for two leases it has given %d signs of life", calls.get("extend")-first)
 		close(release)
 		e.eq("output", result(e, h), 4)
+	}},
+	{Name: "worker/asked-at-rest", Promise: "P18", Rule: "A worker at rest writes one sign of life when somebody wants to know whether it lives, and is then listed as online at once; whoever looks again and again asks a few times a minute.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		var calls tally
+		p := e.build(defs(wf))
+		p.wire.before = func(verb string) { calls.add(verb) }
+		p.run()
+		p.healthy()
+		if !e.h.Bubble {
+			// It is said to rest since long: that it is not needs too much time to wait for.
+			w := e.listed(p.worker.ID())
+			w.TTL, w.Answers = time.Hour, 30*time.Second
+			e.ok("put", e.s.PutWorker(e.ctx, store.PutWorkerParams{Namespace: "engine", Worker: w, Now: e.clock().Add(-time.Minute)}))
+			w = e.workers()[p.worker.ID()]
+			e.check(w.Status == store.Online && w.AskedAt.IsZero() && e.clock().Sub(w.SeenAt) < 30*time.Second, "the worker has not answered: %+v", w)
+			return
+		}
+		wait := func(d time.Duration) { <-time.After(d) }
+		wait(3 * time.Minute)
+		signs := func() int { return int(calls.get("extend") + calls.get("put-worker")) }
+		before, began := signs(), time.Now()
+		w := e.workers()[p.worker.ID()]
+		e.eq("status", w.Status, store.Online)
+		soon := time.Second
+		if !e.s.Features().Hints {
+			soon = 10 * time.Second // it polls
+		}
+		e.check(time.Since(w.SeenAt) < soon && time.Since(began) < soon, "it was heard of last %v ago, and that was known after %v", time.Since(w.SeenAt), time.Since(began))
+		e.eq("signs of life", signs()-before, 1)
+		for range 30 {
+			wait(2 * time.Second)
+			list, err := e.eng.WorkersNow(e.ctx)
+			e.ok("workers", err)
+			e.eq("status", list[0].Status, store.Online)
+		}
+		wait(time.Second)                                                                             // the last one is on its way
+		e.check(signs()-before <= 1+3+1, "it has given %d signs of life in a minute", signs()-before) // one puts the row, too
+		before = signs()
+		wait(4 * time.Minute)
+		e.eq("signs of life when nobody asks", signs()-before, 0)
+	}},
+	{Name: "worker/crashed-at-rest", Promise: "P6", Rule: "A worker that was killed at rest is listed as offline within a minute, also by who asks but once, and a start that wants one online is refused.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		eng := engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet), engine.TriggerCheck(engine.TriggerOnline))
+		defer eng.Close()
+		p := e.process(defs(wf)).healthy()
+		most := 5 * time.Second
+		if e.h.Bubble {
+			timer := time.NewTimer(7 * time.Minute)
+			<-timer.C
+			most = time.Minute
+			_, err := wf.Start(e.ctx, eng, 1)
+			e.ok("start while it lives", err)
+			timer.Reset(2 * time.Minute)
+			<-timer.C
+		}
+		p.kill()
+		if !e.h.Bubble {
+			w := e.listed(p.worker.ID())
+			w.TTL, w.Answers = time.Hour, time.Second
+			e.ok("put", e.s.PutWorker(e.ctx, store.PutWorkerParams{Namespace: "engine", Worker: w, Now: e.clock().Add(-time.Minute)}))
+		}
+		began := time.Now()
+		_, err := wf.Start(e.ctx, eng, 2)
+		e.says("start", err, engine.ErrNoWorker, `"wf"`, "start a worker")
+		e.eq("status", e.workers()[p.worker.ID()].Status, store.Offline)
+		if took := time.Since(began); e.h.Bubble {
+			e.check(took <= most, "that was known after %v", took)
+		}
+	}},
+	{Name: "worker/queues", Promise: "P1", Rule: "A worker takes each of its workflows from its further queues, too, registers these pairs, and heeds a workflow's limit over all of its queues.", Run: func(e *E) {
+		const limit, n = 2, 5
+		var inside gauge
+		heavy := workflow.New("heavy", func(ctx workflow.Context, in int) (int, error) {
+			return in, workflow.Do(ctx, "work", func(ctx context.Context) error {
+				inside.enter()
+				defer inside.leave()
+				pause(e)
+				return nil
+			})
+		}, workflow.Queue("own"))
+		parent := workflow.New("parent", func(ctx workflow.Context, in int) (int, error) {
+			child, err := workflow.Child(ctx, "child", heavy, in, workflow.ChildQueue("urgent"))
+			return child + 1, err
+		})
+		e.eng.Know("heavy", "own") // they wait when the worker comes
+		var hs []workflow.Handle[int]
+		for i := range n {
+			for _, q := range []string{"own", "urgent", "tenant"} {
+				hs = append(hs, start(e, heavy, i, engine.Queue(q)))
+			}
+		}
+		p := e.process(defs(heavy, parent), worker.Queues("urgent"), worker.Queues("tenant", "own"), worker.Limit("heavy", limit)).healthy()
+		w := e.listed(p.worker.ID())
+		both := []string{"heavy", "parent"}
+		e.eq("queues", w.Queues, []string{"own", "parent", "tenant", "urgent"})
+		e.eq("pairs", w.Takes, map[string][]string{"own": both, "parent": {"parent"}, "tenant": both, "urgent": both})
+		h := start(e, parent, 41, engine.Queue("tenant"))
+		e.eq("output of a parent", result(e, h), 42)
+		for i, out := range results(e, hs) {
+			e.eq("output", out, i/3)
+		}
+		e.check(inside.most <= limit, "%d runs executed at the same time", inside.most)
+	}},
+	{Name: "worker/queues-refused", Promise: "P16", Rule: "Queues that are none, come twice or are too many are refused with what is wrong.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		var many []string
+		for i := range 33 {
+			many = append(many, fmt.Sprint("q", i))
+		}
+		var wfs []workflow.Definition
+		for i := range 32 {
+			wfs = append(wfs, workflow.New(fmt.Sprint("wf", i), func(ctx workflow.Context, in int) (int, error) { return in, nil }))
+		}
+		for _, tt := range []struct {
+			opts  []worker.Option
+			defs  []workflow.Definition
+			words []string
+		}{
+			{[]worker.Option{worker.Queues("good", " bad")}, defs(wf), []string{"queue", `" bad"`}},
+			{[]worker.Option{worker.Queues("")}, defs(wf), []string{"queue"}},
+			{[]worker.Option{worker.Queues("a", "b"), worker.Queues("a")}, defs(wf), []string{`"a" twice`}},
+			{[]worker.Option{worker.Queues(many...)}, defs(wf), []string{"33 queues", "up to 32"}},
+			{[]worker.Option{worker.Queues(many[:32]...)}, wfs, []string{"1024 pairs", "up to 1000"}},
+		} {
+			w := worker.New(e.eng, tt.opts...)
+			e.ok("register", w.Register(tt.defs...))
+			e.says("Run", w.Run(e.ctx), store.ErrInvalid, tt.words...)
+		}
 	}},
 	{Name: "worker/restart-leaves-no-double", Promise: "P4", Rule: "A worker that comes back after a crash, under its name or in a process of the same host and id, takes the place of the one that was.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
@@ -413,6 +557,36 @@ var workerEngineCases = []EngineCase{
 		h, err = wf.Start(e.ctx, eng, 4)
 		e.ok("start as soon as one is there", err)
 		e.eq("output", result(e, h), 4)
+	}},
+	{Name: "start/online-in-queue", Promise: "P16", Rule: "A start that asks for a worker that is online is refused where none takes its workflow from its queue, whoever else serves the two, and the error says from where workers take it and what to do.", Run: func(e *E) {
+		a := workflow.New("a", func(ctx workflow.Context, in int) (int, error) { return in, nil }, workflow.Queue("qa"))
+		b := workflow.New("b", func(ctx workflow.Context, in int) (int, error) { return in, nil }, workflow.Queue("qb"))
+		eng := engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet), engine.TriggerCheck(engine.TriggerOnline))
+		defer eng.Close()
+		first := e.process(defs(a, b)).healthy()
+		for _, queue := range []string{"nowhere", "qb"} { // the worker serves queue qb, and workflow a
+			for what, start := range map[string]func() error{
+				"start": func() error { return second(a.Start(e.ctx, eng, 1, engine.Queue(queue))) },
+				"start of many": func() error {
+					return second(eng.StartMany(e.ctx, "a", []engine.Item{{Input: []byte("1")}, {Input: []byte("2"), Options: []engine.StartOption{engine.Queue(queue)}}}))
+				},
+				"schedule": func() error {
+					return second(a.Schedule(e.ctx, eng, "s", "@hourly", 1, engine.ScheduleRuns(engine.Queue(queue))))
+				},
+			} {
+				e.says(what+" in queue "+queue, start(), engine.ErrNoWorker, `"a"`, fmt.Sprintf("queue %q", queue), `from "qa"`, fmt.Sprintf("worker.Queues(%q)", queue))
+			}
+		}
+		h, err := a.Start(e.ctx, eng, 2)
+		e.ok("start in its own queue", err)
+		e.eq("output", result(e, h), 2)
+		e.process(defs(a), worker.Queues("nowhere")).healthy()
+		h, err = a.Start(e.ctx, eng, 3, engine.Queue("nowhere"))
+		e.ok("start as soon as somebody serves the queue", err)
+		e.eq("output", result(e, h), 3)
+		_, err = b.Start(e.ctx, eng, 4, engine.Queue("nowhere"))
+		e.says("start of a workflow that is not taken from there", err, engine.ErrNoWorker, `"b"`, `"nowhere"`, `from "qb"`)
+		first.stop()
 	}},
 }
 

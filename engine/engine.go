@@ -83,9 +83,13 @@ const (
 	TriggerRegistered Trigger = iota
 	// TriggerAny: nothing; the run waits until a worker knows its workflow.
 	TriggerAny
-	// TriggerOnline: some worker that serves the workflow is online now. The store is
-	// asked, and the answer counts for two seconds: a worker that has just gone may
-	// still be counted on.
+	// TriggerOnline: some worker that takes the workflow from the run's queue is online now.
+	// The store is asked, and the answer counts for two seconds: a worker that was killed may
+	// still be counted on for a minute. Where all such workers are at rest and none was heard
+	// of for 20 s, they are asked for a sign of life, which takes a moment if one lives (see
+	// [Engine.Workers]); in a transaction they are taken at their word. It holds for starts
+	// and for schedules that are put. Children and items are started without it: of those
+	// that wait in a queue that nobody serves, [Engine.Explain] tells.
 	TriggerOnline
 )
 

@@ -12,7 +12,8 @@ import (
 var (
 	// ErrUnknownWorkflow: no worker has ever registered a workflow of that name.
 	ErrUnknownWorkflow = errors.New("unknown workflow")
-	// ErrNoWorker: no worker that serves the workflow is online (see [TriggerOnline]).
+	// ErrNoWorker: no worker that takes the workflow from the run's queue is online (see
+	// [TriggerOnline]).
 	ErrNoWorker = errors.New("no worker is online")
 	// ErrFailed: the awaited run failed. The error is a [*RunError].
 	ErrFailed = errors.New("run failed")

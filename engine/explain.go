@@ -375,8 +375,8 @@ func (f *facts) unserved() bool {
 		}
 	}
 	for i := range f.workers {
-		if w := &f.workers[i]; w.Pairs(r.Queue, r.Workflow) && w.Status != store.Online {
-			f.detail("worker %q (host %s, process %d), which serves it, is %s; it was heard of last at %s", w.ID, w.Host, w.PID, w.Status, f.when(w.SeenAt))
+		if w := &f.workers[i]; slices.Contains(w.Workflows, r.Workflow) && w.Status != store.Online {
+			f.detail("worker %q (host %s, process %d), which serves the workflow, is %s; it was heard of last at %s", w.ID, w.Host, w.PID, w.Status, f.when(w.SeenAt))
 		}
 	}
 	return true

@@ -22,7 +22,8 @@ func Suffix(s string) StartOption { return func(r *store.NewRun) { r.Suffix = s 
 // namespace cannot have the same. Where an id of the program's is at hand, use [ID].
 func RunID(id store.ID) StartOption { return func(r *store.NewRun) { r.ID = id } }
 
-// Queue puts the run into another queue than its workflow's.
+// Queue puts the run into another queue than its workflow's. It waits there until a worker
+// that has the workflow serves that queue: see worker.Queues.
 func Queue(name string) StartOption { return func(r *store.NewRun) { r.Queue = name } }
 
 // Priority sets the run's priority, from -100 to 100; higher is claimed first.

@@ -193,7 +193,7 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 		w.ledger.hears(began)
 		w.lags.note(demands, claimed)
 		if claimed.Asked {
-			signal(w.renew) // a sign of life
+			w.answer(began)
 		}
 	}
 	return claimed, err

@@ -105,7 +105,9 @@ func (w *Worker) renewLoop(ctx context.Context) {
 			}
 		case <-w.renew:
 		}
-		if err := w.renewAll(ctx); err != nil {
+		err := w.renewAll(ctx)
+		w.answered(err)
+		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}

@@ -20,6 +20,8 @@ type signing struct {
 	tried bool        // to put the row: one of this name is perhaps its own
 	last  time.Time   // when the row was put
 	rest  bool        // as that of a worker at rest
+	given time.Time   // when the last sign of life was seen to be given
+	owed  bool        // one is asked for, and on its way
 	off   atomic.Bool // it was removed for good
 }
 
@@ -111,6 +113,26 @@ func (w *Worker) signedAtRest() bool {
 	w.sign.mu.Lock()
 	defer w.sign.mu.Unlock()
 	return w.sign.rest
+}
+
+// answer gives a sign of life, which a claim that began then has asked for; once for all
+// claims that are told before it is given.
+func (w *Worker) answer(began time.Time) {
+	w.sign.mu.Lock()
+	defer w.sign.mu.Unlock()
+	if !w.sign.owed && began.After(w.sign.given) {
+		w.sign.owed = true
+		signal(w.renew)
+	}
+}
+
+// answered notes that a sign of life was given, or could not be.
+func (w *Worker) answered(err error) {
+	w.sign.mu.Lock()
+	defer w.sign.mu.Unlock()
+	if w.sign.owed = false; err == nil {
+		w.sign.given = time.Now()
+	}
 }
 
 // tellDraining shows that the worker takes no more runs.

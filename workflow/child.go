@@ -24,7 +24,8 @@ func Detach() ChildOption {
 	return func(o *exec.ChildOptions) { o.Detached, o.OnClose = true, store.CloseAbandon }
 }
 
-// ChildQueue puts the child into another queue than its workflow's.
+// ChildQueue puts the child into another queue than its workflow's, which a worker that has
+// the child's workflow must serve: see worker.Queues.
 func ChildQueue(name string) ChildOption { return func(o *exec.ChildOptions) { o.Queue = name } }
 
 // ChildPriority sets the child's priority, from -100 to 100; higher is claimed

@@ -27,7 +27,8 @@ func Tolerate(n int) ItemsOption {
 // returns what the others gave and an [*ItemsError] that lists them.
 func Collect() ItemsOption { return func(o *exec.ItemOptions) { o.Failures = exec.AnyFailures } }
 
-// ItemQueue puts the items into another queue than their workflow's.
+// ItemQueue puts the items into another queue than their workflow's, which a worker that has
+// it must serve: see worker.Queues.
 func ItemQueue(name string) ItemsOption { return func(o *exec.ItemOptions) { o.Queue = name } }
 
 // ItemPriority sets the items' priority, from -100 to 100; higher is claimed first.

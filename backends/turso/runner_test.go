@@ -307,6 +307,35 @@ func TestCountersMatchStatistics(t *testing.T) {
 			same("their commit")
 		}
 	}
+	// A worker that nobody asks for a sign of life reads and writes no row for it.
+	ask := func(want int) {
+		t.Helper()
+		n, err := s.AskWorkers(ctx, store.AskWorkersParams{Namespace: "ns", Silent: time.Minute})
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	look := func(asked bool) int64 {
+		t.Helper()
+		got, err := s.Claim(ctx, demand)
+		require.NoError(t, err)
+		require.Equal(t, asked, got.Asked)
+		return s.Counters().RowsRead - seen.RowsRead
+	}
+	require.NoError(t, s.PutWorker(ctx, store.PutWorkerParams{Namespace: "ns", Worker: store.Worker{ID: "w", Status: store.Online, TTL: time.Hour, Answers: time.Minute}, Now: time.Now().Add(-2 * time.Minute)}))
+	same("registration")
+	require.Equal(t, int64(4), look(false), "rows of a look")
+	same("look of one registered")
+	ask(1)
+	same("question to one")
+	ask(0)
+	same("question to nobody")
+	require.Equal(t, int64(5), look(true), "rows of a look of one who is asked")
+	same("look of one asked")
+	_, err = s.Extend(ctx, store.ExtendParams{Namespace: "ns", Worker: "w", LeaseFor: time.Minute})
+	require.NoError(t, err)
+	same("sign of life")
+	look(false)
+	same("look behind it")
 	_, err = s.List(ctx, store.ListParams{Namespace: "ns"})
 	require.NoError(t, err)
 	same("list of ten")

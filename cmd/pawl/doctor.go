@@ -286,7 +286,7 @@ func (d *doctor) work(ctx context.Context, eng *engine.Engine) error {
 	var alone []string
 	for _, l := range order {
 		served := slices.ContainsFunc(workers, func(w store.Worker) bool {
-			return w.Status == store.Online && slices.Contains(w.Queues, l.queue) && slices.Contains(w.Workflows, l.workflow)
+			return w.Serves(l.queue, l.workflow)
 		})
 		if !served && !isPaused(l) {
 			s := fmt.Sprintf("workflow %q", l.workflow)
@@ -297,7 +297,7 @@ func (d *doctor) work(ctx context.Context, eng *engine.Engine) error {
 		}
 	}
 	if len(alone) > 0 && online > 0 {
-		d.found("queues", store.Fault, "start a worker that registers these workflows and serves these queues; pawl workers list shows who does what", "no worker that is online takes %s", few(alone))
+		d.found("queues", store.Fault, "start a worker that registers these workflows, with worker.Queues for a queue that is not a workflow's own; pawl workers list --json shows who takes what from which queue", "no worker that is online takes %s", few(alone))
 	} else if online > 0 || all == 0 {
 		d.found("queues", store.Fine, "", "what waits has a worker that takes it")
 	}

@@ -154,6 +154,18 @@ func TestDoctorFindsFaultsOfTheWork(t *testing.T) {
 	_, found = diagnose(t, s)
 	found.only(t, "fault", "queues", `workflow "mail"`, "1 run")
 
+	// It serves the queue and the workflow, and does not take the one from the other.
+	put(store.Worker{ID: "w1", Queues: []string{"mail", "other"}, Workflows: []string{"import", "mail"}, TTL: time.Hour,
+		Takes: map[string][]string{"mail": {"import"}, "other": {"mail"}}})
+	_, found = diagnose(t, s)
+	found.only(t, "fault", "queues", `workflow "mail"`, "1 run", "worker.Queues")
+	require.Contains(t, s.must("queues", "list"), "no worker takes mail")
+	require.Contains(t, s.must("workflows", "list"), "no worker takes it from mail")
+	require.Contains(t, s.must("queues", "list", "--json"), `"not_taken": [
+        "mail"`)
+	require.NotContains(t, s.must("workers", "list", "--queue", "mail", "--workflow", "mail"), "w1")
+	require.Contains(t, s.must("workers", "list", "--queue", "other", "--workflow", "mail"), "w1")
+
 	s.must("queues", "pause", "mail")
 	_, found = diagnose(t, s)
 	found.only(t, "warning", "paused", `queue "mail"`, "1 run held back", "pawl queues resume mail")

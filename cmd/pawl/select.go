@@ -310,7 +310,7 @@ func (a *app) hintUnknown(ctx context.Context, eng *engine.Engine, workflow, que
 	if err != nil {
 		return err
 	}
-	workers, err := eng.Workers(ctx)
+	workers, err := eng.WorkersNow(ctx)
 	if err != nil {
 		return err
 	}

@@ -92,10 +92,10 @@ func (a *app) snapshot(ctx context.Context, eng *engine.Engine, before *snapshot
 	if s.counts, err = eng.Count(ctx, store.RunFilter{}); err != nil {
 		return nil, err
 	}
-	if s.queues, err = lines(ctx, eng, false); err != nil {
+	if s.workers, err = eng.WorkersNow(ctx); err != nil {
 		return nil, err
 	}
-	if s.workers, err = eng.Workers(ctx); err != nil {
+	if s.queues, err = lines(ctx, eng, s.workers, false); err != nil {
 		return nil, err
 	}
 	page, err := eng.ListEnded(ctx, store.RunFilter{Statuses: []store.Status{store.Failed}, FinishedAfter: s.at.Add(-recently)}, "", 20)

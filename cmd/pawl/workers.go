@@ -19,21 +19,22 @@ func (a *app) workersCommand() *cobra.Command {
 }
 
 type workerJSON struct {
-	ID        string            `json:"id"`
-	Host      string            `json:"host"`
-	PID       int               `json:"pid"`
-	Status    string            `json:"status"`
-	Queues    []string          `json:"queues"`
-	Workflows []string          `json:"workflows"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Slots     int               `json:"slots"`
-	Held      int64             `json:"held"`
-	StartedAt *time.Time        `json:"started_at"`
-	SeenAt    *time.Time        `json:"seen_at"`
+	ID        string              `json:"id"`
+	Host      string              `json:"host"`
+	PID       int                 `json:"pid"`
+	Status    string              `json:"status"`
+	Queues    []string            `json:"queues"`
+	Workflows []string            `json:"workflows"`
+	Takes     map[string][]string `json:"takes,omitempty"` // workflows by queue
+	Labels    map[string]string   `json:"labels,omitempty"`
+	Slots     int                 `json:"slots"`
+	Held      int64               `json:"held"`
+	StartedAt *time.Time          `json:"started_at"`
+	SeenAt    *time.Time          `json:"seen_at"`
 }
 
 func asWorker(w store.Worker) workerJSON {
-	return workerJSON{w.ID, w.Host, w.PID, w.Status.String(), w.Queues, w.Workflows, w.Labels, w.Slots, w.Held, asTime(w.StartedAt), asTime(w.SeenAt)}
+	return workerJSON{w.ID, w.Host, w.PID, w.Status.String(), w.Queues, w.Workflows, w.Takes, w.Labels, w.Slots, w.Held, asTime(w.StartedAt), asTime(w.SeenAt)}
 }
 
 func workerStyle(s store.WorkerStatus) style {
@@ -54,7 +55,12 @@ func (a *app) workersListCommand() *cobra.Command {
 		Short:   "List workers",
 		Long: `List the workers of the namespace: who is online, who takes no new runs
 (draining), and who has not been heard of (offline). HELD is the number of runs
-that a worker has, of its SLOTS.`,
+that a worker has, of its SLOTS. With --queue and --workflow, those are listed
+that take the workflow from the queue; --json tells all such pairs (takes).
+
+A worker at rest gives a sign of life when it is asked for one. It is asked if it
+was not heard of for 20 seconds, and its answer is waited for: a moment, or half
+a minute if it was killed.`,
 		Example: "  pawl workers list\n  pawl workers list --queue mail --status online --json",
 		Args:    cobra.NoArgs,
 	}
@@ -83,7 +89,7 @@ that a worker has, of its SLOTS.`,
 			return err
 		}
 		workers = slices.DeleteFunc(workers, func(w store.Worker) bool {
-			return queue != "" && !slices.Contains(w.Queues, queue) || workflow != "" && !slices.Contains(w.Workflows, workflow) || status != "" && w.Status.String() != status
+			return queue != "" && workflow != "" && !w.Pairs(queue, workflow) || queue != "" && !slices.Contains(w.Queues, queue) || workflow != "" && !slices.Contains(w.Workflows, workflow) || status != "" && w.Status.String() != status
 		})
 		if a.json {
 			return a.printJSON(struct {
@@ -127,7 +133,7 @@ takes --force to remove one.`,
 			if eng == nil {
 				return nil, nil
 			}
-			workers, err := eng.Workers(ctx)
+			workers, err := eng.WorkersNow(ctx)
 			return each(workers, func(w store.Worker) string { return w.ID + "\t" + w.Status.String() }), err
 		}),
 	}
@@ -175,6 +181,9 @@ type line struct {
 	Slots   int              `json:"slots"`            // of these
 	Runs    map[string]int64 `json:"runs"`             // active ones by status
 	Capped  []string         `json:"capped,omitempty"` // statuses of which there may be more
+	// Alone are the workflows that have runs in the queue which no worker takes from it;
+	// of a workflow the queues.
+	Alone []string `json:"not_taken,omitempty"`
 }
 
 // count is the number of active runs of a status.
@@ -189,12 +198,8 @@ func (l *line) waiting() int64 { return l.Runs["pending"] + l.Runs["sleeping"] }
 
 // lines counts the active runs of each queue, or each workflow, beside who works on
 // them.
-func lines(ctx context.Context, eng *engine.Engine, workflows bool) ([]*line, error) {
+func lines(ctx context.Context, eng *engine.Engine, workers []store.Worker, workflows bool) ([]*line, error) {
 	counts, err := eng.Count(ctx, store.RunFilter{Statuses: active})
-	if err != nil {
-		return nil, err
-	}
-	workers, err := eng.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +233,16 @@ func lines(ctx context.Context, eng *engine.Engine, workflows bool) ([]*line, er
 		if workflows {
 			name = c.Workflow
 		}
-		of(name).Runs[c.Status.String()] += c.Count
+		l := of(name)
+		l.Runs[c.Status.String()] += c.Count
+		other := c.Workflow
+		if workflows {
+			other = c.Queue
+		}
+		taken := slices.ContainsFunc(workers, func(w store.Worker) bool { return w.Serves(c.Queue, c.Workflow) })
+		if !taken && c.Status != store.Paused && !slices.Contains(l.Alone, other) {
+			l.Alone = append(l.Alone, other)
+		}
 	}
 	for _, p := range paused {
 		if name := p.Queue; !workflows && name != "" {
@@ -269,6 +283,12 @@ func (a *app) lineTable(list []*line, head string) *table {
 		case l.Workers == 0 && l.waiting()+l.Runs["running"] > 0:
 			workers.style = red
 			note = styled(red, "no worker is online")
+		case len(l.Alone) > 0:
+			verb := "takes "
+			if head == "WORKFLOW" {
+				verb = "takes it from "
+			}
+			note = styled(red, "no worker "+verb+few(l.Alone))
 		}
 		queue := l.Queue
 		if queue == l.Name {
@@ -314,7 +334,11 @@ runs that are not final, by status, and the workers that are online.`, t.noun),
 			if err != nil {
 				return err
 			}
-			list, err := lines(ctx, eng, t.workflows)
+			workers, err := eng.Workers(ctx)
+			if err != nil {
+				return err
+			}
+			list, err := lines(ctx, eng, workers, t.workflows)
 			if err != nil {
 				return err
 			}
