@@ -85,7 +85,7 @@ func Check(w workflow.Definition, h History) error {
 		}
 	}
 	inv := exec.New(context.Background(), exec.Config{
-		Park: -1, Linger: time.Hour, ShowAfter: time.Hour, MaxCrashes: 1, PayloadLimit: 1 << 30, PayloadWarn: 1 << 30,
+		Park: -1, Linger: time.Hour, Aside: time.Minute, ShowAfter: time.Hour, MaxCrashes: 1, PayloadLimit: 1 << 30, PayloadWarn: 1 << 30,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, r, def, store.ClaimedRun{Run: run, Steps: h.Steps}, time.Now(), now)
 	go inv.Execute()

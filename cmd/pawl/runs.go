@@ -223,6 +223,9 @@ func (a *app) remark(r store.Run) string {
 	}
 	switch r.Status {
 	case store.Pending:
+		if engine.SetAside(&r) {
+			return due("again") + failed(", set aside: ")
+		}
 		if r.Attempt > 1 && r.Failure != nil {
 			return due(fmt.Sprintf("attempt %d", r.Attempt)) + failed(", after: ")
 		}
