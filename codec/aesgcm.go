@@ -87,6 +87,8 @@ func (t *aesGCM) Seal(data []byte) ([]byte, error) {
 	return c.Seal(out, nil, data, out), nil
 }
 
+func (t *aesGCM) takesPlain() bool { return t.plain }
+
 // keyedDigest makes a digest that only those can make who have the current key. It
 // begins with what tells that key from others: digests under different keys are not
 // compared.

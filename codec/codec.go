@@ -76,9 +76,23 @@ func (c chain) Digest(data []byte) ([]byte, error) {
 	return digest, err
 }
 
+// Encryption implements [engine.Encrypter].
+func (c chain) Encryption() engine.Encryption {
+	enc := engine.EncryptionOf(c.base)
+	for _, t := range c.transforms {
+		if k, ok := t.(keyed); ok && enc != engine.EncryptionRequired {
+			if enc = engine.EncryptionRequired; k.takesPlain() {
+				enc = engine.EncryptionOptional
+			}
+		}
+	}
+	return enc
+}
+
 // keyed is implemented by transforms that keep payloads secret.
 type keyed interface {
 	keyedDigest(digest []byte) ([]byte, error)
+	takesPlain() bool
 }
 
 func (c chain) Unmarshal(data []byte, v any) error {
