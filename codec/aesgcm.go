@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pawlhq/pawl/engine"
 )
 
 // Keyring holds keys of AES by their names: 16, 24 or 32 random bytes each. To rotate
@@ -29,7 +31,7 @@ type Keyring struct {
 var ErrKey = errors.New("no such key")
 
 // ErrPlain: a payload that was not sealed came where only sealed ones are allowed.
-var ErrPlain = errors.New("the payload is not encrypted")
+var ErrPlain = engine.ErrPlain
 
 // AESGCM seals payloads with AES-GCM (NIST SP 800-38D) under a random nonce of 12
 // bytes. One key should seal no more than 4,000,000,000 payloads. A payload is not
@@ -84,6 +86,8 @@ func (t *aesGCM) Seal(data []byte) ([]byte, error) {
 	out = append(out, t.current...)
 	return c.Seal(out, nil, data, out), nil
 }
+
+func (t *aesGCM) takesPlain() bool { return t.plain }
 
 // keyedDigest makes a digest that only those can make who have the current key. It
 // begins with what tells that key from others: digests under different keys are not

@@ -29,7 +29,8 @@ type Transform interface {
 }
 
 // Chain is a codec that encodes by base and sends the bytes through the transforms, in
-// their order, and back in the opposite one. An absent payload stays absent.
+// their order, and back in the opposite one. An absent payload stays absent. What a
+// transform cannot seal or open matches [engine.ErrCodec].
 func Chain(base engine.Codec, transforms ...Transform) engine.Codec {
 	return chain{base, transforms}
 }
@@ -42,10 +43,15 @@ type chain struct {
 func (c chain) Marshal(v any) ([]byte, error) {
 	data, err := c.base.Marshal(v)
 	for i := 0; i < len(c.transforms) && err == nil; i++ {
-		data, err = c.transforms[i].Seal(data)
+		if data, err = c.transforms[i].Seal(data); err != nil {
+			err = unable(err)
+		}
 	}
 	return data, err
 }
+
+// unable is the error of a transform, as [engine.Codec] has it.
+func unable(err error) error { return fmt.Errorf("%w: %w", engine.ErrCodec, err) }
 
 // Digest implements [engine.Digester], where the base does: of what was encoded, by the
 // base; with encryption in the chain under its current key, so that the hash tells
@@ -70,9 +76,23 @@ func (c chain) Digest(data []byte) ([]byte, error) {
 	return digest, err
 }
 
+// Encryption implements [engine.Encrypter].
+func (c chain) Encryption() engine.Encryption {
+	enc := engine.EncryptionOf(c.base)
+	for _, t := range c.transforms {
+		if k, ok := t.(keyed); ok && enc != engine.EncryptionRequired {
+			if enc = engine.EncryptionRequired; k.takesPlain() {
+				enc = engine.EncryptionOptional
+			}
+		}
+	}
+	return enc
+}
+
 // keyed is implemented by transforms that keep payloads secret.
 type keyed interface {
 	keyedDigest(digest []byte) ([]byte, error)
+	takesPlain() bool
 }
 
 func (c chain) Unmarshal(data []byte, v any) error {
@@ -80,7 +100,7 @@ func (c chain) Unmarshal(data []byte, v any) error {
 		for i := len(c.transforms) - 1; i >= 0; i-- {
 			var err error
 			if data, err = c.transforms[i].Open(data); err != nil {
-				return err
+				return unable(err)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func EngineCases() []EngineCase {
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
 		controlEngineCases, workerEngineCases, exportEngineCases, explainEngineCases,
-		cleanupEngineCases, waitingCleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases, metricsEngineCases,
+		cleanupEngineCases, waitingCleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases, metricsEngineCases, codecEngineCases,
 	)
 }
 
@@ -162,11 +162,17 @@ func (e *E) process(defs []workflow.Definition, opts ...worker.Option) *proc {
 // build makes a process that does not run yet.
 func (e *E) build(defs []workflow.Definition, opts ...worker.Option) *proc {
 	e.Helper()
+	return e.buildWith(engine.JSON{}, defs, opts...)
+}
+
+// buildWith is build with another codec.
+func (e *E) buildWith(codec engine.Codec, defs []workflow.Definition, opts ...worker.Option) *proc {
+	e.Helper()
 	p := &proc{e: e, wire: newWire(e.s), done: make(chan struct{})}
 	if e.h.Reopen != nil {
 		p.wire = newWire(e.h.Reopen(e.TB, e.s))
 	}
-	p.eng = engine.New(p.wire, append([]engine.Option{engine.Namespace("engine"), engine.Logger(quiet)}, e.opts...)...)
+	p.eng = engine.New(p.wire, append([]engine.Option{engine.Namespace("engine"), engine.Logger(quiet), engine.Encoding(codec)}, e.opts...)...)
 	p.worker = worker.New(p.eng, append([]worker.Option{worker.Concurrency(10), worker.Lease(e.d(leaseFor)), worker.Grace(e.d(10 * time.Second))}, opts...)...)
 	e.ok("register", p.worker.Register(defs...))
 	for _, d := range defs {

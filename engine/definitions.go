@@ -14,7 +14,9 @@ type Definition struct {
 	// Graph is the picture that came with it, in JSON; nil: none.
 	Graph     json.RawMessage
 	Retention Retention // as its workers have it
-	UpdatedAt time.Time
+	// Encryption is what the codec of its workers does.
+	Encryption Encryption
+	UpdatedAt  time.Time
 }
 
 // Definitions lists the workflows of these names, or all, that a worker has ever
@@ -35,7 +37,7 @@ func (e *Engine) Definitions(ctx context.Context, names ...string) ([]Definition
 				return nil, fmt.Errorf("what is kept with workflow %q in namespace %q cannot be decoded: %w", w.Name, e.namespace, err)
 			}
 		}
-		defs[i] = Definition{Name: w.Name, Queue: w.Queue, Graph: meta.Graph, Retention: meta.Retention, UpdatedAt: w.UpdatedAt}
+		defs[i] = Definition{Name: w.Name, Queue: w.Queue, Graph: meta.Graph, Retention: meta.Retention, Encryption: meta.Encryption, UpdatedAt: w.UpdatedAt}
 	}
 	return defs, nil
 }

@@ -25,6 +25,7 @@ const (
 	ReasonScheduled      Reason = "scheduled"       // its time to start has not come
 	ReasonRetry          Reason = "retry"           // of the run
 	ReasonSuspect        Reason = "suspect"         // its leases ran out in a row, and another such run has its turn
+	ReasonSetAside       Reason = "set-aside"       // a worker could not read or open it, and gave it back for a while
 	ReasonStepRetry      Reason = "step-retry"      // a step's next attempt has not come
 	ReasonNeverServed    Reason = "never-served"    // no worker has ever registered its workflow
 	ReasonNoWorker       Reason = "no-worker"       // none that serves it is online
@@ -259,6 +260,8 @@ func (f *facts) why(code string) {
 		f.act("deploy code in which one of the branches that the failure names goes on, before it is restarted: as it is, it comes to the same place")
 	case exec.CodeCrashed:
 		f.act("find out from the workers' logs why it ends its process (memory, a fatal error, a step that blocks) before it is restarted")
+	case exec.CodeDecode:
+		f.act("deploy code whose type takes the payload, and restart the run: a signal that was passed over is received again; for another input start another run")
 	case exec.CodeDeadline:
 		f.detail("its deadline was %s", f.when(f.run.Deadline))
 		f.act("a restarted run has no deadline any more")
@@ -396,11 +399,14 @@ func (f *facts) pending() {
 	r := f.run
 	if r.VisibleAt.After(f.now) {
 		f.x.Until = r.VisibleAt
-		if n, _ := exec.Crashes(r); n > 0 {
+		switch n, _ := exec.Crashes(r); {
+		case SetAside(r):
+			f.setAside()
+		case n > 0:
 			f.say(ReasonSuspect, "The run waits as a suspect until %s: its leases ran out in a row, and workers execute such runs one at a time, so that one that kills its worker is found out.", f.when(r.VisibleAt))
-		} else if r.Failure != nil {
+		case r.Failure != nil:
 			f.say(ReasonRetry, "The run failed in attempt %d, and attempt %d is due at %s: %s", r.Attempt-1, r.Attempt, f.when(r.VisibleAt), message(r.Failure))
-		} else {
+		default:
 			f.say(ReasonScheduled, "The run is to start at %s, and not before.", f.when(r.VisibleAt))
 		}
 		if online, _ := f.serving(); len(online) == 0 {
@@ -409,6 +415,23 @@ func (f *facts) pending() {
 		return
 	}
 	f.turn()
+}
+
+// SetAside says whether a run was given back by a worker that could not read it, or open
+// its payloads (workflow.CodeUnreadable, workflow.CodeCodec), and waits to be taken again.
+// Its failure says why.
+func SetAside(r *store.Run) bool {
+	return r.Status == store.Pending && r.Failure != nil && (r.Failure.Code == exec.CodeUnreadable || r.Failure.Code == exec.CodeCodec)
+}
+
+// setAside explains a run that a worker has given back for a while.
+func (f *facts) setAside() {
+	r := f.run
+	f.say(ReasonSetAside, "A worker took the run and could not execute it; any worker may take it again at %s: %s", f.when(r.VisibleAt), message(r.Failure))
+	f.detail("the failure's code is %q; nothing was recorded, and no attempt counts", r.Failure.Code)
+	if r.Failure.Code == exec.CodeCodec {
+		f.act("give every worker the codec and the keys with which the run's payloads were encoded; the workers' logs tell which of them could not open it")
+	}
 }
 
 // turn explains a run that is due.

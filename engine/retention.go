@@ -44,8 +44,9 @@ func Retain(r Retention, workflows ...string) Option {
 
 // workflowMeta is what the engine keeps with a registered workflow.
 type workflowMeta struct {
-	Retention Retention       `json:"retention,omitzero"`
-	Graph     json.RawMessage `json:"graph,omitempty"`
+	Retention  Retention       `json:"retention,omitzero"`
+	Graph      json.RawMessage `json:"graph,omitempty"`
+	Encryption Encryption      `json:"encryption,omitempty"` // of the workers' codec
 }
 
 // Registration is how a worker registers a workflow, with its graph, if it has one, and
@@ -62,10 +63,11 @@ func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (st
 			return v, store.Invalid("retention", fmt.Sprintf("%v, of workflow %q, is negative; 0 keeps runs for ever", d, workflow))
 		}
 	}
-	if r == (Retention{}) && graph == nil {
+	enc := EncryptionOf(e.codec)
+	if r == (Retention{}) && graph == nil && enc == EncryptionNone {
 		return v, nil
 	}
-	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph})
+	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph, Encryption: enc})
 	if len(meta) > store.MaxMeta {
 		return v, &store.TooLargeError{Field: fmt.Sprintf("what is kept with workflow %q, its graph above all,", workflow), Size: len(meta), Limit: store.MaxMeta}
 	}

@@ -50,7 +50,8 @@ type Started struct {
 // encoded. Concurrent starts share one write. Most programs use the typed Start
 // of their workflow.
 //
-// It fails with [ErrUnknownWorkflow], [ErrNoWorker], store.ErrInvalid, store.ErrTooLarge,
+// It fails with [ErrUnknownWorkflow], [ErrNoWorker], [ErrPlain] (the workflow's workers
+// take encrypted inputs alone, and this engine's codec does not encrypt), store.ErrInvalid, store.ErrTooLarge,
 // store.ErrConflict (the id's run is of another workflow or input), store.ErrAlreadyExists
 // ([Reject]; or another namespace has the [RunID]), or, after [RetryFor], store.ErrUnavailable (no run was made) or
 // store.ErrOutcomeUnknown (perhaps one was made: start again with the same
@@ -159,6 +160,9 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 	if run.Queue == "" {
 		run.Queue = known
 	}
+	if err := e.checkStart(run.Workflow, run.Input); err != nil {
+		return fresh, err
+	}
 	if e.trigger == TriggerOnline {
 		if err := e.checkOnline(ctx, run.Queue, run.Workflow); err != nil {
 			return fresh, err
@@ -193,8 +197,9 @@ func (e *Engine) Know(workflow, queue string) {
 
 // knownQueue is a workflow's queue.
 type knownQueue struct {
-	queue string
-	until time.Time // zero: this process serves it
+	queue      string
+	encryption Encryption // of its workers, where another process serves it
+	until      time.Time  // zero: this process serves it
 }
 
 // A workflow that was looked up may be registered with another queue later.
@@ -227,7 +232,7 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	case err != nil:
 		return "", startError(workflow, err)
 	case len(found) > 0:
-		known.Store(workflow, knownQueue{found[0].Queue, time.Now().Add(knownFor)})
+		e.remember(found[0])
 		return found[0].Queue, nil
 	case e.trigger == TriggerAny:
 		return workflow, nil

@@ -104,6 +104,7 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	}
 	w.log = w.log.With("worker", w.id)
 	w.cfg.Logger = w.log
+	w.cfg.Aside = min(2*w.leaseFor, time.Minute)
 	limits := eng.Store().Limits()
 	w.cfg.PayloadLimit, w.cfg.PayloadWarn = limits.Payload, limits.Warn
 	w.slots.free, w.slots.freed, w.slots.roomy = w.concurrency, w.freed, w.wake

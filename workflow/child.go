@@ -114,10 +114,7 @@ func (c *ChildRun[Out]) Get(ctx Context) (Out, error) {
 	if end.Status != store.Completed {
 		return out, &engine.RunError{Run: c.ID(), Workflow: c.workflow, Status: end.Status, Failure: end.Failure}
 	}
-	if err := ctx.codec.Unmarshal(end.Output, &out); err != nil {
-		return out, decodeError(out, err, "the output of child %s of workflow %q", c.ID(), c.workflow)
-	}
-	return out, nil
+	return out, decodeOwn(ctx.branch, ctx.codec, end.Output, &out, "the output of child %s of workflow %q", c.ID(), c.workflow)
 }
 
 // item encodes the input of a child; of: what it is, for messages.
@@ -129,7 +126,7 @@ func (w *Workflow[In, Out]) item(ctx Context, of string, in In) ([]byte, error) 
 		return nil, fmt.Errorf("%s: %w", of, w.err)
 	}
 	data, err := ctx.codec.Marshal(in)
-	if err != nil {
+	if ctx.branch.Invocation().CheckInStep(err) != nil {
 		return nil, Permanent(fmt.Errorf("%s: the input of workflow %q, a %T, cannot be encoded: %w", of, w.name, in, err))
 	}
 	return data, nil

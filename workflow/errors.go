@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/exec"
@@ -35,25 +34,6 @@ func RetryAfter(err error, d time.Duration) error {
 		return nil
 	}
 	return &exec.Later{After: max(d, 1), Err: err}
-}
-
-// DecodeError says that a payload cannot be decoded into the type that the code has for
-// it: a signal of the wrong type, a result whose type was changed. errors.As finds it.
-type DecodeError struct {
-	What string // "the payload of signal \"approved\""
-	Type string // the Go type
-	Err  error  // the codec's
-}
-
-func (e *DecodeError) Error() string {
-	return fmt.Sprintf("%s cannot be decoded into %s: %v", e.What, e.Type, e.Err)
-}
-
-// Unwrap gives the codec's error.
-func (e *DecodeError) Unwrap() error { return e.Err }
-
-func decodeError(v any, err error, what string, args ...any) error {
-	return &DecodeError{What: fmt.Sprintf(what, args...), Type: fmt.Sprintf("%T", v), Err: err}
 }
 
 // Coded gives an error a code, by which [ErrorCode] knows it again in a record.

@@ -138,13 +138,13 @@ func GenerateFrom[Item, Cursor, Out any](ctx Context, name string, generator fun
 	return generate(ctx, name, item, opts, true, func(gctx context.Context, g *exec.Generator, take func(Item, []byte) error) error {
 		var from Cursor
 		if data := g.Cursor(); data != nil {
-			if err := ctx.codec.Unmarshal(data, &from); err != nil {
-				return Permanent(fmt.Errorf("the cursor of generator %q cannot be decoded into %T: %w", name, from, err))
+			if err := decodeInto(ctx.codec, data, &from, "the cursor of generator %q", name); err != nil {
+				return Permanent(ctx.branch.Invocation().CheckInStep(err))
 			}
 		}
 		return generator(gctx, from, func(i Item, next Cursor) error {
 			data, err := ctx.codec.Marshal(next)
-			if err != nil {
+			if ctx.branch.Invocation().CheckInStep(err) != nil {
 				return Permanent(fmt.Errorf("the cursor of generator %q, a %T, cannot be encoded: %w", name, next, err))
 			}
 			return take(i, data)

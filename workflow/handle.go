@@ -38,10 +38,7 @@ func (h Handle[Out]) Result(ctx context.Context) (Out, error) {
 	if err := end.Err(); err != nil {
 		return out, err
 	}
-	if err := h.eng.Codec().Unmarshal(end.Output, &out); err != nil {
-		return out, decodeError(out, err, "the output of run %s of workflow %q", end.Run, end.Workflow)
-	}
-	return out, nil
+	return out, decodeInto(h.eng.Codec(), end.Output, &out, "the output of run %s of workflow %q", end.Run, end.Workflow)
 }
 
 // Status returns where the run is now.

@@ -22,8 +22,8 @@ func (s Signal[T]) Into(v *T) Case {
 	}
 	c.take = func(codec exec.Codec, payload []byte) error {
 		var got T
-		if err := codec.Unmarshal(payload, &got); err != nil {
-			return decodeError(got, err, "the payload of signal %q", s.name)
+		if err := s.decode(codec, payload, &got); err != nil {
+			return err
 		}
 		*v = got
 		return nil
@@ -46,7 +46,8 @@ func Timer(d time.Duration) Case { return Case{on: exec.SelectCase{After: max(d,
 // are there the first case's is taken; the others stay unread. What was chosen is
 // recorded under the name, with the signal's payload, in the commit that takes the
 // signal. The wait is one like [Signal.Receive]: the run sleeps meanwhile, and it fails
-// with [ErrCanceled] or [ErrDeadline]. Timer(0) takes what is there already.
+// with [ErrCanceled] or [ErrDeadline]. A signal that cannot be decoded gives its place and
+// a [*DecodeError], and is passed over as by [Signal.Receive]. Timer(0) takes what is there already.
 //
 // While runs wait at a Select, signals may be added at its end. Other changes of its
 // cases do not fit what is recorded.
@@ -61,9 +62,5 @@ func Select(ctx Context, name string, cases ...Case) (chosen int, err error) {
 		}
 		list[i] = c.on
 	}
-	chosen, payload, err := ctx.branch.Select(name, list)
-	if err != nil || cases[chosen].take == nil {
-		return chosen, err
-	}
-	return chosen, cases[chosen].take(ctx.codec, payload)
+	return ctx.branch.Select(name, list, func(chosen int, payload []byte) error { return cases[chosen].take(ctx.codec, payload) })
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -28,8 +29,17 @@ func (s Signal[T]) Name() string { return s.name }
 var ErrTimeout = errors.New("timed out")
 
 // Receive waits for the next signal of this kind and takes it. The wait may last
-// for months: the run sleeps meanwhile. It fails with [ErrCanceled] or
-// [ErrDeadline], or with a [*DecodeError] for a payload that is no T, which is taken.
+// for months: the run sleeps meanwhile. It fails with [ErrCanceled] or [ErrDeadline].
+//
+// A payload that is no T gives a [*DecodeError], and so does one that is not encrypted where
+// the codec insists on it. The signal stays unread, and the error is recorded: the code may
+// go on, and the next Receive passes the signal over, live and replayed alike. When the run
+// is tried again or restarted, the record is forgotten, like that of a failed step with
+// what followed it, and the signal is received again: by code that was mended, perhaps.
+// [ContinueAsNew] drops the signals that were passed over.
+//
+// A payload that the codec cannot open (engine.ErrCodec) is left as it is, and the run to
+// a worker whose codec can.
 func (s Signal[T]) Receive(ctx Context) (T, error) { return s.receive(ctx, -1) }
 
 // ReceiveTimeout is [Signal.Receive] that waits for at most d, counted from the
@@ -40,18 +50,19 @@ func (s Signal[T]) ReceiveTimeout(ctx Context, d time.Duration) (T, error) {
 }
 
 func (s Signal[T]) receive(ctx Context, d time.Duration) (T, error) {
-	var v T
-	data, timedOut, err := ctx.branch.Signal(s.name, d)
+	var v, none T
+	timedOut, err := ctx.branch.Signal(s.name, d, func(payload []byte) error { return s.decode(ctx.codec, payload, &v) })
 	switch {
 	case err != nil:
-		return v, err
+		return none, err
 	case timedOut:
-		return v, fmt.Errorf("signal %q: %w", s.name, ErrTimeout)
-	}
-	if err := ctx.codec.Unmarshal(data, &v); err != nil {
-		return v, decodeError(v, err, "the payload of signal %q", s.name)
+		return none, fmt.Errorf("signal %q: %w", s.name, ErrTimeout)
 	}
 	return v, nil
+}
+
+func (s Signal[T]) decode(codec exec.Codec, payload []byte, v *T) error {
+	return decodeInto(codec, payload, v, "the payload of signal %q", s.name)
 }
 
 // SendOption configures the sending of a signal.

@@ -36,7 +36,10 @@ func (s State[T]) Key() string { return s.key }
 //   - [OfRun], from outside.
 type StateScope interface {
 	encoder() exec.Codec
-	read(key string) (value []byte, ok bool, err error)
+	// read takes in the value of a key that exists.
+	read(key string, take func(value []byte) error) (ok bool, err error)
+	// check looks at an error of the codec.
+	check(err error) error
 	write(w store.StateWrite) error
 	wait(name string, w exec.StateWait) (timedOut bool, err error)
 }
@@ -68,14 +71,16 @@ func (s State[T]) Set(in StateScope, v T) error {
 }
 
 // Get reads the value as it is now; ok is false when the key does not exist. Errors
-// are those of [State.Set]. In the transaction of a [StepTx] it reads what that has
+// are those of [State.Set], and a [*DecodeError] for a value that is no T: in a workflow's
+// function it is recorded, and the value read again when the run is tried again or
+// restarted. In the transaction of a [StepTx] it reads what that has
 // written; another key is store.ErrInvalid there: read it before the step.
 func (s State[T]) Get(in StateScope) (v T, ok bool, err error) {
-	data, ok, err := in.read(s.key)
-	if err != nil || !ok {
-		return v, false, err
+	var none T
+	if ok, err = in.read(s.key, func(data []byte) error { return s.decode(in.encoder(), data, &v) }); err != nil {
+		return none, ok, err
 	}
-	return v, true, s.decode(in.encoder(), data, &v)
+	return v, ok, nil
 }
 
 // Delete removes the key; one that does not exist is no error. Errors are those of
@@ -91,7 +96,7 @@ func (s State[T]) GetVersion(in LiveScope) (v T, version int64, err error) {
 	if err != nil || e.Version == 0 {
 		return v, 0, err
 	}
-	return v, e.Version, s.decode(in.encoder(), e.Value, &v)
+	return v, e.Version, in.check(s.decode(in.encoder(), e.Value, &v))
 }
 
 // CompareAndSet writes a value if the key still has that version, 0 if it still does
@@ -114,12 +119,12 @@ func (s State[T]) Read(r FlowStateReader) (v T, ok bool, err error) {
 	if !ok {
 		return v, false, nil
 	}
-	return v, true, s.decode(r.codec, e.Value, &v)
+	return v, true, r.check(s.decode(r.codec, e.Value, &v))
 }
 
 func (s State[T]) encode(in StateScope, v T) ([]byte, error) {
 	data, err := in.encoder().Marshal(v)
-	if err != nil {
+	if in.check(err) != nil {
 		return nil, fmt.Errorf("the value of state %q, a %T, cannot be encoded: %w", s.key, v, err)
 	}
 	if data == nil {
@@ -129,10 +134,7 @@ func (s State[T]) encode(in StateScope, v T) ([]byte, error) {
 }
 
 func (s State[T]) decode(codec exec.Codec, data []byte, v *T) error {
-	if err := codec.Unmarshal(data, v); err != nil {
-		return decodeError(*v, err, "the value of state %q", s.key)
-	}
-	return nil
+	return decodeInto(codec, data, v, "the value of state %q", s.key)
 }
 
 // FlowStateReader is a run's flow state as it is at one moment, for the predicate of
@@ -140,6 +142,7 @@ func (s State[T]) decode(codec exec.Codec, data []byte, v *T) error {
 type FlowStateReader struct {
 	view  exec.View
 	codec exec.Codec
+	check func(error) error
 }
 
 // Has says whether a key exists.
@@ -223,12 +226,14 @@ func WaitForState(in StateScope, name string, pred func(FlowStateReader) (bool, 
 	w.Holds = func(view exec.View) (bool, error) {
 		if e, ok := view[CoordError.key]; ok {
 			var why string
-			if err := codec.Unmarshal(e.Value, &why); err != nil {
+			if err := codec.Unmarshal(e.Value, &why); errors.Is(err, engine.ErrCodec) && !errors.Is(err, engine.ErrPlain) {
+				return false, in.check(err)
+			} else if err != nil {
 				why = string(e.Value) // set by a program that knows no codec
 			}
 			return false, &exec.Coded{Code: CodeCoordination, Permanent: true, Err: fmt.Errorf("%w: %s", ErrCoordination, why)}
 		}
-		return pred(FlowStateReader{view, codec})
+		return pred(FlowStateReader{view, codec, in.check})
 	}
 	timedOut, err := in.wait(name, w)
 	if timedOut {
@@ -237,9 +242,12 @@ func WaitForState(in StateScope, name string, pred func(FlowStateReader) (bool, 
 	return err
 }
 
-func (c Context) encoder() exec.Codec                   { return c.codec }
-func (c Context) read(key string) ([]byte, bool, error) { return c.branch.State(key) }
-func (c Context) write(w store.StateWrite) error        { return c.branch.SetState(w) }
+func (c Context) encoder() exec.Codec   { return c.codec }
+func (c Context) check(err error) error { return c.branch.Invocation().CheckInStep(err) }
+func (c Context) read(key string, take func([]byte) error) (bool, error) {
+	return c.branch.State(key, take)
+}
+func (c Context) write(w store.StateWrite) error { return c.branch.SetState(w) }
 func (c Context) wait(name string, w exec.StateWait) (bool, error) {
 	timedOut, err := c.branch.WaitState(name, w)
 	var failed *StepError
@@ -272,9 +280,14 @@ type stepScope struct {
 
 func (s stepScope) encoder() exec.Codec { return s.info.Codec() }
 
-func (s stepScope) read(key string) ([]byte, bool, error) {
+func (s stepScope) check(err error) error { return s.info.Inv.CheckInStep(err) }
+
+func (s stepScope) read(key string, take func([]byte) error) (bool, error) {
 	e, ok, err := s.info.State(s.ctx, key)
-	return e.Value, ok, err
+	if err != nil || !ok {
+		return ok, err
+	}
+	return true, s.check(take(e.Value))
 }
 
 func (s stepScope) readVersion(key string) (store.StateEntry, error) {
@@ -304,12 +317,14 @@ type runScope struct {
 
 func (s runScope) encoder() exec.Codec { return s.eng.Codec() }
 
-func (s runScope) read(key string) ([]byte, bool, error) {
+func (s runScope) check(err error) error { return err }
+
+func (s runScope) read(key string, take func([]byte) error) (bool, error) {
 	entries, err := s.eng.GetState(s.ctx, s.run, key)
 	if err != nil || len(entries) == 0 {
-		return nil, false, err
+		return false, err
 	}
-	return entries[0].Value, true, nil
+	return true, take(entries[0].Value)
 }
 
 func (s runScope) readVersion(key string) (store.StateEntry, error) {
@@ -347,9 +362,10 @@ func (s runScope) wait(name string, w exec.StateWait) (bool, error) {
 // nowhere is the scope of a context that belongs to no step.
 type nowhere struct{ err error }
 
-func (n nowhere) encoder() exec.Codec                          { return engine.JSON{} }
-func (n nowhere) read(string) ([]byte, bool, error)            { return nil, false, n.err }
-func (n nowhere) readVersion(string) (store.StateEntry, error) { return store.StateEntry{}, n.err }
-func (n nowhere) write(store.StateWrite) error                 { return n.err }
-func (n nowhere) compare(store.StateWrite) (int64, error)      { return 0, n.err }
-func (n nowhere) wait(string, exec.StateWait) (bool, error)    { return false, n.err }
+func (n nowhere) encoder() exec.Codec                           { return engine.JSON{} }
+func (n nowhere) check(err error) error                         { return err }
+func (n nowhere) read(string, func([]byte) error) (bool, error) { return false, n.err }
+func (n nowhere) readVersion(string) (store.StateEntry, error)  { return store.StateEntry{}, n.err }
+func (n nowhere) write(store.StateWrite) error                  { return n.err }
+func (n nowhere) compare(store.StateWrite) (int64, error)       { return 0, n.err }
+func (n nowhere) wait(string, exec.StateWait) (bool, error)     { return false, n.err }

@@ -50,11 +50,8 @@ func Do(ctx Context, name string, fn func(ctx context.Context) error, opts ...St
 	return err
 }
 
-func decode(ctx Context, name string, data []byte, v any) error {
-	if err := ctx.codec.Unmarshal(data, v); err != nil {
-		return decodeError(v, err, "the record of step %q", name)
-	}
-	return nil
+func decode[T any](ctx Context, name string, data []byte, v *T) error {
+	return decodeOwn(ctx.branch, ctx.codec, data, v, "the record of step %q", name)
 }
 
 // Sleep waits for d, counted from the first time that the run comes here, through
@@ -83,7 +80,7 @@ func Value[T any](ctx Context, name string, fn func() T) (T, error) {
 	}
 	data, err := ctx.branch.Value(name, func() ([]byte, error) {
 		data, err := ctx.codec.Marshal(fn())
-		if err != nil {
+		if ctx.branch.Invocation().CheckInStep(err) != nil {
 			return nil, fmt.Errorf("value %q, a %T, cannot be encoded: %w", name, v, err)
 		}
 		return data, nil
@@ -140,4 +137,6 @@ const (
 	CodeNondeterministic = exec.CodeNondeterministic
 	CodeDeadlock         = exec.CodeDeadlock
 	CodeUnreadable       = exec.CodeUnreadable
+	CodeCodec            = exec.CodeCodec
+	CodeDecode           = exec.CodeDecode
 )

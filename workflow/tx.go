@@ -58,7 +58,7 @@ func DoTx[Tx any](ctx Context, name string, fn func(ctx context.Context, tx Tx) 
 
 func encode(ctx Context, name string, v any) ([]byte, error) {
 	data, err := ctx.codec.Marshal(v)
-	if err != nil {
+	if ctx.branch.Invocation().CheckInStep(err) != nil {
 		return nil, Permanent(fmt.Errorf("the result of step %q, a %T, cannot be encoded: %w", name, v, err))
 	}
 	return data, nil

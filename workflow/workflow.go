@@ -69,15 +69,15 @@ func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 		Name: w.name, Queue: w.queue, Retry: w.retry, Graph: w.graph, Codec: codec, Err: w.err,
 		Invoke: func(b *exec.Branch, input []byte) ([]byte, error) {
 			var in In
-			if err := codec.Unmarshal(input, &in); err != nil {
-				return nil, fmt.Errorf("the input of workflow %q cannot be decoded into %T: %w", w.name, in, err)
+			if err := decodeOwn(b, codec, input, &in, "the input of workflow %q", w.name); err != nil {
+				return nil, fmt.Errorf("%w. A restart keeps the input: start another run with one that fits, or restart this one with code that takes it", err)
 			}
 			out, err := w.fn(Context{branch: b, codec: codec}, in)
 			if err != nil {
-				return nil, continueWith[In](w.name, codec, err)
+				return nil, continueWith[In](b, w.name, codec, err)
 			}
 			data, err := codec.Marshal(out)
-			if err != nil {
+			if b.Invocation().CheckInStep(err) != nil {
 				return nil, fmt.Errorf("the output of workflow %q, a %T, cannot be encoded: %w", w.name, out, err)
 			}
 			return data, nil

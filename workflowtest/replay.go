@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,21 +53,35 @@ func Load(r io.Reader) (h History, err error) {
 	return h, nil
 }
 
+// CheckOption configures [Check] and [Replay].
+type CheckOption func(*checking)
+
+type checking struct{ codec engine.Codec }
+
+// Codec is the codec with which the history was recorded, with all its keys. Default:
+// engine.JSON.
+func Codec(c engine.Codec) CheckOption { return func(o *checking) { o.codec = c } }
+
 // Replay fails the test when the workflow's code does not fit a recorded history,
 // saying what no longer matches.
-func Replay(t testing.TB, w workflow.Definition, h History) {
+func Replay(t testing.TB, w workflow.Definition, h History, opts ...CheckOption) {
 	t.Helper()
-	if err := Check(w, h); err != nil {
+	if err := Check(w, h, opts...); err != nil {
 		t.Errorf("%v", err)
 	}
 }
 
 // Check runs the workflow's code on a recorded history, executing no step. It
-// returns an error when the code asks for something else than is recorded; when the
-// history is of a finished run, also when the code would go on behind it or end
-// otherwise.
-func Check(w workflow.Definition, h History) error {
-	def := w.Define(engine.JSON{})
+// returns an error when the code asks for something else than is recorded, or its types do
+// not take what is recorded; when the history is of a finished run, also when the code would
+// go on behind it or end otherwise. An error that matches engine.ErrCodec says that the
+// history was recorded with another [Codec].
+func Check(w workflow.Definition, h History, opts ...CheckOption) error {
+	o := checking{codec: engine.JSON{}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	def := w.Define(o.codec)
 	if def.Err != nil {
 		return def.Err
 	}
@@ -77,7 +92,7 @@ func Check(w workflow.Definition, h History) error {
 	finished := h.Run.Status == store.Completed || h.Run.Status == store.Failed
 	run := h.Run
 	run.Deadline, run.Crashes, run.Status = time.Time{}, 0, store.Running
-	r := &replayer{ended: make(chan struct{})}
+	r := &replayer{codec: o.codec, ended: make(chan struct{})}
 	now := time.Now()
 	for _, s := range h.Steps {
 		if s.DueAt.After(now) {
@@ -85,7 +100,7 @@ func Check(w workflow.Definition, h History) error {
 		}
 	}
 	inv := exec.New(context.Background(), exec.Config{
-		Park: -1, Linger: time.Hour, ShowAfter: time.Hour, MaxCrashes: 1, PayloadLimit: 1 << 30, PayloadWarn: 1 << 30,
+		Park: -1, Linger: time.Hour, Aside: time.Minute, ShowAfter: time.Hour, MaxCrashes: 1, PayloadLimit: 1 << 30, PayloadWarn: 1 << 30,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, r, def, store.ClaimedRun{Run: run, Steps: h.Steps}, time.Now(), now)
 	go inv.Execute()
@@ -95,6 +110,7 @@ func Check(w workflow.Definition, h History) error {
 
 // replayer is the host of an invocation that must not do anything.
 type replayer struct {
+	codec  engine.Codec
 	mu     sync.Mutex
 	beyond string // the first thing that is not recorded
 	begins bool   // a step that is not recorded is about to begin
@@ -175,6 +191,10 @@ func (r *replayer) verdict(what string, h History, finished bool) error {
 	switch {
 	case t.Failure != nil && (t.Failure.Code == exec.CodeNondeterministic || t.Failure.Code == exec.CodeDeadlock):
 		return fmt.Errorf("%s: %s", what, t.Failure.Message)
+	case t.Failure != nil && t.Failure.Code == exec.CodeCodec:
+		return fmt.Errorf("%s: %w", what, cannotOpen{t.Failure.Message})
+	case t.Failure != nil && t.Failure.Code == exec.CodeDecode && !h.hasFailed(exec.CodeDecode):
+		return fmt.Errorf("%s: %s", what, t.Failure.Message)
 	case !finished:
 		return nil
 	case r.end.Err != nil:
@@ -189,10 +209,36 @@ func (r *replayer) verdict(what string, h History, finished bool) error {
 		return fmt.Errorf("%s: the run had completed, and the code now fails: %v", what, t.Failure)
 	case h.Run.Status == store.Failed && t.Kind == store.Complete:
 		return fmt.Errorf("%s: the run had failed, and the code now completes", what)
-	case h.Run.Status == store.Completed && !sameJSON(t.Output, h.Run.Output):
+	case h.Run.Status == store.Completed && !r.same(t.Output, h.Run.Output):
 		return fmt.Errorf("%s: its output was %s, and is now %s", what, clip(h.Run.Output), clip(t.Output))
 	}
 	return nil
+}
+
+// cannotOpen is the error of a history that was recorded with another codec.
+type cannotOpen struct{ text string }
+
+func (e cannotOpen) Error() string {
+	return e.text + "; say with what the history was recorded: workflowtest.Codec"
+}
+func (e cannotOpen) Is(target error) bool { return target == engine.ErrCodec }
+
+// hasFailed says whether the run, or a step of it, has failed with a code.
+func (h History) hasFailed(code string) bool {
+	has := func(f *store.Failure) bool { return f != nil && f.Code == code }
+	return has(h.Run.Failure) || slices.ContainsFunc(h.Steps, func(s store.Step) bool { return has(s.Failure) })
+}
+
+// same compares outputs by what they say, however they are encoded.
+func (r *replayer) same(a, b []byte) bool {
+	if d, ok := r.codec.(engine.Digester); ok {
+		x, err := d.Digest(a)
+		y, err2 := d.Digest(b)
+		if errors.Join(err, err2) == nil && len(x) > store.DigestScheme {
+			return bytes.Equal(x, y)
+		}
+	}
+	return sameJSON(a, b)
 }
 
 func sameJSON(a, b []byte) bool {

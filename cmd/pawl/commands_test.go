@@ -186,11 +186,11 @@ var order = workflow.New("order", func(ctx workflow.Context, in string) (string,
 var approval = workflow.NewSignal[string]("approval")
 
 // work runs a worker on the database until the test ends.
-func work(t *testing.T, db string) *steps {
+func work(t *testing.T, db string, opts ...engine.Option) *steps {
 	t.Helper()
 	st, err := backends.Open(t.Context(), db)
 	require.NoError(t, err)
-	eng := engine.New(st)
+	eng := engine.New(st, opts...)
 	w := worker.New(eng, worker.Name("w1"))
 	require.NoError(t, w.Register(order))
 	ctx, stop := context.WithCancel(context.Background())

@@ -70,7 +70,7 @@ func exitCode(err error) int {
 		return exitConflict
 	case store.Retryable(err), errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable
-	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge), errors.Is(err, engine.ErrPlain):
 		return exitUsage
 	}
 	return exitFailed

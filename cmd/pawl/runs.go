@@ -235,6 +235,9 @@ func (a *app) remark(r store.Run) string {
 	}
 	switch r.Status {
 	case store.Pending:
+		if engine.SetAside(&r) {
+			return due("again") + failed(", set aside: ")
+		}
 		if r.Attempt > 1 && r.Failure != nil {
 			return due(fmt.Sprintf("attempt %d", r.Attempt)) + failed(", after: ")
 		}
@@ -347,7 +350,11 @@ func (a *app) startCommand() *cobra.Command {
 		Short: "Start a run",
 		Long: `Start a run of a workflow and print its id. The input is JSON, unless the
 workflows' codec is another and --raw is given. With --id, a run of that
-external id that is there already is found instead of making one.`,
+external id that is there already is found instead of making one.
+
+This command does not encrypt. Where the workflow's workers take encrypted
+payloads alone, it refuses an input: start the run by a program that has their
+codec.`,
 		Example: `  pawl runs start fulfil-order '{"Item":"a lamp"}' --id order-42
   pawl runs start report --input-file report.json --wait
   pawl runs start cleanup --delay 2h`,

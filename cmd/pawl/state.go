@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/workflow"
 )
 
 func (a *app) signalCommand() *cobra.Command {
@@ -19,7 +22,10 @@ func (a *app) signalCommand() *cobra.Command {
 once. The payload is JSON, unless the workflows' codec is another and --raw is
 given.
 
-With --id instead of RUN, it goes to the active run of that external id.`,
+With --id instead of RUN, it goes to the active run of that external id.
+
+This command does not encrypt. Where the run's workers take encrypted payloads
+alone, it refuses: send the signal by a program that has their codec.`,
 		Example:           "  pawl runs signal 0191a5c2-7e9a approved '{\"by\":\"ada\"}'\n  pawl runs signal --id order-42 approved true",
 		Args:              o.args(1, 2),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
@@ -59,6 +65,9 @@ With --id instead of RUN, it goes to the active run of that external id.`,
 				return err
 			}
 		}
+		if err := a.checkPayload(ctx, eng, &o, s.Run, s.Payload); err != nil {
+			return err
+		}
 		if err := eng.Signal(ctx, s); err != nil {
 			return err
 		}
@@ -71,6 +80,18 @@ With --id instead of RUN, it goes to the active run of that external id.`,
 		return nil
 	}
 	return cmd
+}
+
+// checkPayload refuses a payload that the run's workers would refuse. Of several runs of one
+// external id the one that gets the payload is meant.
+func (a *app) checkPayload(ctx context.Context, eng *engine.Engine, o *one, id store.ID, payload []byte) error {
+	if id.IsZero() {
+		var err error
+		if id, _, err = o.find(ctx, eng, nil); err != nil {
+			return err
+		}
+	}
+	return eng.CheckPayload(ctx, id, payload)
 }
 
 func (a *app) stateCommand() *cobra.Command {
@@ -135,7 +156,8 @@ func (a *app) stateSetCommand() *cobra.Command {
 		Use:   "set RUN KEY [VALUE] [flags]",
 		Short: "Set a key of flow state",
 		Long: `Set a key of flow state, which wakes a workflow that waits for it. The value is
-JSON, unless the workflows' codec is another and --raw is given.`,
+JSON, unless the workflows' codec is another and --raw is given. Where the run's
+workers take encrypted payloads alone, no key can be set but coord.error.`,
 		Example:           "  pawl runs state set 0191a5c2-7e9a limit 100\n  pawl runs state set --id import-7 offset 0 --if-version 12",
 		Args:              o.args(1, 2),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
@@ -200,6 +222,11 @@ func (a *app) writeState(cmd *cobra.Command, o *one, args []string, w store.Stat
 	id, _, err := o.find(ctx, eng, args)
 	if err != nil {
 		return err
+	}
+	if w.Key != workflow.CoordError.Key() { // which is read as text where it cannot be opened
+		if err := eng.CheckPayload(ctx, id, w.Value); err != nil {
+			return err
+		}
 	}
 	entries, err := eng.SetState(ctx, id, w)
 	if err != nil {

@@ -53,6 +53,9 @@ func (c Codec) Unmarshal(data []byte, v any) error {
 	if !ok {
 		return c.other().Unmarshal(data, v)
 	}
+	if err := engine.Unmarked(data); err != nil {
+		return err
+	}
 	if err := proto.Unmarshal(data, m); err != nil {
 		return fmt.Errorf("message %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
 	}

@@ -72,5 +72,10 @@ const (
 	// CodeUnreadable is the failure of a run that waits because the store could not give
 	// what belongs to it.
 	CodeUnreadable = "unreadable"
-	CodeCanceled   = store.FailureCanceled
+	// CodeCodec is the failure of a run that waits because the worker that took it could not
+	// open a payload.
+	CodeCodec = "codec"
+	// CodeDecode is the failure of a payload that does not fit the code's type.
+	CodeDecode   = "decode"
+	CodeCanceled = store.FailureCanceled
 )

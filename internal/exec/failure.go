@@ -34,6 +34,10 @@ func Fail(err error) *store.Failure {
 	var coded *Coded
 	var recorded *store.Failure
 	var large *store.TooLargeError
+	var decode *DecodeError
+	if errors.As(err, &decode) {
+		f.Code = CodeDecode
+	}
 	switch {
 	case errors.As(err, &coded):
 		if coded.Code != "" {

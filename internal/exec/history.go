@@ -20,6 +20,11 @@ func (inv *Invocation) addStepsLocked(steps []store.Step, more bool) {
 		inv.recorded = make(map[string][]store.Step)
 	}
 	for _, s := range steps {
+		if s.Kind == store.KindSignal && s.Status == store.StepFailed {
+			if bad := recordedBad(&s); bad.Signal != nil {
+				inv.passOverLocked(*bad.Signal)
+			}
+		}
 		line := inv.recorded[s.Branch]
 		for len(line) <= s.Index {
 			line = append(line, store.Step{})

@@ -11,6 +11,7 @@ import (
 // Look says what a look at the inbox is for.
 type Look struct {
 	Signal string // signals of this name alone; empty: of every name
+	After  int64  // only signals of a Position above it
 	Group  string // this group of children, and no signals; empty: all groups
 	State  bool   // the flow state, the whole of it
 }
@@ -167,13 +168,47 @@ func (inv *Invocation) addGroupsLocked(groups []store.Group) {
 // known as a whole. It gives up the lock meanwhile.
 func (inv *Invocation) seekSignalLocked(name string) {
 	inv.flushLocked() // what was taken is not read again
-	inv.mu.Unlock()
-	box, ok := inv.host.Inbox(inv, Look{Signal: name})
-	inv.mu.Lock()
-	inv.exitIfClosedLocked()
-	if ok {
+	look := Look{Signal: name}
+	for {
+		inv.mu.Unlock()
+		box, ok := inv.host.Inbox(inv, look)
+		inv.mu.Lock()
+		inv.exitIfClosedLocked()
+		if !ok {
+			return
+		}
+		before := len(inv.signals)
 		inv.addSignalsLocked(box.Signals)
+		if !box.MoreSignals || len(box.Signals) == 0 || len(inv.signals) > before {
+			return
+		}
+		look.After = box.Signals[len(box.Signals)-1].Position // all of these were passed over
 	}
+}
+
+// passOverLocked leaves a signal unread that could not be decoded: nobody receives it any
+// more before its record is forgotten.
+func (inv *Invocation) passOverLocked(id store.SignalID) {
+	inv.takeSignalLocked(id)
+	inv.passed = append(inv.passed, id)
+}
+
+// takeSignalLocked lets no other receive a signal.
+func (inv *Invocation) takeSignalLocked(id store.SignalID) {
+	if inv.taken == nil {
+		inv.taken = make(map[store.SignalID]bool)
+	}
+	inv.taken[id] = true
+	inv.signals = slices.DeleteFunc(slices.Clone(inv.signals), func(s store.Signal) bool { return s.ID == id })
+}
+
+// dropPassed consumes the signals that were passed over: the run begins anew, and what
+// tells of them is forgotten.
+func (inv *Invocation) dropPassed() {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	n := min(len(inv.passed), max(0, store.MaxBatch-len(inv.consumed)))
+	inv.consumed = append(inv.consumed, inv.passed[:n]...)
 }
 
 // seekGroupLocked reads a group that did not come with the others, for there are too
@@ -198,7 +233,7 @@ func (inv *Invocation) seekGroupLocked(name string) {
 // ReadInbox reads what a look is for. A state that is too large for one answer is
 // read in pages, which are of one moment unless it changes again and again meanwhile.
 func ReadInbox(ctx context.Context, st store.Store, namespace string, run store.ID, look Look) (box store.Inbox, err error) {
-	p := store.InboxParams{Namespace: namespace, Run: run, Name: look.Signal, Group: look.Group, NoState: !look.State, MaxBytes: store.DefaultClaimBytes}
+	p := store.InboxParams{Namespace: namespace, Run: run, Name: look.Signal, After: look.After, Group: look.Group, NoState: !look.State, MaxBytes: store.DefaultClaimBytes}
 	if look.Group != "" {
 		p.After = store.NoSignals
 	}

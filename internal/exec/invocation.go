@@ -75,6 +75,8 @@ type Config struct {
 	Linger time.Duration
 	// ShowAfter is how long a step runs before its start is recorded.
 	ShowAfter time.Duration
+	// Aside is about how long a run waits that this worker cannot read or open.
+	Aside time.Duration
 	// MaxCrashes is how many leases in a row may run out; see [Config.Suspicion].
 	MaxCrashes int
 	// Wrap, when set, is called in place of a step's function, which is next.
@@ -145,7 +147,10 @@ type Invocation struct {
 	watching  bool                    // a goroutine looks for the ends of children
 	watchWait time.Duration           // until its next look
 	pinned    int                     // goroutines that wait, and cannot be suspended
-	taken     map[store.SignalID]bool // signals that this lease has consumed
+	taken     map[store.SignalID]bool // signals that this lease has consumed, or passed over
+	passed    []store.SignalID        // unread signals that could not be decoded, and were passed over
+	undecoded error                   // the first error that the code was told of a recorded payload
+	aside     *store.Failure          // why the lease is given back for a while
 	lingering *time.Timer
 	deadline  *time.Timer
 
@@ -270,7 +275,8 @@ func (inv *Invocation) Execute() {
 		key, ok = main.unvisitedLocked()
 	}
 	if !inv.closed {
-		if ok && !inv.canceling && !inv.expired {
+		var bad *DecodeError // of the input, say: the code cannot have come further
+		if ok && !inv.canceling && !inv.expired && !errors.As(err, &bad) {
 			inv.failLocked(nondeterministic(inv, "the code returned, but the history goes on with %s", key))
 		} else {
 			inv.result = &outcome{out, err}
@@ -344,7 +350,7 @@ func (inv *Invocation) conclude() {
 	case byLoss:
 		inv.give(End{Err: ErrLeaseLost})
 	case byRelease:
-		inv.finish(store.Transition{Kind: store.Release})
+		inv.finish(inv.release())
 	case bySuspend:
 		inv.finish(inv.sleep())
 	case byFailure:
@@ -367,6 +373,7 @@ func (inv *Invocation) conclude() {
 				inv.finish(inv.failed(Fail(err), false, 0))
 				return
 			}
+			inv.dropPassed()
 			inv.finish(store.Transition{Kind: store.Continue, Input: next.Data})
 		default:
 			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err), later(result.err)))
@@ -596,7 +603,7 @@ func (inv *Invocation) Abandon() {
 	inv.closeLocked(byRelease)
 	inv.mu.Unlock()
 	inv.cancel(ErrShutdown)
-	inv.finish(store.Transition{Kind: store.Release})
+	inv.finish(inv.release())
 }
 
 // PutOff gives the lease back, for so long, before the run was executed. Its crashes stay
@@ -609,30 +616,19 @@ func (inv *Invocation) PutOff(after time.Duration) {
 	inv.finish(store.Transition{Kind: store.Release, After: after})
 }
 
-// SetAside gives the lease back for a while, because the store refuses what the run
-// needs. The reason stays on the run until it goes on.
-func (inv *Invocation) SetAside(why error) {
-	inv.mu.Lock()
-	if inv.closed {
-		inv.mu.Unlock()
-		return // its end is on the way
-	}
-	inv.closeLocked(byRelease)
-	inv.mu.Unlock()
-	inv.cancel(ErrShutdown)
-	inv.Logger().Error("the run is set aside", "for", asideFor, "error", why)
-	inv.finish(store.Transition{Kind: store.Retry, After: asideFor, Failure: &store.Failure{Code: CodeUnreadable, Message: why.Error()}})
-}
-
-// asideFor is how long a run waits that could not be read.
-const asideFor = time.Minute
-
 // Load completes a run that was claimed without what has a size.
 func (inv *Invocation) Load(run *store.Run) {
 	inv.run.Input, inv.run.Meta, inv.run.Failure, inv.run.Omitted = run.Input, run.Meta, run.Failure, false
 }
 
+// nondeterministic makes the failure of a run whose history does not fit the code. The
+// invocation is locked. When the code was told of a payload that cannot be decoded, that is
+// why it has left the way that it took before.
 func nondeterministic(inv *Invocation, format string, args ...any) *store.Failure {
+	if inv.undecoded != nil {
+		return &store.Failure{Code: CodeDecode, Message: fmt.Sprintf("%v; after that the recorded history does not fit the code: ", inv.undecoded) + fmt.Sprintf(format, args...) +
+			". Run code whose type fits the payload, and restart the run"}
+	}
 	return &store.Failure{Code: CodeNondeterministic, Message: "the recorded history does not fit the code: " + fmt.Sprintf(format, args...) +
 		". Run the code that recorded it, or give the changed workflow a new name or version"}
 }

@@ -527,6 +527,7 @@ func (s *itemStep) collect(g store.Group, v Visitor, began time.Time) *ItemsEnd 
 	}
 	if failure == nil && !s.tooMany && v.Result != nil {
 		out, err := v.Result()
+		s.op.b.inv.exitIfClosed()
 		if err == nil {
 			err = s.op.b.inv.checkSize("the result of "+s.op.key.String(), out)
 		}

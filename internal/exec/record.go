@@ -149,6 +149,12 @@ func (inv *Invocation) linger() {
 	}
 }
 
+func (inv *Invocation) exitIfClosed() {
+	inv.mu.Lock()
+	inv.exitIfClosedLocked()
+	inv.mu.Unlock()
+}
+
 func (inv *Invocation) exitIfClosedLocked() {
 	if inv.closed {
 		inv.mu.Unlock()

@@ -161,23 +161,32 @@ func (b *Branch) SetState(w store.StateWrite) error {
 	return nil
 }
 
-// State reads a key of the run's flow state as it is now, and records what it read.
-func (b *Branch) State(key string) (value []byte, ok bool, err error) {
+// State reads a key of the run's flow state as it is now, and records what it read. That
+// take could not decode the value is recorded as a failure, and the value read again when
+// that is forgotten.
+func (b *Branch) State(key string, take func(value []byte) error) (ok bool, err error) {
 	inv := b.inv
 	if err := store.ValidateName("state key", key); err != nil {
-		return nil, false, err
+		return false, err
 	}
 	inv.mu.Lock()
 	o, err := b.beginLocked(store.KindState, "get "+key)
 	if err != nil {
 		inv.mu.Unlock()
-		return nil, false, err
+		return false, err
 	}
-	if o.recorded != nil {
+	if s := o.recorded; s != nil {
 		o.endLocked()
 		inv.mu.Unlock()
-		return o.recorded.Output, o.recorded.Output != nil, nil
+		switch {
+		case s.Status == store.StepFailed:
+			return true, recordedBad(s).err()
+		case s.Output == nil:
+			return false, nil
+		}
+		return true, inv.Check(take(s.Output))
 	}
+	var value []byte
 	if w, own := inv.unsentLocked(key); own {
 		value, ok = w.Value, !w.Delete
 	} else {
@@ -190,7 +199,7 @@ func (b *Branch) State(key string) (value []byte, ok bool, err error) {
 			err = inv.interruptionLocked()
 			b.forgetLocked(o)
 			inv.mu.Unlock()
-			return nil, false, err
+			return false, err
 		case err != nil:
 			inv.mu.Unlock()
 			inv.Lose() // the store will never answer
@@ -202,14 +211,26 @@ func (b *Branch) State(key string) (value []byte, ok bool, err error) {
 	if ok && value == nil {
 		value = []byte{} // in the record, nil is a key that does not exist
 	}
-	inv.makeRoomLocked(len(value))
 	r := o.record(store.StepCompleted)
 	r.Output = value
+	if ok {
+		inv.mu.Unlock()
+		if err = take(value); unopened(err) {
+			_ = inv.Check(err) // ends the goroutine
+		}
+		inv.mu.Lock()
+		inv.exitIfClosedLocked()
+	}
+	if err != nil {
+		bad := newBadPayload(err)
+		r, err = bad.record(o), bad.err()
+	}
+	inv.makeRoomLocked(r.Size())
 	inv.appendLocked(r, time.Time{})
 	inv.lingerLocked()
 	o.endLocked()
 	inv.mu.Unlock()
-	return value, ok, nil
+	return ok, err
 }
 
 // forgetLocked ends an operation of which nothing is recorded.
