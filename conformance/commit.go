@@ -616,6 +616,28 @@ var stepCases = []Case{
 		c.eq("FinishedAt of b", got[1].FinishedAt, time.Time{})
 		c.eq("Failure of b", got[1].Failure, b.Failure)
 	}},
+	{"steps/start-named", "P3", "a record that names StartedAt is stored with it, also when it replaces another one", func(c *C) {
+		run := c.start()
+		began := c.now
+		a, b := step(1, "a", ""), step(2, "b", "")
+		a.Status, a.Kind, a.Took = store.StepRunning, store.KindSignal, 250*time.Millisecond
+		b.Status, b.StartedAt, b.Took = store.StepRunning, began.Add(-time.Hour-3*time.Microsecond), time.Minute
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{a, b}})
+		got := c.steps(run.Run.ID)
+		if len(got) != 2 {
+			c.Fatalf("steps: saw %d, expected 2", len(got))
+		}
+		c.eq("StartedAt of a, which has run for 250ms", got[0].StartedAt, began.Add(-250*time.Millisecond))
+		c.eq("StartedAt of b, which names it", got[1].StartedAt, b.StartedAt)
+		c.advance(21 * 24 * time.Hour)
+		a.Status, a.StartedAt, a.Took = store.StepCompleted, got[0].StartedAt, 0
+		b.StartedAt = time.Time{}
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{a, b}})
+		got = c.steps(run.Run.ID)
+		c.eq("StartedAt of a, which names it three weeks later", got[0].StartedAt, began.Add(-250*time.Millisecond))
+		c.eq("FinishedAt of a", got[0].FinishedAt, c.now)
+		c.eq("StartedAt of b, which names none any more", got[1].StartedAt, c.now.Add(-time.Minute))
+	}},
 	{"steps/later-record-replaces", "P4", "a later record replaces all but the Position, until the step is final: then it is ignored", func(c *C) {
 		run := c.start()
 		id := run.Run.ID

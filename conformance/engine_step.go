@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +45,65 @@ var stepEngineCases = []EngineCase{
 		steps := e.steps(h.ID())
 		e.eq("recorded steps", len(steps), 6)
 		e.eq("key of the third use", steps["work#3"].Occurrence, 3)
+	}},
+	{Name: "step/waits-keep-their-start", Promise: "P13", Rule: "The record of a wait begins when the run first came to it, though the run was replayed meanwhile, and ends when the wait did.", Run: func(e *E) {
+		d := e.d(40 * time.Second)
+		kid := workflow.New("kid", func(ctx workflow.Context, _ int) (int, error) { return 0, workflow.Sleep(ctx, "nap", d) })
+		timeout := func(err error) error {
+			if errors.Is(err, workflow.ErrTimeout) {
+				return nil
+			}
+			return fmt.Errorf("the wait ended with %w", err)
+		}
+		waits := map[string]func(ctx workflow.Context) error{
+			"sleep":  func(ctx workflow.Context) error { return workflow.Sleep(ctx, "nap", d) },
+			"signal": func(ctx workflow.Context) error { _, err := word.ReceiveTimeout(ctx, d); return timeout(err) },
+			"select": func(ctx workflow.Context) error {
+				_, err := workflow.Select(ctx, "which", other.Into(new(int)), workflow.Timer(d))
+				return err
+			},
+			"state": func(ctx workflow.Context) error {
+				return timeout(workflow.WaitForState(ctx, "never", func(workflow.FlowStateReader) (bool, error) { return false, nil }, workflow.WaitTimeout(d)))
+			},
+			"child": func(ctx workflow.Context) error { _, err := workflow.Child(ctx, "kid", kid, 0); return err },
+			"map":   func(ctx workflow.Context) error { _, err := workflow.Map(ctx, "all", []int{1, 2}, kid); return err },
+			"generator": func(ctx workflow.Context) error {
+				_, err := workflow.GenerateSeq(ctx, "some", func(context.Context) iter.Seq2[int, error] {
+					return func(yield func(int, error) bool) { yield(1, nil) }
+				}, kid)
+				return err
+			},
+		}
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			for _, name := range slices.Sorted(maps.Keys(waits)) {
+				g.Go(name, waits[name])
+			}
+			g.Go("replays", func(ctx workflow.Context) error {
+				for range 4 {
+					if err := workflow.Sleep(ctx, "short", d/5); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			return 0, g.Wait()
+		})
+		e.process(defs(wf, kid))
+		h := start(e, wf, 0)
+		result(e, h)
+		seen := map[string]bool{}
+		for key, s := range e.steps(h.ID()) {
+			branch, _, _ := strings.Cut(key, "/")
+			if branch == "replays" {
+				continue
+			}
+			seen[branch] = true
+			took := s.FinishedAt.Sub(s.StartedAt)
+			e.check(took >= d*9/10, "step %s, which waited for %v: its record says %v", key, d, took)
+			e.check(!e.h.Bubble || took <= d+5*time.Second, "step %s, which waited for %v: its record says %v", key, d, took)
+		}
+		e.eq("branches with a wait", len(seen), len(waits))
 	}},
 	{Name: "step/retries", Promise: "P4", Rule: "A failed step is tried again with backoff, and its attempts are counted.", Run: func(e *E) {
 		var ran tally

@@ -90,8 +90,8 @@ type Step struct {
 	Epoch      int64 // of the lease that wrote it
 	Output     []byte
 	Failure    *Failure
-	StartedAt  time.Time
-	FinishedAt time.Time // zero unless final
+	StartedAt  time.Time // of the last attempt of a function; of what waits, when the run first came to it
+	FinishedAt time.Time // when its final record was committed; zero unless final
 	DueAt      time.Time // of a sleep or a retry; zero: none
 }
 
@@ -109,6 +109,10 @@ type StepRecord struct {
 	Output   []byte
 	Failure  *Failure
 	Took     time.Duration // how long it ran: StartedAt is the commit's time less this
+	// StartedAt, when set, is taken as it is, and Took does not count. A record that
+	// replaces another one names that one's, so that a step that waits for weeks keeps the
+	// time at which it began. Case: steps/start-named.
+	StartedAt time.Time
 	DueIn    time.Duration // sets DueAt from the store's clock; 0: none
 	DueAt    time.Time     // an absolute time, as a user named it or a step's record said
 }

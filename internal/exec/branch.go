@@ -52,6 +52,7 @@ type op struct {
 	position  int64
 	attempt   int         // the attempt that is next or under way
 	executing bool        // the step's function runs
+	began     time.Time   // when the branch came here; of a function, when its attempt began
 	recorded  *store.Step // what the history has of it; nil: nothing
 }
 
@@ -72,7 +73,7 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 	if b.uses == nil {
 		b.uses = make(map[string]int)
 	}
-	o := &op{b: b, kind: kind, index: b.next, key: store.StepKey{Branch: b.path, Name: name, Occurrence: b.uses[name] + 1}, attempt: 1}
+	o := &op{b: b, kind: kind, index: b.next, key: store.StepKey{Branch: b.path, Name: name, Occurrence: b.uses[name] + 1}, attempt: 1, began: time.Now()}
 	b.active = name
 	s := b.recordedLocked(o.index)
 	b.active = ""
@@ -117,6 +118,18 @@ func (o *op) endLocked() { o.b.active = "" }
 
 func (o *op) record(status store.StepStatus) store.StepRecord {
 	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt}
+}
+
+// since makes a record of something that outlasts this invocation. It began when the
+// run first came to it: as its record says, or just now.
+func (o *op) since(status store.StepStatus) store.StepRecord {
+	r := o.record(status)
+	if o.recorded != nil {
+		r.StartedAt = o.recorded.StartedAt
+	} else {
+		r.Took = time.Since(o.began)
+	}
+	return r
 }
 
 // wait is a goroutine that waits for a time, or for an event.
@@ -283,7 +296,6 @@ func (b *Branch) Sleep(name string, d time.Duration, until time.Time) error {
 		return nil
 	}
 	w := &wait{storeDue: until}
-	began := time.Now()
 	switch {
 	case o.recorded != nil:
 		w.storeDue = o.recorded.DueAt
@@ -291,10 +303,10 @@ func (b *Branch) Sleep(name string, d time.Duration, until time.Time) error {
 	case !until.IsZero():
 		w.due = inv.local(until)
 	default:
-		w.due = began.Add(d)
+		w.due = o.began.Add(d)
 	}
 	if o.recorded == nil && time.Until(w.due) > 0 {
-		r := o.record(store.StepRunning)
+		r := o.since(store.StepRunning)
 		r.DueAt = until
 		if until.IsZero() {
 			inv.appendLocked(r, w.due)
@@ -303,8 +315,8 @@ func (b *Branch) Sleep(name string, d time.Duration, until time.Time) error {
 		}
 	}
 	if err = b.waitLocked(w); err == nil {
-		r := o.record(store.StepCompleted)
-		r.Took, r.DueAt = time.Since(began), w.storeDue
+		r := o.since(store.StepCompleted)
+		r.DueAt = w.storeDue
 		inv.appendLocked(r, time.Time{})
 	}
 	o.endLocked()

@@ -43,7 +43,6 @@ func (b *Branch) Generate(name string, opts GenerateOptions, fn func(ctx context
 		return s.result(final.Failure), nil
 	}
 	inv := b.inv
-	began := time.Now()
 	inv.mu.Lock()
 	if r := s.op.recorded; r != nil && r.Status == store.StepPending && !r.DueAt.IsZero() {
 		err = b.waitLocked(&wait{due: inv.local(r.DueAt), storeDue: r.DueAt})
@@ -65,7 +64,7 @@ func (b *Branch) Generate(name string, opts GenerateOptions, fn func(ctx context
 			return nil, err
 		}
 		if !anew {
-			return s.close(g, s.note.Failure, time.Since(began)), nil
+			return s.close(g, s.note.Failure), nil
 		}
 		inv.mu.Lock()
 		s.op.attempt = 1

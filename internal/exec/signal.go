@@ -28,7 +28,7 @@ func (b *Branch) Signal(name string, timeout time.Duration) (payload []byte, tim
 		return s.Output, s.Failure != nil, nil
 	}
 	_, payload, timedOut, err = o.awaitSignalLocked([]string{name}, timeout, func(_ int, payload []byte, timedOut bool) store.StepRecord {
-		r := o.record(store.StepCompleted)
+		r := o.since(store.StepCompleted)
 		r.Output = payload
 		if timedOut {
 			r.Failure = &store.Failure{Code: CodeTimeout, Message: "no signal came in time"}
@@ -46,13 +46,12 @@ func (b *Branch) Signal(name string, timeout time.Duration) (payload []byte, tim
 func (o *op) awaitSignalLocked(names []string, timeout time.Duration, result func(which int, payload []byte, timedOut bool) store.StepRecord) (which int, payload []byte, timedOut bool, err error) {
 	inv := o.b.inv
 	w := &wait{wakes: store.WakeSignal}
-	began := time.Now()
 	switch {
 	case o.recorded != nil && !o.recorded.DueAt.IsZero():
 		w.storeDue = o.recorded.DueAt
 		w.due = inv.local(w.storeDue)
 	case o.recorded == nil && timeout >= 0:
-		w.due = began.Add(timeout)
+		w.due = o.began.Add(timeout)
 	}
 	shown := o.recorded != nil
 	for {
@@ -69,19 +68,17 @@ func (o *op) awaitSignalLocked(names []string, timeout time.Duration, result fun
 			}
 			inv.taken[s.ID] = true
 			inv.consumed = append(inv.consumed, s.ID)
-			r := result(which, s.Payload, false)
-			r.Took = time.Since(began)
-			inv.appendLocked(r, time.Time{})
+			inv.appendLocked(result(which, s.Payload, false), time.Time{})
 			return which, s.Payload, false, nil
 		}
 		if w.over() {
 			r := result(-1, nil, true)
-			r.Took, r.DueAt = time.Since(began), w.storeDue
+			r.DueAt = w.storeDue
 			inv.appendLocked(r, time.Time{})
 			return -1, nil, true, nil
 		}
 		if !shown {
-			inv.appendLocked(o.record(store.StepRunning), w.due)
+			inv.appendLocked(o.since(store.StepRunning), w.due)
 			shown = true
 		}
 		if err := o.b.waitLocked(w); err != nil {
@@ -150,7 +147,7 @@ func (b *Branch) Select(name string, cases []SelectCase) (chosen int, payload []
 		if !timedOut {
 			head = fmt.Sprintf("%d %s\n", which, names[which])
 		}
-		r := o.record(store.StepCompleted)
+		r := o.since(store.StepCompleted)
 		r.Output = append([]byte(head), payload...)
 		return r
 	})

@@ -516,6 +516,10 @@ func (b *commit) fence() Stmt {
 
 func (b *commit) step(s *store.StepRecord) []any {
 	var done, due any
+	began := b.now - s.Took.Microseconds()
+	if !s.StartedAt.IsZero() {
+		began = s.StartedAt.UnixMicro()
+	}
 	if s.Status.Final() {
 		done = b.now
 	}
@@ -523,7 +527,7 @@ func (b *commit) step(s *store.StepRecord) []any {
 		due = b.after(s.DueIn)
 	}
 	return []any{b.Lease.Run[:], s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt),
-		b.Lease.Epoch, blob(s.Output), failure(s.Failure), b.now - s.Took.Microseconds(), done, due}
+		b.Lease.Epoch, blob(s.Output), failure(s.Failure), began, done, due}
 }
 
 func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {

@@ -124,6 +124,9 @@ func (r *run) record(rec *store.StepRecord, now time.Time) {
 		StartedAt: after(now, -rec.Took), DueAt: micro(rec.DueAt),
 	}
 	st = cloneStep(st)
+	if !rec.StartedAt.IsZero() {
+		st.StartedAt = micro(rec.StartedAt)
+	}
 	if rec.DueIn > 0 {
 		st.DueAt = after(now, rec.DueIn)
 	}

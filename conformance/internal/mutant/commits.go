@@ -128,6 +128,26 @@ var commitMutants = []Mutant{
 			return out, nil
 		}
 	})},
+	{"named-start-ignored", "P3", "a step's start is counted back from its commit, though its record names it", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				c.Steps[i].StartedAt = time.Time{}
+			}
+		})
+	})},
+	{"first-start-stays", "P3", "a record that replaces another one cannot change its start", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for _, old := range s.steps(c.Lease.Run) {
+				for i := range c.Steps {
+					if c.Steps[i].StepKey == old.StepKey {
+						c.Steps[i].StartedAt = old.StartedAt
+					}
+				}
+			}
+		})
+	})},
 	{"continue-keeps-steps", "P3", "a run that continues as new keeps the steps of before", wrap(func(s *faulty) {
 		s.keepSteps(store.Continue, func(st []store.Step) []store.Step { return st })
 	})},
