@@ -13,7 +13,7 @@ var commitCases = []Case{
 		run := c.start()
 		c.advance(time.Second)
 		want := run.Run
-		want.Status, want.Worker, want.VisibleAt, want.FinishedAt, want.Output = store.Completed, "", time.Time{}, c.now, []byte("out")
+		want.Status, want.VisibleAt, want.FinishedAt, want.Output = store.Completed, time.Time{}, c.now, []byte("out")
 		c.eq("the result", c.end(run, complete("out")), store.CommitResult{Status: store.Completed})
 		c.eq("the run", c.get(run.Run.ID), want)
 		c.advance(1000 * time.Hour)
@@ -23,7 +23,7 @@ var commitCases = []Case{
 		run := c.start()
 		f := &store.Failure{Code: "panic", Message: "boom", Type: "*errors.errorString", Stack: "goroutine 1\n\tmain.go:1", Details: []byte{0, 255}, Permanent: true}
 		want := run.Run
-		want.Status, want.Worker, want.VisibleAt, want.FinishedAt, want.Failure = store.Failed, "", time.Time{}, c.now, f
+		want.Status, want.VisibleAt, want.FinishedAt, want.Failure = store.Failed, time.Time{}, c.now, f
 		c.eq("the result", c.end(run, &store.Transition{Kind: store.Fail, Failure: f}), store.CommitResult{Status: store.Failed})
 		c.eq("the run's failure", c.get(run.Run.ID).Failure, f)
 		c.eq("the run", c.get(run.Run.ID), want)
@@ -34,6 +34,79 @@ var commitCases = []Case{
 		c.eq("the result", c.end(run, t), store.CommitResult{Status: store.Canceled})
 		c.eq("the run's failure", c.get(run.Run.ID).Failure, t.Failure)
 		c.eq("FinishedAt", c.get(run.Run.ID).FinishedAt, c.now)
+	}},
+	{"commit/keeps-the-worker", "P3", "a final run names the worker that ended it; one that no holder has ended names none", func(c *C) {
+		sees := func(what string, id store.ID, worker string) {
+			c.Helper()
+			run := c.get(id)
+			c.check(run.Status.Final(), "%s: saw it %v, expected it final", what, run.Status)
+			c.eq("Worker of "+what, run.Worker, worker)
+		}
+		claim := func(worker string) store.ClaimedRun {
+			c.Helper()
+			id := c.create(store.NewRun{})
+			run := c.claim1As(worker)
+			c.eq("the run that was claimed", run.Run.ID, id)
+			return run
+		}
+		ends := func(worker string, cm store.Commit) store.ID {
+			c.Helper()
+			run := claim(worker)
+			cm.Lease = run.Lease
+			c.commit(cm)
+			return run.Run.ID
+		}
+		sees("a run that completed", ends("w2", store.Commit{Transition: complete("")}), "w2")
+		sees("a run that failed with its last step", ends("w3", store.Commit{Steps: []store.StepRecord{step(1, "a", "")}, Transition: failWith("x")}), "w3")
+		sees("a run that canceled itself", ends("w4", store.Commit{Transition: cancelRun()}), "w4")
+		sees("a run whose last commit writes state", ends("w5", store.Commit{State: []store.StateWrite{{Key: "k"}}, Transition: complete("")}), "w5")
+		many := []store.ClaimedRun{claim("w6"), claim("w7"), claim("w6")}
+		c.commits(store.Commit{Lease: many[0].Lease, Transition: complete("")}, store.Commit{Lease: many[1].Lease, Transition: failWith("x")},
+			store.Commit{Lease: many[2].Lease, Steps: []store.StepRecord{step(1, "a", "")}})
+		sees("the first of several", many[0].Run.ID, "w6")
+		sees("the second of several", many[1].Run.ID, "w7")
+		c.cancel(many[2].Run.ID)
+		c.eq("Worker of a run that is canceling", c.get(many[2].Run.ID).Worker, "w6")
+		c.commit(store.Commit{Lease: many[2].Lease, Seen: c.get(many[2].Run.ID).Events, Transition: cancelRun()})
+		sees("a run whose holder has heeded its cancel", many[2].Run.ID, "w6")
+
+		never := c.create(store.NewRun{})
+		c.cancel(never)
+		sees("a run that was canceled before its start", never, "")
+		asleep := claim("w8")
+		c.end(asleep, &store.Transition{Kind: store.Sleep, After: time.Hour})
+		c.cancel(asleep.Run.ID)
+		sees("a run that was canceled in its sleep", asleep.Run.ID, "")
+		parent := claim("w9")
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: kids(3)})
+		open := c.claim(store.ClaimParams{Worker: "w10", Demands: []store.Demand{{Queue: kid(1).Queue, Workflows: []string{kid(1).Workflow}, Max: 2}}}).Runs
+		if len(open) != 2 {
+			c.Fatalf("claimed children: saw %d, expected 2", len(open))
+		}
+		c.commits(store.Commit{Lease: open[0].Lease, Transition: complete("")}, store.Commit{Lease: open[1].Lease, Transition: complete("")})
+		c.commit(store.Commit{Lease: parent.Lease, Seen: c.get(parent.Run.ID).Events, Transition: complete("")})
+		sees("a child that completed", open[0].Run.ID, "w10")
+		sees("another child of the same call", open[1].Run.ID, "w10")
+		sees("a parent", parent.Run.ID, "w9")
+		page, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: store.RunFilter{Parent: parent.Run.ID}})
+		c.ok("List", err)
+		for _, k := range page.Runs {
+			if k.Status == store.Canceled {
+				sees("a child that was canceled with its parent", k.ID, "")
+			}
+		}
+
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: many[1].Run.ID, Now: c.now}))
+		c.eq("Worker of a run that was restarted", c.get(many[1].Run.ID).Worker, "")
+		again := c.claim1As("w11")
+		c.end(again, &store.Transition{Kind: store.Sleep, After: time.Hour})
+		c.cancel(again.Run.ID)
+		sees("a run that was restarted and then canceled in its sleep", again.Run.ID, "")
+		page, err = c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: store.RunFilter{Statuses: []store.Status{store.Completed}}})
+		c.ok("List", err)
+		for _, r := range page.Runs {
+			c.check(r.Worker != "", "run %v, which completed, names no worker in a list", r.ID)
+		}
 	}},
 	{"commit/retry", "P6", "Retry makes the run pending at its time with Attempt one higher and Failure kept", func(c *C) {
 		run := c.start()

@@ -74,7 +74,7 @@ var importCases = []Case{
 			rec := c.aRecord(status)
 			c.eq("created", c.imports(rec), true)
 			want := rec
-			want.Run.Namespace, want.Run.Worker, want.Run.Pausing, want.Run.VisibleAt = c.ns, "", false, time.Time{}
+			want.Run.Namespace, want.Run.Pausing, want.Run.VisibleAt = c.ns, false, time.Time{}
 			c.eq("record", c.record(rec.Run.ID), want)
 		}
 		c.eq("claimable runs", len(c.claim(store.ClaimParams{Now: c.now.Add(10000 * time.Hour)}).Runs), 0)

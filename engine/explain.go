@@ -242,6 +242,9 @@ func (f *facts) final() {
 		f.say(ReasonCanceled, "The run was canceled at %s: %s", f.when(r.FinishedAt), message(r.Failure))
 		f.act("restart it, if it is to go on after all")
 	}
+	if r.Worker != "" {
+		f.detail("worker %q ended it", r.Worker)
+	}
 }
 
 // why adds what a code of the engine's own says.

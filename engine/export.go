@@ -292,6 +292,8 @@ type exportedRun struct {
 	Epoch      int64 `json:"epoch"`
 	Events     int64 `json:"events"`
 
+	Worker string `json:"worker,omitempty"` // that ended the run (version 2)
+
 	Input   *payload       `json:"input,omitempty"`
 	Output  *payload       `json:"output,omitempty"`
 	Meta    *payload       `json:"meta,omitempty"`
@@ -400,6 +402,9 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 	if rec.Waits() {
 		out.VisibleAt = r.VisibleAt
 	}
+	if r.Status.Final() {
+		out.Worker = r.Worker
+	}
 	for i := range rec.Steps {
 		s := &rec.Steps[i]
 		out.Steps = append(out.Steps, exportedStep{
@@ -448,7 +453,7 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	default:
 		errs = append(errs, store.Invalid("reuse", fmt.Sprintf(`%q is neither "never" nor absent`, x.Reuse)))
 	}
-	r.Digest, r.VisibleAt, rec.Consumed = x.Digest, x.VisibleAt, x.Read
+	r.Digest, r.VisibleAt, r.Worker, rec.Consumed = x.Digest, x.VisibleAt, x.Worker, x.Read
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		kind, err := byName(s.Kind, store.KindFunction, store.KindState)

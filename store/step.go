@@ -113,8 +113,8 @@ type StepRecord struct {
 	// replaces another one names that one's, so that a step that waits for weeks keeps the
 	// time at which it began. Case: steps/start-named.
 	StartedAt time.Time
-	DueIn    time.Duration // sets DueAt from the store's clock; 0: none
-	DueAt    time.Time     // an absolute time, as a user named it or a step's record said
+	DueIn     time.Duration // sets DueAt from the store's clock; 0: none
+	DueAt     time.Time     // an absolute time, as a user named it or a step's record said
 }
 
 // StepsParams is the input of Steps, which pages through a run's steps by

@@ -40,7 +40,7 @@ const (
 	plainCommits = `WITH u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + `
 			AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
 			AND ($28::bool OR r.parent IS NULL AND (r.parts & 32)=0)` + plainSteps + stepConflict + plainEnd
-	plainSet = `crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint, status=c.status::smallint,
+	plainSet = `crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint | CASE WHEN c.status>2 THEN 64 ELSE 0 END::smallint, status=c.status::smallint,
 			output=CASE WHEN c.status>2 THEN c.output ELSE r.output END, failure=CASE WHEN c.status>2 THEN c.failure ELSE r.failure END,
 			finished_at=CASE WHEN c.status>2 THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status=2 THEN r.visible_at END,
 			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false
@@ -585,6 +585,9 @@ func (b *commit) fence() stmt {
 	t := b.Transition
 	if t != nil && t.Kind == store.Continue {
 		mask, bits = ^(partSteps | partGroups), bits&^(partSteps|partGroups)
+	}
+	if b.final() {
+		bits |= partEnded
 	}
 	sql := commitKeep
 	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), mask, bits, uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch}

@@ -198,7 +198,7 @@ const bareColumns = runHead + `NULL::text` + runPolicy + `NULL::bytea, NULL::byt
 const runPolicy = `, r.reuse, r.digest, `
 
 const runHead = `r.id, r.namespace, r.workflow, r.queue, r.status, r.priority, r.external_id, r.suffix, r.parent, r.grp, r.ordinal, r.on_close,
-	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
+	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased OR (r.parts & 64)<>0 THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
 	r.started_at, r.finished_at, r.deadline, r.forked_from, `
 
 const (

@@ -201,6 +201,9 @@ func (a *app) printRun(v *view, outputs bool) {
 		if !r.StartedAt.IsZero() {
 			after = ", after " + span(r.FinishedAt.Sub(r.StartedAt))
 		}
+		if r.Worker != "" {
+			after += ", by " + r.Worker
+		}
 		line("finished", "%s%s", a.when(r.FinishedAt), after)
 	}
 	if !r.Status.Final() {
@@ -405,7 +408,6 @@ func (a *app) stepCells(n *node, start time.Time) []cell {
 	}
 	var took, out, note string
 	switch {
-	case s.Kind == store.KindSleep && s.Status.Final(): // its record says when it was over, and no more
 	case !s.FinishedAt.IsZero():
 		took = span(s.FinishedAt.Sub(s.StartedAt))
 	case s.Status == store.StepRunning:

@@ -423,19 +423,19 @@ func (b *commit) isPlain() bool {
 }
 
 // bits are what a plain commit adds to runs.parts.
-func (b *commit) bits() int64 {
+func (b *commit) bits() (bits int64) {
 	if len(b.Steps) > 0 {
-		return partSteps
+		bits |= partSteps
 	}
-	return 0
+	if b.Transition != nil && b.Transition.Kind.Final() {
+		bits |= partEnded
+	}
+	return bits
 }
 
 // fence makes the update that begins a commit that was not plain.
 func (b *commit) fence() Stmt {
-	var bits, mask int64 = 0, -1
-	if len(b.Steps) > 0 {
-		bits |= partSteps
-	}
+	bits, mask := b.bits(), int64(-1)
 	if len(b.State) > 0 {
 		bits |= partState
 	}

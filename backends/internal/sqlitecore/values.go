@@ -185,7 +185,7 @@ const bareColumns = runHead + `NULL` + runPolicy + `NULL, NULL, NULL`
 const runPolicy = `, reuse, digest, `
 
 const runHead = `id, namespace, workflow, queue, status, priority, external_id, suffix, parent, grp, ordinal, on_close,
-	attempt, crashes, generation, epoch, iif(leased, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
+	attempt, crashes, generation, epoch, iif(leased OR parts & 64, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
 	deadline, forked_from, `
 
 // anyInput reads an input wherever it stands.

@@ -167,7 +167,7 @@ func (s *Store) find(namespace string, id store.ID) *run {
 
 // leased reports whether somebody holds the run. An expired lease counts until
 // another worker takes over.
-func (r *run) leased() bool { return r.Worker != "" }
+func (r *run) leased() bool { return r.Worker != "" && !r.Status.Final() }
 
 // asleep reports whether events can change the run's time: a paused sleeper is
 // woken too, and found awake when it is resumed.

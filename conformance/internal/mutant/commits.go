@@ -148,6 +148,40 @@ var commitMutants = []Mutant{
 			}
 		})
 	})},
+	{"end-forgets-its-worker", "P3", "a run that is final names no worker", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if r.Status.Final() {
+					r.Worker = ""
+				}
+			})
+			return res, err
+		})
+	})},
+	{"cancel-names-the-last-worker", "P3", "a run that is canceled in its sleep names the worker that had it last", wrap(func(s *faulty) {
+		last := map[store.ID]string{}
+		var mu sync.Mutex
+		s.onClaim(func(c *store.ClaimedRun, _ *store.Run) {
+			mu.Lock()
+			defer mu.Unlock()
+			last[c.Run.ID] = c.Lease.Worker
+		})
+		cancel := s.cancel
+		s.cancel = func(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+			res, err := cancel(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range p.IDs {
+				s.Tamper(id, func(r model.Row) {
+					if r.Status == store.Canceled && !p.Force {
+						r.Worker = last[id]
+					}
+				})
+			}
+			return res, err
+		}
+	})},
 	{"continue-keeps-steps", "P3", "a run that continues as new keeps the steps of before", wrap(func(s *faulty) {
 		s.keepSteps(store.Continue, func(st []store.Step) []store.Step { return st })
 	})},
