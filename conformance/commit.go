@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -710,6 +711,51 @@ var stepCases = []Case{
 		c.eq("StartedAt of a, which names it three weeks later", got[0].StartedAt, began.Add(-250*time.Millisecond))
 		c.eq("FinishedAt of a", got[0].FinishedAt, c.now)
 		c.eq("StartedAt of b, which names none any more", got[1].StartedAt, c.now.Add(-time.Minute))
+	}},
+	{"steps/earlier-attempts", "P3", "a record keeps the attempts that failed before, with and without a failure of its own; the next record replaces them", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		attempts := func(ns ...int) (list []store.FailedAttempt) {
+			for _, n := range ns {
+				list = append(list, store.FailedAttempt{Attempt: n, StartedAt: c.now.Add(time.Duration(n)*time.Minute + time.Microsecond), Code: "error", Message: fmt.Sprint("no money ", n, " \x00 é")})
+			}
+			return list
+		}
+		rec := func(attempt int, status store.StepStatus, f *store.Failure, earlier []store.FailedAttempt) {
+			c.Helper()
+			s := step(1, "a", "")
+			s.Attempt, s.Status, s.Failure, s.Earlier = attempt, status, f, earlier
+			c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{s}})
+			got := c.steps(id)
+			c.eq("steps", len(got), 1)
+			c.eq(fmt.Sprintf("Failure in attempt %d", attempt), got[0].Failure, f)
+			c.eq(fmt.Sprintf("Earlier in attempt %d", attempt), got[0].Earlier, earlier)
+		}
+		why := &store.Failure{Code: "error", Message: "again", Details: []byte{}, Permanent: true}
+		rec(1, store.StepPending, why, nil)
+		rec(2, store.StepRunning, nil, attempts(1))
+		rec(2, store.StepPending, why, attempts(1))
+		rec(7, store.StepPending, why, attempts(1, 3, 4, 5, 6))
+		c.advance(aLease)
+		run = c.claim1()
+		c.eq("Earlier that comes along with a claim", run.Steps[0].Earlier, c.steps(id)[0].Earlier)
+		rec(8, store.StepCompleted, nil, attempts(1, 4, 5, 6, 7))
+		other := step(2, "b", "")
+		other.Status, other.Failure, other.Attempt, other.Earlier = store.StepFailed, why, 2, attempts(1)
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{other}, Transition: failWith("x")})
+		got := c.steps(id)
+		c.eq("Failure of a failed step", got[1].Failure, why)
+		c.eq("Earlier of a failed step", got[1].Earlier, attempts(1))
+		fork, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: id, New: store.NewID(), Now: c.now})
+		c.ok("Fork", err)
+		c.eq("Earlier in a fork", c.steps(fork.ID)[0].Earlier, got[0].Earlier)
+
+		run = c.startWith(store.NewRun{Priority: store.MaxPriority})
+		bad := step(1, "a", "")
+		bad.Earlier = attempts(1, 2, 3, 4, 5, 6)
+		c.fails("too many earlier attempts", c.commits(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{bad}})[0].Err, store.ErrInvalid)
+		bad.Earlier = []store.FailedAttempt{{Attempt: 1, Message: strings.Repeat("m", store.MaxEarlierText+1)}}
+		c.fails("an earlier attempt with too much text", c.commits(store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{bad}})[0].Err, store.ErrTooLarge)
 	}},
 	{"steps/later-record-replaces", "P4", "a later record replaces all but the Position, until the step is final: then it is ignored", func(c *C) {
 		run := c.start()

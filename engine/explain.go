@@ -516,6 +516,9 @@ func (f *facts) steps() {
 		default:
 			f.detail("step %s (%s) waits since %s", s.StepKey, s.Kind, f.when(s.StartedAt))
 		}
+		for _, a := range s.Earlier {
+			f.detail("step %s failed before, in attempt %d, which began at %s: %s", s.StepKey, a.Attempt, f.when(a.StartedAt), a.Message)
+		}
 	}
 	if f.last != nil {
 		f.detail("%s ended, the last of them %s (%s) at %s", count(f.done, "step has", "steps have"), f.last.StepKey, f.last.Status, f.when(f.last.FinishedAt))

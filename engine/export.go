@@ -321,6 +321,8 @@ type exportedStep struct {
 	DueAt      time.Time      `json:"due_at,omitzero"`
 	Output     *payload       `json:"output,omitempty"`
 	Failure    *store.Failure `json:"failure,omitempty"`
+
+	Earlier []store.FailedAttempt `json:"earlier,omitempty"` // attempts that failed before (version 2)
 }
 
 type exportedState struct {
@@ -409,7 +411,7 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 		s := &rec.Steps[i]
 		out.Steps = append(out.Steps, exportedStep{
 			Branch: s.Branch, Name: s.Name, Occurrence: s.Occurrence, Kind: s.Kind.String(), Status: s.Status.String(), Position: s.Position, Index: s.Index,
-			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt, Output: newPayload(s.Output), Failure: s.Failure,
+			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt, Output: newPayload(s.Output), Failure: s.Failure, Earlier: s.Earlier,
 		})
 	}
 	for _, s := range rec.State {
@@ -463,7 +465,7 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 		rec.Steps = append(rec.Steps, store.Step{
 			StepKey: store.StepKey{Branch: s.Branch, Name: s.Name, Occurrence: s.Occurrence}, Kind: kind, Status: status, Position: s.Position, Index: s.Index,
 			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt,
-			Output: read("output of step "+s.Name, s.Output), Failure: s.Failure,
+			Output: read("output of step "+s.Name, s.Output), Failure: s.Failure, Earlier: s.Earlier,
 		})
 	}
 	for _, s := range x.State {

@@ -79,7 +79,7 @@ func (p *ImportParams) Validate(l Limits) error {
 	keys, positions := make(map[StepKey]bool), make(map[int64]bool)
 	for i := range p.Record.Steps {
 		s := &p.Record.Steps[i]
-		rec := StepRecord{StepKey: s.StepKey, Kind: s.Kind, Status: s.Status, Position: s.Position, Output: s.Output, Failure: s.Failure}
+		rec := StepRecord{StepKey: s.StepKey, Kind: s.Kind, Status: s.Status, Position: s.Position, Output: s.Output, Failure: s.Failure, Earlier: s.Earlier}
 		switch err := rec.validate(l); {
 		case err != nil:
 			return err

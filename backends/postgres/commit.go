@@ -674,7 +674,7 @@ func (l *stepList) args(setnow any) []any {
 		column(n, 1, func(i int) int64 { return int64(l.list[i].Attempt) }),
 		column(n, 1, func(i int) int64 { return l.of[i].Lease.Epoch }),
 		payloads(n, func(i int) []byte { return l.list[i].Output }),
-		column(n, nil, func(i int) *string { return failure(l.list[i].Failure) }),
+		column(n, nil, func(i int) *string { return stepFailure(l.list[i].Failure, l.list[i].Earlier) }),
 		column(n, nil, func(i int) *int64 { return micros(l.list[i].StartedAt) }), took,
 		column(n, nil, func(i int) *int64 {
 			if l.list[i].DueIn == 0 {

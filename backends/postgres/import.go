@@ -54,7 +54,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	for i := range p.Record.Steps {
 		st := &p.Record.Steps[i]
 		add(importStep, st.Branch, st.Name, int64(st.Occurrence), int16(st.Kind), int16(st.Status), st.Position, int64(st.Index), int64(st.Attempt), st.Epoch,
-			st.Output, failure(st.Failure), micros(st.StartedAt), micros(st.FinishedAt), micros(st.DueAt))
+			st.Output, stepFailure(st.Failure, st.Earlier), micros(st.StartedAt), micros(st.FinishedAt), micros(st.DueAt))
 	}
 	for _, e := range p.Record.State {
 		add(importState, e.Key, e.Value, e.Version, e.UpdatedAt.UnixMicro())

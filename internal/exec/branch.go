@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,10 +51,11 @@ type op struct {
 	kind      store.StepKind
 	index     int
 	position  int64
-	attempt   int         // the attempt that is next or under way
-	executing bool        // the step's function runs
-	began     time.Time   // when the branch came here; of a function, when its attempt began
-	recorded  *store.Step // what the history has of it; nil: nothing
+	attempt   int                   // the attempt that is next or under way
+	executing bool                  // the step's function runs
+	began     time.Time             // when the branch came here; of a function, when its attempt began
+	earlier   []store.FailedAttempt // before this one, as its record keeps them
+	recorded  *store.Step           // what the history has of it; nil: nothing
 }
 
 // begin starts an operation, with the invocation locked: it finds what is
@@ -84,9 +86,7 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 			inv.exitIfClosedLocked()
 		}
 		o.recorded, o.position = s, s.Position
-		if s.Status == store.StepPending {
-			o.attempt = s.Attempt + 1
-		}
+		o.resumeLocked(s)
 	}
 	if b.interruptedLocked() && (o.recorded == nil || !o.recorded.Status.Final()) {
 		return nil, inv.interruptionLocked()
@@ -117,14 +117,42 @@ func (inv *Invocation) interruptionLocked() error {
 func (o *op) endLocked() { o.b.active = "" }
 
 func (o *op) record(status store.StepStatus) store.StepRecord {
-	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt}
+	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt, Earlier: o.earlier}
+}
+
+// resumeLocked goes on where the record of an operation that is not final has it. An
+// attempt that was under way when its worker died is the same one again.
+func (o *op) resumeLocked(s *store.Step) {
+	if s.Status.Final() {
+		return
+	}
+	o.attempt, o.earlier = max(1, s.Attempt), s.Earlier
+	if s.Status == store.StepPending {
+		o.nextAttempt(s.Failure, s.StartedAt)
+	}
+}
+
+// nextAttempt goes on to the next attempt behind one that has failed. Of those before
+// the first one is kept, and the last ones.
+func (o *op) nextAttempt(f *store.Failure, startedAt time.Time) {
+	failed := store.FailedAttempt{Attempt: o.attempt, StartedAt: startedAt}
+	if f != nil {
+		failed.Code, failed.Message = cut(f.Code, store.MaxEarlierText), cut(f.Message, store.MaxEarlierText)
+	}
+	o.earlier = append(slices.Clip(o.earlier), failed)
+	if n := len(o.earlier); n > store.MaxEarlier {
+		o.earlier = slices.Concat(o.earlier[:1], o.earlier[n-store.MaxEarlier+1:])
+	}
+	o.attempt++
 }
 
 // since makes a record of something that outlasts this invocation. It began when the
 // run first came to it: as its record says, or just now.
 func (o *op) since(status store.StepStatus) store.StepRecord {
 	r := o.record(status)
-	if o.recorded != nil {
+	if o.recorded != nil && o.kind == store.KindGenerator && len(o.recorded.Earlier) > 0 {
+		r.StartedAt = o.recorded.Earlier[0].StartedAt // while a retry waits, its record is of the last attempt
+	} else if o.recorded != nil {
 		r.StartedAt = o.recorded.StartedAt
 	} else {
 		r.Took = time.Since(o.began)

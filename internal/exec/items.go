@@ -337,6 +337,15 @@ func brief(f *store.Failure) *store.Failure {
 	return &short
 }
 
+// cut shortens a text to so many bytes.
+func cut(s string, n int) string {
+	const mark = " [cut]"
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n-len(mark)], "") + mark
+}
+
 // close records the step's end and returns it.
 func (s *itemStep) close(g store.Group, failure *store.Failure) *ItemsEnd {
 	inv := s.op.b.inv

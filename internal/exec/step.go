@@ -154,7 +154,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 		inv.mu.Unlock()
 		inv.Logger().Warn("step failed, will be tried again", "step", o.key.String(), "attempt", o.attempt, "in", delay, "error", failure.Message)
 		inv.mu.Lock()
-		o.attempt++
+		o.nextAttempt(failure.Failure, inv.stored(o.began))
 		err = b.waitLocked(&wait{due: due})
 	}
 	o.endLocked()

@@ -527,7 +527,7 @@ func (b *commit) step(s *store.StepRecord) []any {
 		due = b.after(s.DueIn)
 	}
 	return []any{b.Lease.Run[:], s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt),
-		b.Lease.Epoch, blob(s.Output), failure(s.Failure), began, done, due}
+		b.Lease.Epoch, blob(s.Output), stepFailure(s.Failure, s.Earlier), began, done, due}
 }
 
 func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {

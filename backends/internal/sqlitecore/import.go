@@ -70,7 +70,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	for i := range p.Record.Steps {
 		s := &p.Record.Steps[i]
 		add(importStep, id, s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt), s.Epoch,
-			blob(s.Output), failure(s.Failure), micros(s.StartedAt), micros(s.FinishedAt), micros(s.DueAt))
+			blob(s.Output), stepFailure(s.Failure, s.Earlier), micros(s.StartedAt), micros(s.FinishedAt), micros(s.DueAt))
 	}
 	for _, e := range p.Record.State {
 		add(importState, id, e.Key, blob(e.Value), e.Version, e.UpdatedAt.UnixMicro())

@@ -120,7 +120,7 @@ func (r *run) checkSteps(records []store.StepRecord) error {
 func (r *run) record(rec *store.StepRecord, now time.Time) {
 	st := store.Step{
 		StepKey: rec.StepKey, Kind: rec.Kind, Status: rec.Status, Position: rec.Position, Index: rec.Index,
-		Attempt: rec.Attempt, Epoch: r.Epoch, Output: rec.Output, Failure: rec.Failure,
+		Attempt: rec.Attempt, Epoch: r.Epoch, Output: rec.Output, Failure: rec.Failure, Earlier: rec.Earlier,
 		StartedAt: after(now, -rec.Took), DueAt: micro(rec.DueAt),
 	}
 	st = cloneStep(st)

@@ -200,7 +200,13 @@ func cloneFailure(f *store.Failure) *store.Failure {
 }
 
 func cloneStep(st store.Step) store.Step {
-	st.Output, st.Failure = bytes.Clone(st.Output), cloneFailure(st.Failure)
+	st.Output, st.Failure, st.Earlier = bytes.Clone(st.Output), cloneFailure(st.Failure), slices.Clone(st.Earlier)
+	for i := range st.Earlier {
+		st.Earlier[i].StartedAt = micro(st.Earlier[i].StartedAt)
+	}
+	if len(st.Earlier) == 0 {
+		st.Earlier = nil
+	}
 	return st
 }
 

@@ -148,6 +148,38 @@ var commitMutants = []Mutant{
 			}
 		})
 	})},
+	{"earlier-attempts-with-failures-only", "P3", "a step without a failure of its own keeps no earlier attempts", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				if c.Steps[i].Failure == nil {
+					c.Steps[i].Earlier = nil
+				}
+			}
+		})
+	})},
+	{"earlier-attempts-make-a-failure", "P3", "a step that succeeds in a later attempt has an empty failure", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				if c.Steps[i].Failure == nil && len(c.Steps[i].Earlier) > 0 {
+					c.Steps[i].Failure = &store.Failure{}
+				}
+			}
+		})
+	})},
+	{"earlier-attempts-of-the-first-record", "P3", "a record that replaces another one leaves its earlier attempts", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for _, old := range s.steps(c.Lease.Run) {
+				for i := range c.Steps {
+					if c.Steps[i].StepKey == old.StepKey {
+						c.Steps[i].Earlier = old.Earlier
+					}
+				}
+			}
+		})
+	})},
 	{"end-forgets-its-worker", "P3", "a run that is final names no worker", wrap(func(s *faulty) {
 		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
 			res, err := next(c)
