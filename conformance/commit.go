@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -13,7 +14,7 @@ var commitCases = []Case{
 		run := c.start()
 		c.advance(time.Second)
 		want := run.Run
-		want.Status, want.Worker, want.VisibleAt, want.FinishedAt, want.Output = store.Completed, "", time.Time{}, c.now, []byte("out")
+		want.Status, want.VisibleAt, want.FinishedAt, want.Output = store.Completed, time.Time{}, c.now, []byte("out")
 		c.eq("the result", c.end(run, complete("out")), store.CommitResult{Status: store.Completed})
 		c.eq("the run", c.get(run.Run.ID), want)
 		c.advance(1000 * time.Hour)
@@ -23,7 +24,7 @@ var commitCases = []Case{
 		run := c.start()
 		f := &store.Failure{Code: "panic", Message: "boom", Type: "*errors.errorString", Stack: "goroutine 1\n\tmain.go:1", Details: []byte{0, 255}, Permanent: true}
 		want := run.Run
-		want.Status, want.Worker, want.VisibleAt, want.FinishedAt, want.Failure = store.Failed, "", time.Time{}, c.now, f
+		want.Status, want.VisibleAt, want.FinishedAt, want.Failure = store.Failed, time.Time{}, c.now, f
 		c.eq("the result", c.end(run, &store.Transition{Kind: store.Fail, Failure: f}), store.CommitResult{Status: store.Failed})
 		c.eq("the run's failure", c.get(run.Run.ID).Failure, f)
 		c.eq("the run", c.get(run.Run.ID), want)
@@ -34,6 +35,79 @@ var commitCases = []Case{
 		c.eq("the result", c.end(run, t), store.CommitResult{Status: store.Canceled})
 		c.eq("the run's failure", c.get(run.Run.ID).Failure, t.Failure)
 		c.eq("FinishedAt", c.get(run.Run.ID).FinishedAt, c.now)
+	}},
+	{"commit/keeps-the-worker", "P3", "a final run names the worker that ended it; one that no holder has ended names none", func(c *C) {
+		sees := func(what string, id store.ID, worker string) {
+			c.Helper()
+			run := c.get(id)
+			c.check(run.Status.Final(), "%s: saw it %v, expected it final", what, run.Status)
+			c.eq("Worker of "+what, run.Worker, worker)
+		}
+		claim := func(worker string) store.ClaimedRun {
+			c.Helper()
+			id := c.create(store.NewRun{})
+			run := c.claim1As(worker)
+			c.eq("the run that was claimed", run.Run.ID, id)
+			return run
+		}
+		ends := func(worker string, cm store.Commit) store.ID {
+			c.Helper()
+			run := claim(worker)
+			cm.Lease = run.Lease
+			c.commit(cm)
+			return run.Run.ID
+		}
+		sees("a run that completed", ends("w2", store.Commit{Transition: complete("")}), "w2")
+		sees("a run that failed with its last step", ends("w3", store.Commit{Steps: []store.StepRecord{step(1, "a", "")}, Transition: failWith("x")}), "w3")
+		sees("a run that canceled itself", ends("w4", store.Commit{Transition: cancelRun()}), "w4")
+		sees("a run whose last commit writes state", ends("w5", store.Commit{State: []store.StateWrite{{Key: "k"}}, Transition: complete("")}), "w5")
+		many := []store.ClaimedRun{claim("w6"), claim("w7"), claim("w6")}
+		c.commits(store.Commit{Lease: many[0].Lease, Transition: complete("")}, store.Commit{Lease: many[1].Lease, Transition: failWith("x")},
+			store.Commit{Lease: many[2].Lease, Steps: []store.StepRecord{step(1, "a", "")}})
+		sees("the first of several", many[0].Run.ID, "w6")
+		sees("the second of several", many[1].Run.ID, "w7")
+		c.cancel(many[2].Run.ID)
+		c.eq("Worker of a run that is canceling", c.get(many[2].Run.ID).Worker, "w6")
+		c.commit(store.Commit{Lease: many[2].Lease, Seen: c.get(many[2].Run.ID).Events, Transition: cancelRun()})
+		sees("a run whose holder has heeded its cancel", many[2].Run.ID, "w6")
+
+		never := c.create(store.NewRun{})
+		c.cancel(never)
+		sees("a run that was canceled before its start", never, "")
+		asleep := claim("w8")
+		c.end(asleep, &store.Transition{Kind: store.Sleep, After: time.Hour})
+		c.cancel(asleep.Run.ID)
+		sees("a run that was canceled in its sleep", asleep.Run.ID, "")
+		parent := claim("w9")
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: kids(3)})
+		open := c.claim(store.ClaimParams{Worker: "w10", Demands: []store.Demand{{Queue: kid(1).Queue, Workflows: []string{kid(1).Workflow}, Max: 2}}}).Runs
+		if len(open) != 2 {
+			c.Fatalf("claimed children: saw %d, expected 2", len(open))
+		}
+		c.commits(store.Commit{Lease: open[0].Lease, Transition: complete("")}, store.Commit{Lease: open[1].Lease, Transition: complete("")})
+		c.commit(store.Commit{Lease: parent.Lease, Seen: c.get(parent.Run.ID).Events, Transition: complete("")})
+		sees("a child that completed", open[0].Run.ID, "w10")
+		sees("another child of the same call", open[1].Run.ID, "w10")
+		sees("a parent", parent.Run.ID, "w9")
+		page, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: store.RunFilter{Parent: parent.Run.ID}})
+		c.ok("List", err)
+		for _, k := range page.Runs {
+			if k.Status == store.Canceled {
+				sees("a child that was canceled with its parent", k.ID, "")
+			}
+		}
+
+		c.ok("Restart", c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, ID: many[1].Run.ID, Now: c.now}))
+		c.eq("Worker of a run that was restarted", c.get(many[1].Run.ID).Worker, "")
+		again := c.claim1As("w11")
+		c.end(again, &store.Transition{Kind: store.Sleep, After: time.Hour})
+		c.cancel(again.Run.ID)
+		sees("a run that was restarted and then canceled in its sleep", again.Run.ID, "")
+		page, err = c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: store.RunFilter{Statuses: []store.Status{store.Completed}}})
+		c.ok("List", err)
+		for _, r := range page.Runs {
+			c.check(r.Worker != "", "run %v, which completed, names no worker in a list", r.ID)
+		}
 	}},
 	{"commit/retry", "P6", "Retry makes the run pending at its time with Attempt one higher and Failure kept", func(c *C) {
 		run := c.start()
@@ -654,6 +728,73 @@ var stepCases = []Case{
 		c.eq("DueAt of b", got[1].DueAt, c.now.Add(time.Hour))
 		c.eq("FinishedAt of b", got[1].FinishedAt, time.Time{})
 		c.eq("Failure of b", got[1].Failure, b.Failure)
+	}},
+	{"steps/start-named", "P3", "a record that names StartedAt is stored with it, also when it replaces another one", func(c *C) {
+		run := c.start()
+		began := c.now
+		a, b := step(1, "a", ""), step(2, "b", "")
+		a.Status, a.Kind, a.Took = store.StepRunning, store.KindSignal, 250*time.Millisecond
+		b.Status, b.StartedAt, b.Took = store.StepRunning, began.Add(-time.Hour-3*time.Microsecond), time.Minute
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{a, b}})
+		got := c.steps(run.Run.ID)
+		if len(got) != 2 {
+			c.Fatalf("steps: saw %d, expected 2", len(got))
+		}
+		c.eq("StartedAt of a, which has run for 250ms", got[0].StartedAt, began.Add(-250*time.Millisecond))
+		c.eq("StartedAt of b, which names it", got[1].StartedAt, b.StartedAt)
+		c.advance(21 * 24 * time.Hour)
+		a.Status, a.StartedAt, a.Took = store.StepCompleted, got[0].StartedAt, 0
+		b.StartedAt = time.Time{}
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{a, b}})
+		got = c.steps(run.Run.ID)
+		c.eq("StartedAt of a, which names it three weeks later", got[0].StartedAt, began.Add(-250*time.Millisecond))
+		c.eq("FinishedAt of a", got[0].FinishedAt, c.now)
+		c.eq("StartedAt of b, which names none any more", got[1].StartedAt, c.now.Add(-time.Minute))
+	}},
+	{"steps/earlier-attempts", "P3", "a record keeps the attempts that failed before, with and without a failure of its own; the next record replaces them", func(c *C) {
+		run := c.start()
+		id := run.Run.ID
+		attempts := func(ns ...int) (list []store.FailedAttempt) {
+			for _, n := range ns {
+				list = append(list, store.FailedAttempt{Attempt: n, StartedAt: c.now.Add(time.Duration(n)*time.Minute + time.Microsecond), Code: "error", Message: fmt.Sprint("no money ", n, " \x00 é")})
+			}
+			return list
+		}
+		rec := func(attempt int, status store.StepStatus, f *store.Failure, earlier []store.FailedAttempt) {
+			c.Helper()
+			s := step(1, "a", "")
+			s.Attempt, s.Status, s.Failure, s.Earlier = attempt, status, f, earlier
+			c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{s}})
+			got := c.steps(id)
+			c.eq("steps", len(got), 1)
+			c.eq(fmt.Sprintf("Failure in attempt %d", attempt), got[0].Failure, f)
+			c.eq(fmt.Sprintf("Earlier in attempt %d", attempt), got[0].Earlier, earlier)
+		}
+		why := &store.Failure{Code: "error", Message: "again", Details: []byte{}, Permanent: true}
+		rec(1, store.StepPending, why, nil)
+		rec(2, store.StepRunning, nil, attempts(1))
+		rec(2, store.StepPending, why, attempts(1))
+		rec(7, store.StepPending, why, attempts(1, 3, 4, 5, 6))
+		c.advance(aLease)
+		run = c.claim1()
+		c.eq("Earlier that comes along with a claim", run.Steps[0].Earlier, c.steps(id)[0].Earlier)
+		rec(8, store.StepCompleted, nil, attempts(1, 4, 5, 6, 7))
+		other := step(2, "b", "")
+		other.Status, other.Failure, other.Attempt, other.Earlier = store.StepFailed, why, 2, attempts(1)
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{other}, Transition: failWith("x")})
+		got := c.steps(id)
+		c.eq("Failure of a failed step", got[1].Failure, why)
+		c.eq("Earlier of a failed step", got[1].Earlier, attempts(1))
+		fork, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: id, New: store.NewID(), Now: c.now})
+		c.ok("Fork", err)
+		c.eq("Earlier in a fork", c.steps(fork.ID)[0].Earlier, got[0].Earlier)
+
+		run = c.startWith(store.NewRun{Priority: store.MaxPriority})
+		bad := step(1, "a", "")
+		bad.Earlier = attempts(1, 2, 3, 4, 5, 6)
+		c.fails("too many earlier attempts", c.commits(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{bad}})[0].Err, store.ErrInvalid)
+		bad.Earlier = []store.FailedAttempt{{Attempt: 1, Message: strings.Repeat("m", store.MaxEarlierText+1)}}
+		c.fails("an earlier attempt with too much text", c.commits(store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{bad}})[0].Err, store.ErrTooLarge)
 	}},
 	{"steps/later-record-replaces", "P4", "a later record replaces all but the Position, until the step is final: then it is ignored", func(c *C) {
 		run := c.start()

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +45,156 @@ var stepEngineCases = []EngineCase{
 		steps := e.steps(h.ID())
 		e.eq("recorded steps", len(steps), 6)
 		e.eq("key of the third use", steps["work#3"].Occurrence, 3)
+	}},
+	{Name: "step/waits-keep-their-start", Promise: "P13", Rule: "The record of a wait begins when the run first came to it, though the run was replayed meanwhile, and ends when the wait did.", Run: func(e *E) {
+		d := e.d(40 * time.Second)
+		kid := workflow.New("kid", func(ctx workflow.Context, _ int) (int, error) { return 0, workflow.Sleep(ctx, "nap", d) })
+		timeout := func(err error) error {
+			if errors.Is(err, workflow.ErrTimeout) {
+				return nil
+			}
+			return fmt.Errorf("the wait ended with %w", err)
+		}
+		waits := map[string]func(ctx workflow.Context) error{
+			"sleep":  func(ctx workflow.Context) error { return workflow.Sleep(ctx, "nap", d) },
+			"signal": func(ctx workflow.Context) error { _, err := word.ReceiveTimeout(ctx, d); return timeout(err) },
+			"select": func(ctx workflow.Context) error {
+				_, err := workflow.Select(ctx, "which", other.Into(new(int)), workflow.Timer(d))
+				return err
+			},
+			"state": func(ctx workflow.Context) error {
+				return timeout(workflow.WaitForState(ctx, "never", func(workflow.FlowStateReader) (bool, error) { return false, nil }, workflow.WaitTimeout(d)))
+			},
+			"child": func(ctx workflow.Context) error { _, err := workflow.Child(ctx, "kid", kid, 0); return err },
+			"map":   func(ctx workflow.Context) error { _, err := workflow.Map(ctx, "all", []int{1, 2}, kid); return err },
+			"generator": func(ctx workflow.Context) error {
+				_, err := workflow.GenerateSeq(ctx, "some", func(context.Context) iter.Seq2[int, error] {
+					return func(yield func(int, error) bool) { yield(1, nil) }
+				}, kid)
+				return err
+			},
+		}
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			g := workflow.NewGroup(ctx)
+			for _, name := range slices.Sorted(maps.Keys(waits)) {
+				g.Go(name, waits[name])
+			}
+			g.Go("replays", func(ctx workflow.Context) error {
+				for range 4 {
+					if err := workflow.Sleep(ctx, "short", d/5); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			return 0, g.Wait()
+		})
+		e.process(defs(wf, kid))
+		h := start(e, wf, 0)
+		result(e, h)
+		seen := map[string]bool{}
+		for key, s := range e.steps(h.ID()) {
+			branch, _, _ := strings.Cut(key, "/")
+			if branch == "replays" {
+				continue
+			}
+			seen[branch] = true
+			took := s.FinishedAt.Sub(s.StartedAt)
+			e.check(took >= d*9/10, "step %s, which waited for %v: its record says %v", key, d, took)
+			e.check(!e.h.Bubble || took <= d+5*time.Second, "step %s, which waited for %v: its record says %v", key, d, took)
+		}
+		e.eq("branches with a wait", len(seen), len(waits))
+	}},
+	{Name: "step/remembers-failures", Promise: "P3", Rule: "The record of a step that failed and was tried again tells of its first and its last failures, however it ended.", Run: func(e *E) {
+		const fails = 8
+		var ran, made tally
+		long := strings.Repeat("é", 5000)
+		double := workflow.New("double", func(_ workflow.Context, i int) (int, error) { return 2 * i, nil })
+		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+			quick := workflow.Backoff(e.d(4*time.Second), 1, 0)
+			n, err := workflow.Step(ctx, "flaky", func(context.Context) (int, error) {
+				if n := ran.add("flaky"); n <= fails {
+					return 0, workflow.Coded("down", fmt.Errorf("failure %d: %s", n, long))
+				}
+				return 7, nil
+			}, workflow.Attempts(fails+1), quick)
+			if err != nil {
+				return 0, err
+			}
+			err = workflow.Do(ctx, "hopeless", func(context.Context) error { return errFlaky }, workflow.Attempts(2), quick)
+			if err == nil {
+				return 0, errors.New("the hopeless step succeeded")
+			}
+			_, err = workflow.GenerateSeq(ctx, "items", func(context.Context) iter.Seq2[int, error] {
+				return func(yield func(int, error) bool) {
+					if made.add("items") < 3 {
+						yield(0, errFlaky)
+						return
+					}
+					yield(1, nil)
+				}
+			}, double, workflow.GeneratorStep(workflow.Attempts(3), quick))
+			return n, err
+		})
+		e.process(defs(wf, double))
+		h := start(e, wf, 0)
+		e.eq("output", result(e, h), 7)
+		steps := e.steps(h.ID())
+		s := steps["flaky"]
+		e.eq("attempt of the step that succeeded", s.Attempt, fails+1)
+		e.eq("its failure", s.Failure, (*store.Failure)(nil))
+		var attempts []int
+		for i, a := range s.Earlier {
+			attempts = append(attempts, a.Attempt)
+			e.eq("code", a.Code, "down")
+			e.check(strings.HasPrefix(a.Message, fmt.Sprintf("failure %d: é", a.Attempt)) && len(a.Message) <= store.MaxEarlierText, "attempt %d: saw a message of %d bytes: %.40s", a.Attempt, len(a.Message), a.Message)
+			if i > 0 {
+				e.check(a.StartedAt.Sub(s.Earlier[i-1].StartedAt) >= e.d(3*time.Second), "attempt %d began at %v, attempt %d at %v", a.Attempt, a.StartedAt, s.Earlier[i-1].Attempt, s.Earlier[i-1].StartedAt)
+			}
+			e.check(a.StartedAt.Before(s.StartedAt), "attempt %d began at %v, the one that succeeded at %v", a.Attempt, a.StartedAt, s.StartedAt)
+		}
+		e.eq("earlier attempts", attempts, []int{1, 5, 6, 7, 8})
+		s = steps["hopeless"]
+		e.eq("failure of the step that failed", s.Failure.Message, errFlaky.Error())
+		e.eq("its earlier attempts", len(s.Earlier), 1)
+		s = steps["items"]
+		e.eq("earlier attempts of the generator", len(s.Earlier), 2)
+		e.check(s.FinishedAt.Sub(s.StartedAt) >= e.d(5500*time.Millisecond), "the generator, with two retries: its record says %v", s.FinishedAt.Sub(s.StartedAt))
+	}},
+	{Name: "step/attempt-outlives-its-worker", Promise: "P6", Rule: "An attempt whose worker dies is done again as the same attempt, and what failed before is still known.", Run: func(e *E) {
+		hangs := make(chan struct{}, 1)
+		seen := make(chan int, 1)
+		again := func(first bool) *workflow.Workflow[int, int] {
+			return workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
+				return workflow.Step(ctx, "flaky", func(ctx context.Context) (int, error) {
+					switch n := workflow.Attempt(ctx); {
+					case n == 1 && first:
+						return 0, errFlaky
+					case first:
+						hangs <- struct{}{}
+						<-ctx.Done()
+						return 0, ctx.Err()
+					default:
+						seen <- n
+						return n, nil
+					}
+				}, workflow.Backoff(e.d(time.Second), 1, 0))
+			})
+		}
+		p := e.process(defs(again(true)))
+		wf := again(false)
+		h := start(e, wf, 0)
+		receive(e, "the second attempt", hangs)
+		for e.steps(h.ID())["flaky"].Status != store.StepRunning {
+			pause(e)
+		}
+		p.kill()
+		e.process(defs(wf))
+		e.eq("output", result(e, h), 2)
+		e.eq("attempt", receive(e, "the attempt of the second worker", seen), 2)
+		s := e.steps(h.ID())["flaky"]
+		e.eq("attempt in the record", s.Attempt, 2)
+		e.eq("earlier attempts", len(s.Earlier), 1)
 	}},
 	{Name: "step/retries", Promise: "P4", Rule: "A failed step is tried again with backoff, and its attempts are counted.", Run: func(e *E) {
 		var ran tally

@@ -86,6 +86,26 @@ var txEngineCases = []EngineCase{
 		e.eq("executions", ran.get("add"), 3)
 		e.eq("the record of the third", e.steps(h.ID())["add#3"].Status, store.StepCompleted)
 	})},
+	{Name: "tx/record-has-its-times", Promise: "P13", Rule: "The record of a transactional step begins when its attempt did and ends when its function had returned, just before the commit.", Run: transactions(func(e *E) {
+		var last time.Time
+		wf := withEffects(func(ctx workflow.Context, table string) error {
+			return workflow.DoTx(ctx, "add", func(ctx context.Context, tx *sql.Tx) error {
+				if err := addRow(ctx, tx, table); err != nil {
+					return err
+				}
+				pause(e)
+				var err error
+				last, err = e.s.Clock(ctx)
+				return err
+			})
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		e.eq("rows", result(e, h), 1)
+		s := e.steps(h.ID())["add"]
+		e.check(!s.FinishedAt.Before(last), "the record ends at %v, and its function read the time as %v", s.FinishedAt, last)
+		e.check(s.StartedAt.Before(s.FinishedAt), "the record begins at %v and ends at %v", s.StartedAt, s.FinishedAt)
+	})},
 	{Name: "tx/failure-leaves-nothing", Promise: "P3", Rule: "An attempt that fails or panics leaves nothing of its writes; the next one begins anew.", Run: transactions(func(e *E) {
 		var ran tally
 		wf := withEffects(func(ctx workflow.Context, table string) error {

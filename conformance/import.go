@@ -50,7 +50,8 @@ func (c *C) aRecord(status store.Status) store.RunRecord {
 			Failure: &store.Failure{Code: "c", Message: "m", Details: []byte{}, Permanent: true},
 		},
 		Steps: []store.Step{
-			{StepKey: store.StepKey{Name: "a", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: 1, Attempt: 2, Epoch: 3, Output: []byte{}, StartedAt: at(3), FinishedAt: at(4)},
+			{StepKey: store.StepKey{Name: "a", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: 1, Attempt: 2, Epoch: 3, Output: []byte{}, StartedAt: at(3), FinishedAt: at(4),
+				Earlier: []store.FailedAttempt{{Attempt: 1, StartedAt: at(2), Code: "error", Message: "no money"}}},
 			{StepKey: store.StepKey{Branch: "b", Name: "a", Occurrence: 2}, Kind: store.KindSleep, Status: store.StepRunning, Position: 4, Index: 2, Attempt: 1, Epoch: 9, StartedAt: at(5), DueAt: at(3000)},
 			{StepKey: store.StepKey{Name: "z", Occurrence: 1}, Kind: store.KindChild, Status: store.StepFailed, Position: 5, Index: 1, Attempt: 1, Epoch: 9, StartedAt: at(5), FinishedAt: at(6), Failure: &store.Failure{Code: "x", Message: "y"}},
 		},
@@ -74,7 +75,7 @@ var importCases = []Case{
 			rec := c.aRecord(status)
 			c.eq("created", c.imports(rec), true)
 			want := rec
-			want.Run.Namespace, want.Run.Worker, want.Run.Pausing, want.Run.VisibleAt = c.ns, "", false, time.Time{}
+			want.Run.Namespace, want.Run.Pausing, want.Run.VisibleAt = c.ns, false, time.Time{}
 			c.eq("record", c.record(rec.Run.ID), want)
 		}
 		c.eq("claimable runs", len(c.claim(store.ClaimParams{Now: c.now.Add(10000 * time.Hour)}).Runs), 0)

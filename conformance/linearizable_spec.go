@@ -18,6 +18,7 @@ type spec struct {
 	epoch   int64
 	holder  string // of the last lease
 	leased  bool
+	ended   bool // by its holder
 	seq     int64
 	visible int64 // in microseconds since began, and 1; 0: none
 	events  int64
@@ -155,6 +156,7 @@ func (s *spec) commit(in request) answer {
 	}
 	if in.end == store.Complete {
 		s.finish(store.Completed)
+		s.ended = true
 		return s.committed()
 	}
 	s.leased = false
@@ -206,7 +208,7 @@ func (s *spec) committed() answer {
 
 func (s *spec) row() answer {
 	out := answer{status: s.status, epoch: s.epoch, events: s.events, visible: s.visible, attempt: s.attempt, crashes: s.crashes}
-	if s.leased {
+	if s.leased || s.ended {
 		out.worker = s.holder
 	}
 	return out

@@ -523,6 +523,14 @@ func (q *sequence) stepRecord(h *holding) store.StepRecord {
 	if q.chance(30) {
 		rec.Took = q.span()
 	}
+	if q.chance(10) {
+		rec.StartedAt = q.instant()
+	}
+	for range q.pick(3) {
+		if q.chance(20) {
+			rec.Earlier = append(rec.Earlier, store.FailedAttempt{Attempt: 1 + q.pick(3), StartedAt: q.instant(), Code: of(q, "", "error"), Message: of(q, "", "no money")})
+		}
+	}
 	if q.chance(20) {
 		rec.DueIn = q.span()
 	}

@@ -249,6 +249,9 @@ func (f *facts) final() {
 		f.say(ReasonCanceled, "The run was canceled at %s: %s", f.when(r.FinishedAt), message(r.Failure))
 		f.act("restart it, if it is to go on after all")
 	}
+	if r.Worker != "" {
+		f.detail("worker %q ended it", r.Worker)
+	}
 }
 
 // why adds what a code of the engine's own says.
@@ -551,6 +554,9 @@ func (f *facts) steps() {
 			f.detail("step %s is under way, in attempt %d, since %s", s.StepKey, s.Attempt, f.when(s.StartedAt))
 		default:
 			f.detail("step %s (%s) waits since %s", s.StepKey, s.Kind, f.when(s.StartedAt))
+		}
+		for _, a := range s.Earlier {
+			f.detail("step %s failed before, in attempt %d, which began at %s: %s", s.StepKey, a.Attempt, f.when(a.StartedAt), a.Message)
 		}
 	}
 	if f.last != nil {

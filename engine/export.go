@@ -296,6 +296,8 @@ type exportedRun struct {
 	Epoch      int64 `json:"epoch"`
 	Events     int64 `json:"events"`
 
+	Worker string `json:"worker,omitempty"` // that ended the run (version 2)
+
 	Input   *payload       `json:"input,omitempty"`
 	Output  *payload       `json:"output,omitempty"`
 	Meta    *payload       `json:"meta,omitempty"`
@@ -323,6 +325,8 @@ type exportedStep struct {
 	DueAt      time.Time      `json:"due_at,omitzero"`
 	Output     *payload       `json:"output,omitempty"`
 	Failure    *store.Failure `json:"failure,omitempty"`
+
+	Earlier []store.FailedAttempt `json:"earlier,omitempty"` // attempts that failed before (version 2)
 }
 
 type exportedState struct {
@@ -404,11 +408,14 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 	if rec.Waits() {
 		out.VisibleAt = r.VisibleAt
 	}
+	if r.Status.Final() {
+		out.Worker = r.Worker
+	}
 	for i := range rec.Steps {
 		s := &rec.Steps[i]
 		out.Steps = append(out.Steps, exportedStep{
 			Branch: s.Branch, Name: s.Name, Occurrence: s.Occurrence, Kind: s.Kind.String(), Status: s.Status.String(), Position: s.Position, Index: s.Index,
-			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt, Output: newPayload(s.Output), Failure: s.Failure,
+			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt, Output: newPayload(s.Output), Failure: s.Failure, Earlier: s.Earlier,
 		})
 	}
 	for _, s := range rec.State {
@@ -452,7 +459,7 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	default:
 		errs = append(errs, store.Invalid("reuse", fmt.Sprintf(`%q is neither "never" nor absent`, x.Reuse)))
 	}
-	r.Digest, r.VisibleAt, rec.Consumed = x.Digest, x.VisibleAt, x.Read
+	r.Digest, r.VisibleAt, r.Worker, rec.Consumed = x.Digest, x.VisibleAt, x.Worker, x.Read
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		kind, err := byName(s.Kind, store.KindFunction, store.KindState)
@@ -462,7 +469,7 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 		rec.Steps = append(rec.Steps, store.Step{
 			StepKey: store.StepKey{Branch: s.Branch, Name: s.Name, Occurrence: s.Occurrence}, Kind: kind, Status: status, Position: s.Position, Index: s.Index,
 			Attempt: s.Attempt, Epoch: s.Epoch, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, DueAt: s.DueAt,
-			Output: read("output of step "+s.Name, s.Output), Failure: s.Failure,
+			Output: read("output of step "+s.Name, s.Output), Failure: s.Failure, Earlier: s.Earlier,
 		})
 	}
 	for _, s := range x.State {

@@ -34,8 +34,8 @@ type ImportParams struct {
 	Now       time.Time
 }
 
-// RunRecord is a run with all that belongs to it. The run's Namespace, Worker and
-// Pausing do not count.
+// RunRecord is a run with all that belongs to it. The run's Namespace and Pausing do not
+// count, nor does the Worker of one that is not final.
 type RunRecord struct {
 	Run      Run
 	Steps    []Step
@@ -55,7 +55,7 @@ func (r *RunRecord) Waits() bool {
 func (p *ImportParams) Validate(l Limits) error {
 	r := &p.Record.Run
 	like := NewRun{ID: r.ID, Workflow: r.Workflow, Queue: r.Queue, Input: r.Input, Meta: r.Meta, Priority: r.Priority, ExternalID: r.ExternalID, Suffix: r.Suffix, Reuse: r.Reuse, Digest: r.Digest}
-	if err := first(ValidateName("namespace", p.Namespace), like.validate(l), size("output", len(r.Output), l.Payload), failureSize("failure", r.Failure), optionalName("group", r.Group)); err != nil {
+	if err := first(ValidateName("namespace", p.Namespace), like.validate(l), size("output", len(r.Output), l.Payload), failureSize("failure", r.Failure), optionalName("group", r.Group), optionalName("worker", r.Worker)); err != nil {
 		return err
 	}
 	switch {
@@ -79,7 +79,7 @@ func (p *ImportParams) Validate(l Limits) error {
 	keys, positions := make(map[StepKey]bool), make(map[int64]bool)
 	for i := range p.Record.Steps {
 		s := &p.Record.Steps[i]
-		rec := StepRecord{StepKey: s.StepKey, Kind: s.Kind, Status: s.Status, Position: s.Position, Output: s.Output, Failure: s.Failure}
+		rec := StepRecord{StepKey: s.StepKey, Kind: s.Kind, Status: s.Status, Position: s.Position, Output: s.Output, Failure: s.Failure, Earlier: s.Earlier}
 		switch err := rec.validate(l); {
 		case err != nil:
 			return err
@@ -139,12 +139,12 @@ func (p *ImportParams) Validate(l Limits) error {
 // store takes the time of the import if that is later.
 func (p *ImportParams) Imported() Run {
 	r := p.Record.Run
-	r.Namespace, r.Worker, r.Pausing = p.Namespace, "", false
+	r.Namespace, r.Pausing = p.Namespace, false
 	if !p.Record.Waits() {
 		r.VisibleAt = time.Time{}
 	}
 	if !r.Status.Final() {
-		r.Status, r.Crashes = Paused, 0
+		r.Status, r.Crashes, r.Worker = Paused, 0, ""
 	}
 	return r
 }

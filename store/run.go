@@ -117,7 +117,7 @@ type Run struct {
 	Crashes    int    // leases that ran out since the last progress, as [Commit] says; engine.Crashes reads what a worker has noted there
 	Generation int    // how often the run has continued as new
 	Epoch      int64  // raised by every claim
-	Worker     string // the lease holder; empty when not leased
+	Worker     string // the lease holder; of a final run, the holder that ended it; empty: none
 	Events     int64  // events that have reached the run: signals, state changes, awaited children, cancel
 	Pausing    bool   // pause was asked for while the run is leased
 

@@ -7,7 +7,13 @@ func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) }
 func (s *NewSignal) Size() int { return len(s.Payload) }
 
 // Size is how many bytes of payload a record carries.
-func (s *StepRecord) Size() int { return len(s.Output) + s.Failure.size() }
+func (s *StepRecord) Size() int {
+	n := len(s.Output) + s.Failure.size()
+	for i := range s.Earlier {
+		n += s.Earlier[i].size()
+	}
+	return n
+}
 
 // Size is how many bytes of payload a commit carries, as [CallBytes] counts them.
 func (c *Commit) Size() int {

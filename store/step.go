@@ -90,15 +90,33 @@ type Step struct {
 	Epoch      int64 // of the lease that wrote it
 	Output     []byte
 	Failure    *Failure
-	StartedAt  time.Time
-	FinishedAt time.Time // zero unless final
-	DueAt      time.Time // of a sleep or a retry; zero: none
+	Earlier    []FailedAttempt // attempts before this one, in their order: the first and the last ones
+	StartedAt  time.Time       // of the last attempt of a function; of what waits, when the run first came to it
+	FinishedAt time.Time       // when its final record was committed; zero unless final
+	DueAt      time.Time       // of a sleep or a retry; zero: none
 }
+
+// FailedAttempt is an attempt of a step that failed, and was followed by another one.
+type FailedAttempt struct {
+	Attempt   int       `json:"attempt"`
+	StartedAt time.Time `json:"started_at"` // kept to the microsecond
+	Code      string    `json:"code"`       // of its failure
+	Message   string    `json:"message"`
+}
+
+func (a *FailedAttempt) size() int { return len(a.Code) + len(a.Message) }
+
+// A step keeps so many earlier attempts, each with so many bytes of code and of message.
+// Who records a step with more keeps the first one and the last ones.
+const (
+	MaxEarlier     = 5
+	MaxEarlierText = 1 << 10
+)
 
 // StepRecord is what a commit writes about a step. The first record of a key
 // fixes its Position; later ones replace the rest, unless the stored status is
 // final: then they are ignored. Cases: steps/recorded, steps/unfinished,
-// steps/later-record-replaces, steps/key-is-exact.
+// steps/later-record-replaces, steps/key-is-exact, steps/earlier-attempts.
 type StepRecord struct {
 	StepKey
 	Kind     StepKind
@@ -109,8 +127,13 @@ type StepRecord struct {
 	Output   []byte
 	Failure  *Failure
 	Took     time.Duration // how long it ran: StartedAt is the commit's time less this
-	DueIn    time.Duration // sets DueAt from the store's clock; 0: none
-	DueAt    time.Time     // an absolute time, as a user named it or a step's record said
+	// StartedAt, when set, is taken as it is, and Took does not count. A record that
+	// replaces another one names that one's, so that a step that waits for weeks keeps the
+	// time at which it began. Case: steps/start-named.
+	StartedAt time.Time
+	Earlier   []FailedAttempt // those before Attempt, at most MaxEarlier; a record replaces those of the one before, too
+	DueIn     time.Duration   // sets DueAt from the store's clock; 0: none
+	DueAt     time.Time       // an absolute time, as a user named it or a step's record said
 }
 
 // StepsParams is the input of Steps, which pages through a run's steps by

@@ -37,7 +37,8 @@ type Transaction interface {
 	// Commit applies c, which has no transition, inside the transaction and ends
 	// it. All is durable when neither the error nor the result's Err is set. An
 	// error that matches ErrOutcomeUnknown leaves open whether it is, which
-	// [Transactor.Recorded] tells; after any other one nothing is.
+	// [Transactor.Recorded] tells; after any other one nothing is. The FinishedAt of
+	// c's steps is the time just before the end of the transaction, by the store's clock.
 	Commit(ctx context.Context, namespace string, c Commit) (CommitResult, error)
 	// Rollback undoes the transaction; after Commit it does nothing.
 	Rollback()

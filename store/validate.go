@@ -430,9 +430,22 @@ func (s *StepRecord) validate(l Limits) error {
 		optionalName("branch", s.Branch),
 		size(name+" output", len(s.Output), l.stepOutput(s.Kind)),
 		failureSize(name+" failure", s.Failure),
+		earlier(name, s.Earlier),
 		duration(name+" duration", s.Took),
 		duration(name+" delay", s.DueIn),
 	)
+}
+
+func earlier(name string, attempts []FailedAttempt) error {
+	if len(attempts) > MaxEarlier {
+		return Invalid(name, fmt.Sprintf("it has %d earlier attempts; a record keeps %d, the first one and the last ones", len(attempts), MaxEarlier))
+	}
+	for i := range attempts {
+		if err := first(size(name+" earlier code", len(attempts[i].Code), MaxEarlierText), size(name+" earlier message", len(attempts[i].Message), MaxEarlierText)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stepOutput bounds a step's output: that of a signal step is a signal's payload, of

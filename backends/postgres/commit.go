@@ -21,10 +21,10 @@ const (
 			started_at, finished_at, due_at)
 		SELECT st.run_id, coalesce(st.branch, ''), st.name, coalesce(st.occurrence, 1), coalesce(st.kind, 1), coalesce(st.status, 3), st.position,
 			coalesce(st.idx, 0), coalesce(st.attempt, 1), coalesce(st.epoch, 1), st.output, st.failure,
-			` + now + `-st.took, CASE WHEN coalesce(st.status, 3)>=3 THEN ` + now + ` END, coalesce(` + now + `+st.due_in, st.due_at)
+			coalesce(st.began, ` + now + `-st.took), CASE WHEN coalesce(st.status, 3)>=3 THEN ` + now + ` END, coalesce(` + now + `+st.due_in, st.due_at)
 		FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-			$11::bigint[], $12::bytea[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[])
-			AS st(run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, took, due_in, due_at)`
+			$11::bigint[], $12::bytea[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])
+			AS st(run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, began, took, due_in, due_at)`
 	stepConflict = `
 		ON CONFLICT (run_id, branch, name, occurrence) DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx,
 			attempt=excluded.attempt, epoch=excluded.epoch, output=excluded.output, failure=excluded.failure, started_at=excluded.started_at,
@@ -32,7 +32,7 @@ const (
 		WHERE steps.status<3`
 
 	// plainCommits makes the usual commits of runs to which nothing unusual has
-	// happened, all at once. Where a commit of the call ends its run ($27 is false),
+	// happened, all at once. Where a commit of the call ends its run ($28 is false),
 	// parents and children have to wait for their turn. Its answer is the places of those that were applied,
 	// in one row; what they answer is known beforehand. The array of one keeps the
 	// planner to the primary key and the locks in the order of the arrays.
@@ -40,16 +40,16 @@ const (
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), false FROM u`
 	plainUpdate = `u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + plainFrom + plainFence + `
 			AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
-			AND ($27::bool OR r.parent IS NULL AND (r.parts & 32)=0)`
-	plainSet = `crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint, status=c.status::smallint,
+			AND ($28::bool OR r.parent IS NULL AND (r.parts & 32)=0)`
+	plainSet = `crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint | CASE WHEN c.status>2 THEN 64 ELSE 0 END::smallint, status=c.status::smallint,
 			output=CASE WHEN c.status>2 THEN c.output ELSE r.output END, failure=CASE WHEN c.status>2 THEN c.failure ELSE r.failure END,
 			finished_at=CASE WHEN c.status>2 THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status=2 THEN r.visible_at END,
 			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false`
 	plainFrom = `
-		FROM unnest($17::uuid[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[], $25::text[])
+		FROM unnest($18::uuid[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bytea[], $26::text[])
 			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)`
 	plainFence = `
-		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$26::text AND r.worker=coalesce(c.worker, $28::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased
+		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$27::text AND r.worker=coalesce(c.worker, $29::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased
 			AND r.status=2 AND r.events=coalesce(c.seen, 0)`
 	plainSteps = `
 		RETURNING r.id, c.n),
@@ -64,12 +64,12 @@ const (
 			AND NOT coalesce(r.id = ANY((SELECT k.runs FROM known k)::uuid[]), false)` + plainSteps + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k) FROM u`
 
-	// endMany ends runs that have no children, all of them ($27 many) or, if one is not as
+	// endMany ends runs that have no children, all of them ($28 many) or, if one is not as
 	// expected, none. They are locked. Their groups and parents are left to countMany and wakeMany.
 	endMany = `WITH good AS (SELECT count(*) AS n` + plainFrom + ` CROSS JOIN pawl.runs r` + endFence + `),
-		u AS (UPDATE pawl.runs r SET seq=c.seq, stamp=$29::bigint, ` + plainSet + plainFrom + endFence + `
-			AND (SELECT g.n FROM good g)=$27::bigint` + plainSteps + stepConflict + `)
-		SELECT count(*)=$27::bigint FROM u`
+		u AS (UPDATE pawl.runs r SET seq=c.seq, stamp=$30::bigint, ` + plainSet + plainFrom + endFence + `
+			AND (SELECT g.n FROM good g)=$28::bigint` + plainSteps + stepConflict + `)
+		SELECT count(*)=$28::bigint FROM u`
 	endFence = plainFence + ` AND (r.parts & 32)=0`
 
 	// Any other commit begins with one fenced update of its run, a form of it for
@@ -108,7 +108,7 @@ const (
 	applied12 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$1::uuid AND stamp=$2::bigint)`
 	applied23 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$2::uuid AND stamp=$3::bigint)`
 
-	putSteps = stepTable + ` WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$17::uuid AND stamp=$18::bigint)` + stepConflict
+	putSteps = stepTable + ` WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE id=$18::uuid AND stamp=$19::bigint)` + stepConflict
 	consume  = `UPDATE pawl.signals SET consumed=true, payload=NULL
 		WHERE run_id=$1::uuid AND id = ANY($3::uuid[]) AND` + applied12
 
@@ -302,7 +302,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	return done, nil
 }
 
-// plainArgs are the parameters of plainCommits and endMany up to $26.
+// plainArgs are the parameters of plainCommits and endMany up to $27.
 func plainArgs(setnow any, namespace string, list []*commit) []any {
 	n, usual := len(list), list[0].Lease.Worker
 	ids, seqs, status := make([]pgtype.UUID, n), make([]int64, n), make([]int64, n)
@@ -624,6 +624,9 @@ func (b *commit) fence() stmt {
 	if t != nil && t.Kind == store.Continue {
 		mask, bits = ^(partSteps | partGroups), bits&^(partSteps|partGroups)
 	}
+	if b.final() {
+		bits |= partEnded
+	}
 	sql := commitKeep
 	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), mask, bits, uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch, int32(b.Crashes)}
 	switch {
@@ -704,7 +707,7 @@ func (l *stepList) args(setnow any) []any {
 	for i, s := range l.list {
 		runs[i], names[i], positions[i], took[i] = uuid(l.of[i].Lease.Run), s.Name, s.Position, s.Took.Microseconds()
 	}
-	return append(make([]any, 0, 28), setnow, runs,
+	return append(make([]any, 0, 30), setnow, runs,
 		column(n, "", func(i int) string { return l.list[i].Branch }), names,
 		column(n, 1, func(i int) int64 { return int64(l.list[i].Occurrence) }),
 		column(n, int64(store.KindFunction), func(i int) int64 { return int64(l.list[i].Kind) }),
@@ -713,7 +716,8 @@ func (l *stepList) args(setnow any) []any {
 		column(n, 1, func(i int) int64 { return int64(l.list[i].Attempt) }),
 		column(n, 1, func(i int) int64 { return l.of[i].Lease.Epoch }),
 		payloads(n, func(i int) []byte { return l.list[i].Output }),
-		column(n, nil, func(i int) *string { return failure(l.list[i].Failure) }), took,
+		column(n, nil, func(i int) *string { return stepFailure(l.list[i].Failure, l.list[i].Earlier) }),
+		column(n, nil, func(i int) *int64 { return micros(l.list[i].StartedAt) }), took,
 		column(n, nil, func(i int) *int64 {
 			if l.list[i].DueIn == 0 {
 				return nil

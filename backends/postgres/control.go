@@ -158,7 +158,7 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 
 const (
 	// A restarted child leaves its group, which has counted it.
-	restartRun = `UPDATE pawl.runs r SET status=1, attempt=1, epoch=epoch+1, seq=0, worker=NULL, leased=false, stamp=$4::bigint, crashes=0,
+	restartRun = `UPDATE pawl.runs r SET status=1, attempt=1, epoch=epoch+1, seq=0, worker=NULL, parts=parts & ~64::smallint, leased=false, stamp=$4::bigint, crashes=0,
 		wakes=0, visible_at=` + now + `, due_at=NULL, deadline=NULL, output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0
 		WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status IN (7,8) AND NOT EXISTS (SELECT 1 FROM pawl.runs o
 			WHERE o.namespace=r.namespace AND o.external_id=r.external_id AND o.suffix=r.suffix AND o.external_id IS NOT NULL AND (o.status<6 OR o.reuse=1) AND o.id<>r.id)`

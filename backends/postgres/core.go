@@ -359,6 +359,7 @@ const (
 	partGroups
 	_
 	partChildren
+	partEnded // by the holder of its lease, who is still the worker
 )
 
 // wakeChildren is the bit of runs.wakes beside those of store.WakeOn.

@@ -9,11 +9,11 @@ import (
 const (
 	importRun = `INSERT INTO pawl.runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
-			input, meta, output, failure, reuse, digest)
+			input, meta, output, failure, reuse, digest, worker)
 		VALUES ($2::uuid, $3::text, $4::text, $5::text, $6::smallint, CASE WHEN $6::smallint=4 THEN 1 ELSE 0 END, $7::smallint,
 			CASE WHEN $6::smallint=4 THEN greatest(` + now + `, $32::bigint) END, $8::bigint, $9::smallint, $10::bigint, $11::bigint, $12::bigint,
 			$13::bigint, $14::bigint, $15::text, $16::text, $17::uuid, $18::text, $19::bigint, $20::smallint, $21::bigint, $22::bigint, $23::bigint,
-			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text, $30::smallint, $31::bytea) ON CONFLICT DO NOTHING`
+			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text, $30::smallint, $31::bytea, $33::text) ON CONFLICT DO NOTHING`
 	// ours holds for what belongs to a run that this very import has made.
 	ours       = ` WHERE (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::uuid)=$2::bigint`
 	importStep = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
@@ -38,12 +38,15 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	var made int64
 	id := uuid(r.ID)
 	parts := partSteps | partState | partSignals | partGroups | partChildren
+	if r.Worker != "" {
+		parts |= partEnded
+	}
 	stmts := []stmt{{
 		sql: importRun, affected: &made,
 		args: []any{setNow(p.Now), id, r.Namespace, r.Workflow, r.Queue, int16(r.Status), int16(r.Priority), stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
 			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, uuid(r.Parent), text(r.Group), r.Ordinal, int16(r.OnClose),
 			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), uuid(r.ForkedFrom),
-			r.Input, r.Meta, r.Output, failure(r.Failure), int16(r.Reuse), digest(r.Digest), micros(r.VisibleAt)},
+			r.Input, r.Meta, r.Output, failure(r.Failure), int16(r.Reuse), digest(r.Digest), micros(r.VisibleAt), text(r.Worker)},
 	}}
 	add := func(sql string, args ...any) {
 		stmts = append(stmts, stmt{sql: sql, args: append([]any{id, stamp}, args...)})
@@ -51,7 +54,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	for i := range p.Record.Steps {
 		st := &p.Record.Steps[i]
 		add(importStep, st.Branch, st.Name, int64(st.Occurrence), int16(st.Kind), int16(st.Status), st.Position, int64(st.Index), int64(st.Attempt), st.Epoch,
-			st.Output, failure(st.Failure), micros(st.StartedAt), micros(st.FinishedAt), micros(st.DueAt))
+			st.Output, stepFailure(st.Failure, st.Earlier), micros(st.StartedAt), micros(st.FinishedAt), micros(st.DueAt))
 	}
 	for _, e := range p.Record.State {
 		add(importState, e.Key, e.Value, e.Version, e.UpdatedAt.UnixMicro())

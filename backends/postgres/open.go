@@ -252,15 +252,27 @@ func checkSchema(name string) error {
 
 // sql puts the schema's name into a statement.
 func (s *Store) sql(text string) string {
-	if s.config.schema == "pawl" {
+	late := s.later != nil
+	if s.config.schema == "pawl" && !late {
 		return text
 	}
-	if t, ok := s.texts.Load(text); ok {
+	key := sqlText{text, late}
+	if t, ok := s.texts.Load(key); ok {
 		return t.(string)
 	}
 	t := qualify(text, s.config.schema)
-	s.texts.Store(text, t)
+	if late {
+		t = strings.ReplaceAll(t, "now()", "statement_timestamp()")
+	}
+	s.texts.Store(key, t)
 	return t
+}
+
+// sqlText is a statement of Pawl's. Late ones are part of a step's transaction: they come
+// at its end, and now() is when it began.
+type sqlText struct {
+	text string
+	late bool
 }
 
 func qualify(text, schema string) string {

@@ -94,6 +94,50 @@ func failure(f *store.Failure) *string {
 	return &s
 }
 
+// storedStepFailure is what a step's failure column holds when attempts failed before: a
+// storedFailure with more.
+type storedStepFailure struct {
+	storedFailure
+	None    bool            `json:"none,omitempty"` // the step has no failure
+	Earlier []storedAttempt `json:"earlier,omitempty"`
+}
+
+type storedAttempt struct {
+	Attempt int    `json:"attempt"`
+	At      int64  `json:"at"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func stepFailure(f *store.Failure, earlier []store.FailedAttempt) *string {
+	if len(earlier) == 0 {
+		return failure(f)
+	}
+	s := storedStepFailure{None: f == nil}
+	if f != nil {
+		s.storedFailure = storedFailure(*f)
+	}
+	for _, a := range earlier {
+		s.Earlier = append(s.Earlier, storedAttempt{a.Attempt, a.StartedAt.UnixMicro(), a.Code, a.Message})
+	}
+	text := jsonText(s)
+	return &text
+}
+
+func (s *storedStepFailure) read(text string, step *store.Step) error {
+	if err := json.Unmarshal([]byte(text), s); err != nil {
+		return fmt.Errorf("stored failure of a step: %w", err)
+	}
+	if step.Failure = nil; !s.None {
+		step.Failure = (*store.Failure)(&s.storedFailure)
+	}
+	step.Earlier = nil
+	for _, a := range s.Earlier {
+		step.Earlier = append(step.Earlier, store.FailedAttempt{Attempt: a.Attempt, StartedAt: time.UnixMicro(a.At).UTC(), Code: a.Code, Message: a.Message})
+	}
+	return nil
+}
+
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -175,6 +219,20 @@ func scanFailure(dst **store.Failure) dest {
 	}
 }
 
+func scanStepFailure(step *store.Step) dest {
+	return func(v any) error {
+		switch v := v.(type) {
+		case nil:
+			step.Failure, step.Earlier = nil, nil
+			return nil
+		case string:
+			var s storedStepFailure
+			return s.read(v, step)
+		}
+		return wrong("failure", v)
+	}
+}
+
 func scanJSON(dst any) dest {
 	return func(v any) error {
 		s, ok := v.(string)
@@ -198,7 +256,7 @@ const bareColumns = runHead + `NULL::text` + runPolicy + `NULL::bytea, NULL::byt
 const runPolicy = `, r.reuse, r.digest, `
 
 const runHead = `r.id, r.namespace, r.workflow, r.queue, r.status, r.priority, r.external_id, r.suffix, r.parent, r.grp, r.ordinal, r.on_close,
-	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
+	r.attempt, r.crashes, r.generation, r.epoch, CASE WHEN r.leased OR (r.parts & 64)<>0 THEN r.worker END, r.events, r.pausing, r.visible_at, r.created_at,
 	r.started_at, r.finished_at, r.deadline, r.forked_from, `
 
 const (
@@ -260,7 +318,7 @@ func scanStep(scan func(...any) error, s *store.Step, first ...any) error {
 	var kind, status int16
 	err := scan(append(first,
 		&s.Branch, &s.Name, &s.Occurrence, &kind, &status, &s.Position, &s.Index, &s.Attempt, &s.Epoch, &s.Output,
-		scanFailure(&s.Failure), scanTime(&s.StartedAt), scanTime(&s.FinishedAt), scanTime(&s.DueAt))...)
+		scanStepFailure(s), scanTime(&s.StartedAt), scanTime(&s.FinishedAt), scanTime(&s.DueAt))...)
 	s.Kind, s.Status = store.StepKind(kind), store.StepStatus(status)
 	return err
 }

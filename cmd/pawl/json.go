@@ -95,13 +95,15 @@ type stepJSON struct {
 	DueAt      *time.Time     `json:"due_at,omitempty"`
 	Failure    *store.Failure `json:"failure,omitempty"`
 	Output     *payloadJSON   `json:"output,omitempty"`
+
+	Earlier []store.FailedAttempt `json:"earlier,omitempty"`
 }
 
 func asStep(s store.Step) stepJSON {
 	return stepJSON{
 		Key: s.StepKey.String(), Branch: s.Branch, Name: s.Name, Occurrence: s.Occurrence, Kind: s.Kind.String(), Status: s.Status.String(),
 		Position: s.Position, Attempt: s.Attempt, StartedAt: asTime(s.StartedAt), FinishedAt: asTime(s.FinishedAt), DueAt: asTime(s.DueAt),
-		Failure: s.Failure, Output: asPayload(s.Output),
+		Failure: s.Failure, Output: asPayload(s.Output), Earlier: s.Earlier,
 	}
 }
 

@@ -201,6 +201,9 @@ func (a *app) printRun(v *view, outputs bool) {
 		if !r.StartedAt.IsZero() {
 			after = ", after " + span(r.FinishedAt.Sub(r.StartedAt))
 		}
+		if r.Worker != "" {
+			after += ", by " + r.Worker
+		}
 		line("finished", "%s%s", a.when(r.FinishedAt), after)
 	}
 	if !r.Status.Final() {
@@ -345,11 +348,14 @@ func (a *app) treeTable(v *view, outputs bool) *table {
 			switch {
 			case c.step != nil:
 				t.add(append([]cell{name}, a.stepCells(c, start)...)...)
+				bar := "   "
+				if len(c.nodes) > 0 {
+					bar = "│  "
+				}
+				for _, e := range c.step.Earlier {
+					t.add(cell{text: indent + below + bar + earlier(e, start), style: dim, long: true})
+				}
 				if outputs && len(c.step.Output) > 0 {
-					bar := "   "
-					if len(c.nodes) > 0 {
-						bar = "│  "
-					}
 					t.add(cell{text: indent + below + bar + "= " + payload(c.step.Output, 100), style: dim, long: true})
 				}
 			case c.child != nil:
@@ -374,6 +380,11 @@ func (a *app) treeTable(v *view, outputs bool) *table {
 		t.rows[i] = row
 	}
 	return t
+}
+
+// earlier writes an attempt that failed, in one line.
+func earlier(e store.FailedAttempt, start time.Time) string {
+	return fmt.Sprintf("attempt %d, +%s: %s", e.Attempt, span(e.StartedAt.Sub(start)), clean(e.Message))
 }
 
 func tries(n int) cell {
@@ -405,7 +416,6 @@ func (a *app) stepCells(n *node, start time.Time) []cell {
 	}
 	var took, out, note string
 	switch {
-	case s.Kind == store.KindSleep && s.Status.Final(): // its record says when it was over, and no more
 	case !s.FinishedAt.IsZero():
 		took = span(s.FinishedAt.Sub(s.StartedAt))
 	case s.Status == store.StepRunning:

@@ -56,9 +56,11 @@ type op struct {
 	kind      store.StepKind
 	index     int
 	position  int64
-	attempt   int         // the attempt that is next or under way
-	executing bool        // the step's function runs
-	recorded  *store.Step // what the history has of it; nil: nothing
+	attempt   int                   // the attempt that is next or under way
+	executing bool                  // the step's function runs
+	began     time.Time             // when the branch came here; of a function, when its attempt began
+	earlier   []store.FailedAttempt // before this one, as its record keeps them
+	recorded  *store.Step           // what the history has of it; nil: nothing
 }
 
 // begin starts an operation, with the invocation locked: it finds what is
@@ -78,7 +80,7 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 	if b.uses == nil {
 		b.uses = make(map[string]int)
 	}
-	o := &op{b: b, kind: kind, index: b.next, key: store.StepKey{Branch: b.path, Name: name, Occurrence: b.uses[name] + 1}, attempt: 1}
+	o := &op{b: b, kind: kind, index: b.next, key: store.StepKey{Branch: b.path, Name: name, Occurrence: b.uses[name] + 1}, attempt: 1, began: time.Now()}
 	b.active = name
 	s := b.recordedLocked(o.index)
 	b.active = ""
@@ -89,9 +91,7 @@ func (b *Branch) beginLocked(kind store.StepKind, name string) (*op, error) {
 			inv.exitIfClosedLocked()
 		}
 		o.recorded, o.position = s, s.Position
-		if s.Status == store.StepPending {
-			o.attempt = s.Attempt + 1
-		}
+		o.resumeLocked(s)
 	}
 	// A child that was started stays started: who waits for it is interrupted.
 	done := o.recorded != nil && (o.recorded.Status.Final() || kind == store.KindChild)
@@ -124,7 +124,47 @@ func (inv *Invocation) interruptionLocked() error {
 func (o *op) endLocked() { o.b.active = "" }
 
 func (o *op) record(status store.StepStatus) store.StepRecord {
-	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt}
+	return store.StepRecord{StepKey: o.key, Kind: o.kind, Status: status, Position: o.position, Index: o.index, Attempt: o.attempt, Earlier: o.earlier}
+}
+
+// resumeLocked goes on where the record of an operation that is not final has it. An
+// attempt that was under way when its worker died is the same one again.
+func (o *op) resumeLocked(s *store.Step) {
+	if s.Status.Final() {
+		return
+	}
+	o.attempt, o.earlier = max(1, s.Attempt), s.Earlier
+	if s.Status == store.StepPending {
+		o.nextAttempt(s.Failure, s.StartedAt)
+	}
+}
+
+// nextAttempt goes on to the next attempt behind one that has failed. Of those before
+// the first one is kept, and the last ones.
+func (o *op) nextAttempt(f *store.Failure, startedAt time.Time) {
+	failed := store.FailedAttempt{Attempt: o.attempt, StartedAt: startedAt}
+	if f != nil {
+		failed.Code, failed.Message = cut(f.Code, store.MaxEarlierText), cut(f.Message, store.MaxEarlierText)
+	}
+	o.earlier = append(slices.Clip(o.earlier), failed)
+	if n := len(o.earlier); n > store.MaxEarlier {
+		o.earlier = slices.Concat(o.earlier[:1], o.earlier[n-store.MaxEarlier+1:])
+	}
+	o.attempt++
+}
+
+// since makes a record of something that outlasts this invocation. It began when the
+// run first came to it: as its record says, or just now.
+func (o *op) since(status store.StepStatus) store.StepRecord {
+	r := o.record(status)
+	if o.recorded != nil && o.kind == store.KindGenerator && len(o.recorded.Earlier) > 0 {
+		r.StartedAt = o.recorded.Earlier[0].StartedAt // while a retry waits, its record is of the last attempt
+	} else if o.recorded != nil {
+		r.StartedAt = o.recorded.StartedAt
+	} else {
+		r.Took = time.Since(o.began)
+	}
+	return r
 }
 
 // wait is a goroutine that waits for a time, or for an event.
@@ -313,7 +353,6 @@ func (b *Branch) Sleep(name string, d time.Duration, until time.Time) error {
 		return nil
 	}
 	w := &wait{storeDue: until}
-	began := time.Now()
 	switch {
 	case o.recorded != nil:
 		w.storeDue = o.recorded.DueAt
@@ -321,10 +360,10 @@ func (b *Branch) Sleep(name string, d time.Duration, until time.Time) error {
 	case !until.IsZero():
 		w.due = inv.local(until)
 	default:
-		w.due = began.Add(d)
+		w.due = o.began.Add(d)
 	}
 	if o.recorded == nil && time.Until(w.due) > 0 {
-		r := o.record(store.StepRunning)
+		r := o.since(store.StepRunning)
 		r.DueAt = until
 		if until.IsZero() {
 			inv.appendLocked(r, w.due)
@@ -333,8 +372,8 @@ func (b *Branch) Sleep(name string, d time.Duration, until time.Time) error {
 		}
 	}
 	if err = b.waitLocked(w); err == nil {
-		r := o.record(store.StepCompleted)
-		r.Took, r.DueAt = time.Since(began), w.storeDue
+		r := o.since(store.StepCompleted)
+		r.DueAt = w.storeDue
 		inv.appendLocked(r, time.Time{})
 	}
 	o.endLocked()

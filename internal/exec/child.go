@@ -152,7 +152,7 @@ func (c *Child) spawnLocked() {
 		c.note.Group, r.Group, r.Ordinal = group, group, 1
 		status = store.StepRunning
 	}
-	rec := o.record(status)
+	rec := o.since(status)
 	rec.Output = writeNote(c.note)
 	inv.appendLocked(rec, time.Time{})
 	inv.spawnLocked(r)
@@ -244,14 +244,12 @@ func (c *Child) read() {
 func (c *Child) endLocked(runs []store.Run, group string) {
 	o, inv := c.op, c.op.b.inv
 	end := &ChildEnd{Status: store.Failed, Failure: restarted(c.note.Run)}
-	took := time.Duration(0)
 	if g := inv.groups[group]; g.Canceled > 0 {
 		end.Status = store.Canceled
 	}
 	if len(runs) > 0 {
 		run := &runs[0]
 		end = &ChildEnd{Status: run.Status, Output: run.Output, Failure: run.Failure}
-		took = max(0, run.FinishedAt.Sub(run.CreatedAt))
 	}
 	if withParent(end.Status, end.Failure) {
 		if !inv.canceling && !inv.expired {
@@ -261,7 +259,7 @@ func (c *Child) endLocked(runs []store.Run, group string) {
 	}
 	c.end = end
 	c.note.Status = &end.Status
-	rec := o.record(store.StepCompleted)
+	rec := o.since(store.StepCompleted)
 	if end.Status != store.Completed {
 		rec.Status, rec.Failure = store.StepFailed, end.Failure
 		if rec.Failure == nil {
@@ -272,7 +270,7 @@ func (c *Child) endLocked(runs []store.Run, group string) {
 	} else {
 		c.note.Output = NewPayload(end.Output)
 	}
-	rec.Output, rec.Took = writeNote(c.note), took
+	rec.Output = writeNote(c.note)
 	inv.appendLocked(rec, time.Time{})
 	inv.lingerLocked()
 }

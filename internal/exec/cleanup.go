@@ -93,7 +93,7 @@ func (b *Branch) cleanUp(fn func(*Branch) error) error {
 	o.endLocked()
 	sh.op = o
 	if o.recorded == nil {
-		inv.appendLocked(o.record(store.StepRunning), time.Time{})
+		inv.appendLocked(o.since(store.StepRunning), time.Time{})
 	}
 	if inv.canceling || inv.expired {
 		sh.beginLocked()
@@ -111,7 +111,7 @@ func (b *Branch) cleanUp(fn func(*Branch) error) error {
 	inv.mu.Lock()
 	inv.exitIfClosedLocked()
 	defer inv.mu.Unlock()
-	r := o.record(store.StepCompleted)
+	r := o.since(store.StepCompleted)
 	if sh.began {
 		inv.pinned--
 		// What belongs to the course that was interrupted is forgotten by a restart.
@@ -135,7 +135,7 @@ func (sh *shield) beginLocked() {
 	if s := sh.op.recorded; s != nil && !s.DueAt.IsZero() {
 		due = inv.local(s.DueAt)
 	} else {
-		inv.appendLocked(sh.op.record(store.StepRunning), due)
+		inv.appendLocked(sh.op.since(store.StepRunning), due)
 	}
 	left := time.Until(due)
 	if left <= 0 { // over while nobody had the run: nothing of it begins any more

@@ -43,7 +43,6 @@ func (b *Branch) Generate(name string, opts GenerateOptions, fn func(ctx context
 		return s.result(final.Failure), nil
 	}
 	inv := b.inv
-	began := time.Now()
 	inv.mu.Lock()
 	if r := s.op.recorded; r != nil && r.Status == store.StepPending && !r.DueAt.IsZero() {
 		err = b.waitLocked(&wait{due: inv.local(r.DueAt), storeDue: r.DueAt})
@@ -65,10 +64,10 @@ func (b *Branch) Generate(name string, opts GenerateOptions, fn func(ctx context
 			return nil, err
 		}
 		if !anew {
-			return s.close(g, s.note.Failure, time.Since(began)), nil
+			return s.close(g, s.note.Failure), nil
 		}
 		inv.mu.Lock()
-		s.op.attempt = 1
+		s.op.attempt, s.op.earlier = 1, nil
 		s.renewLocked(store.KindGenerator, 0)
 		inv.mu.Unlock()
 	}
@@ -106,7 +105,7 @@ func (s *itemStep) generateLocked(opts *GenerateOptions, fn func(ctx context.Con
 		case g.lost:
 			if s.judgeLocked(g.counts) {
 				s.renewLocked(store.KindGenerator, 0)
-				o.attempt = 1
+				o.attempt, o.earlier = 1, nil
 				continue
 			}
 			if inv.canceling || inv.expired {
@@ -138,7 +137,7 @@ func (s *itemStep) generateLocked(opts *GenerateOptions, fn func(ctx context.Con
 		inv.mu.Unlock()
 		inv.Logger().Warn("generator failed, will be tried again", "step", o.key.String(), "attempt", o.attempt, "in", delay, "error", failure.Message)
 		inv.mu.Lock()
-		o.attempt++
+		o.nextAttempt(failure.Failure, inv.Now().Add(-took))
 		if err := o.b.waitLocked(&wait{due: due}); err != nil {
 			return err
 		}

@@ -232,6 +232,9 @@ func (inv *Invocation) Logger() *slog.Logger { return inv.log() }
 // Now is the store's clock as this process can tell it.
 func (inv *Invocation) Now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
 
+// stored turns a time of this process's clock into one of the store's.
+func (inv *Invocation) stored(t time.Time) time.Time { return inv.storeTime.Add(t.Sub(inv.claimed)) }
+
 // local turns a time of the store's clock into one of this process's.
 func (inv *Invocation) local(t time.Time) time.Time { return inv.claimed.Add(t.Sub(inv.storeTime)) }
 

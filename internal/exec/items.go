@@ -159,7 +159,7 @@ func (s *itemStep) end() {
 
 // noteLocked appends the step's record as it is now.
 func (s *itemStep) noteLocked(status store.StepStatus) {
-	r := s.op.record(status)
+	r := s.op.since(status)
 	r.Output = writeNote(s.note)
 	s.op.b.inv.appendLocked(r, time.Time{})
 }
@@ -337,8 +337,17 @@ func brief(f *store.Failure) *store.Failure {
 	return &short
 }
 
+// cut shortens a text to so many bytes.
+func cut(s string, n int) string {
+	const mark = " [cut]"
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n-len(mark)], "") + mark
+}
+
 // close records the step's end and returns it.
-func (s *itemStep) close(g store.Group, failure *store.Failure, took time.Duration) *ItemsEnd {
+func (s *itemStep) close(g store.Group, failure *store.Failure) *ItemsEnd {
 	inv := s.op.b.inv
 	if s.note.Status != "" {
 		s.note.Spawned = g.Total
@@ -351,11 +360,11 @@ func (s *itemStep) close(g store.Group, failure *store.Failure, took time.Durati
 	if failure == nil && g.Failed+g.Canceled > 0 && (s.tooMany || s.opts.Failures == AnyFailures) {
 		failure = s.itemsFailure(g)
 	}
-	r := s.op.record(status)
+	r := s.op.since(status)
 	if failure != nil {
 		r.Status, r.Failure = store.StepFailed, failure
 	}
-	r.Took, r.Output = took, writeNote(s.note)
+	r.Output = writeNote(s.note)
 	for len(r.Output) > inv.cfg.PayloadLimit && s.shrink() {
 		r.Output = writeNote(s.note)
 	}
@@ -429,7 +438,6 @@ func (b *Branch) Map(name string, opts ItemOptions, n int, input func(i int) ([]
 		defer s.end()
 		return s.remember(final, v)
 	}
-	began := time.Now()
 	for {
 		if err := s.spawnAll(n, input); err != nil {
 			s.end()
@@ -441,7 +449,7 @@ func (b *Branch) Map(name string, opts ItemOptions, n int, input func(i int) ([]
 			return nil, err
 		}
 		if !anew {
-			return s.collect(g, v, began), nil
+			return s.collect(g, v), nil
 		}
 		b.inv.mu.Lock()
 		s.renewLocked(store.KindMap, int64(n))
@@ -518,7 +526,7 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 }
 
 // collect takes in the outputs of a map's items and records the step's end.
-func (s *itemStep) collect(g store.Group, v Visitor, began time.Time) *ItemsEnd {
+func (s *itemStep) collect(g store.Group, v Visitor) *ItemsEnd {
 	var failure *store.Failure
 	if s.note.Total > 0 && !s.tooMany {
 		failure = s.visit(v, true)
@@ -537,7 +545,7 @@ func (s *itemStep) collect(g store.Group, v Visitor, began time.Time) *ItemsEnd 
 			s.note.Result = NewPayload(out)
 		}
 	}
-	return s.close(g, failure, time.Since(began))
+	return s.close(g, failure)
 }
 
 // visit reads the items' ends. With keep, it puts small outputs into the note.

@@ -136,7 +136,7 @@ func (b badPayload) err() error {
 
 // record makes the failed record of the operation that came upon the payload.
 func (b badPayload) record(o *op) store.StepRecord {
-	r := o.record(store.StepFailed)
+	r := o.since(store.StepFailed)
 	r.Output, r.Failure = writeNote(b), Fail(b.err())
 	return r
 }

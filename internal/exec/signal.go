@@ -40,7 +40,7 @@ func (b *Branch) Signal(name string, timeout time.Duration, take func(payload []
 	}
 	_, timedOut, err = o.awaitSignalLocked([]string{name}, timeout, func(_ int, payload []byte) error { return take(payload) },
 		func(_ int, payload []byte, timedOut bool) store.StepRecord {
-			r := o.record(store.StepCompleted)
+			r := o.since(store.StepCompleted)
 			r.Output = payload
 			if timedOut {
 				r.Failure = &store.Failure{Code: CodeTimeout, Message: "no signal came in time"}
@@ -59,28 +59,27 @@ func (o *op) awaitSignalLocked(names []string, timeout time.Duration, take func(
 	result func(which int, payload []byte, timedOut bool) store.StepRecord) (which int, timedOut bool, err error) {
 	inv := o.b.inv
 	w := &wait{wakes: store.WakeSignal}
-	began := time.Now()
 	switch {
 	case o.recorded != nil && !o.recorded.DueAt.IsZero():
 		w.storeDue = o.recorded.DueAt
 		w.due = inv.local(w.storeDue)
 	case o.recorded == nil && timeout >= 0:
-		w.due = began.Add(timeout)
+		w.due = o.began.Add(timeout)
 	}
 	shown := o.recorded != nil
 	for {
 		which, at := inv.findSignalLocked(names)
 		if at >= 0 {
-			return which, false, o.receiveLocked(inv.signals[at], which, began, take, result)
+			return which, false, o.receiveLocked(inv.signals[at], which, take, result)
 		}
 		if w.over() {
 			r := result(-1, nil, true)
-			r.Took, r.DueAt = time.Since(began), w.storeDue
+			r.DueAt = w.storeDue
 			inv.appendLocked(r, time.Time{})
 			return -1, true, nil
 		}
 		if !shown {
-			inv.appendLocked(o.record(store.StepRunning), w.due)
+			inv.appendLocked(o.since(store.StepRunning), w.due)
 			shown = true
 		}
 		if err := o.b.waitLocked(w); err != nil {
@@ -92,7 +91,7 @@ func (o *op) awaitSignalLocked(names []string, timeout time.Duration, take func(
 // receiveLocked takes a signal out of the inbox, or passes it over if it cannot be decoded.
 // It gives up the lock meanwhile, and ends the goroutine if the codec cannot open the
 // payload: then the signal is as it was.
-func (o *op) receiveLocked(s store.Signal, which int, began time.Time, take func(which int, payload []byte) error,
+func (o *op) receiveLocked(s store.Signal, which int, take func(which int, payload []byte) error,
 	result func(which int, payload []byte, timedOut bool) store.StepRecord) error {
 	inv := o.b.inv
 	inv.takeSignalLocked(s.ID)
@@ -112,7 +111,7 @@ func (o *op) receiveLocked(s store.Signal, which int, began time.Time, take func
 		r = result(which, s.Payload, false)
 	}
 	inv.makeRoomLocked(r.Size())
-	if r.Took = time.Since(began); err != nil {
+	if err != nil {
 		inv.passed = append(inv.passed, s.ID)
 	} else {
 		inv.consumed = append(inv.consumed, s.ID)
@@ -173,7 +172,7 @@ func (b *Branch) Select(name string, cases []SelectCase, take func(chosen int, p
 		if !timedOut {
 			head = fmt.Sprintf("%d %s\n", which, names[which])
 		}
-		r := o.record(store.StepCompleted)
+		r := o.since(store.StepCompleted)
 		r.Output = append([]byte(head), payload...)
 		return r
 	})

@@ -259,13 +259,12 @@ func (b *Branch) WaitState(name string, sw StateWait) (timedOut bool, err error)
 		return s.Failure != nil, nil
 	}
 	w := &wait{wakes: store.WakeState}
-	began := time.Now()
 	switch {
 	case o.recorded != nil && !o.recorded.DueAt.IsZero():
 		w.storeDue = o.recorded.DueAt
 		w.due = inv.local(w.storeDue)
 	case o.recorded == nil && sw.Timeout >= 0:
-		w.due = began.Add(sw.Timeout)
+		w.due = o.began.Add(sw.Timeout)
 	}
 	var stop func()
 	defer func() {
@@ -283,19 +282,19 @@ func (b *Branch) WaitState(name string, sw StateWait) (timedOut bool, err error)
 		inv.mu.Lock()
 		inv.exitIfClosedLocked()
 		if failed != nil {
-			r := o.record(store.StepFailed)
-			r.Failure, r.Took = Fail(failed), time.Since(began)
+			r := o.since(store.StepFailed)
+			r.Failure = Fail(failed)
 			inv.appendLocked(r, time.Time{})
 			inv.lingerLocked()
 			err = &FailedStep{Key: o.key, Attempts: o.attempt, Failure: r.Failure}
 			break
 		}
 		if holds || last {
-			r := o.record(store.StepCompleted)
+			r := o.since(store.StepCompleted)
 			if timedOut = !holds; timedOut {
 				r.Failure = &store.Failure{Code: CodeTimeout, Message: "what was waited for did not come in time"}
 			}
-			r.Took, r.DueAt = time.Since(began), w.storeDue
+			r.DueAt = w.storeDue
 			inv.appendLocked(r, time.Time{})
 			inv.lingerLocked()
 			break
@@ -305,7 +304,7 @@ func (b *Branch) WaitState(name string, sw StateWait) (timedOut bool, err error)
 		}
 		if !w.over() {
 			if !shown {
-				inv.appendLocked(o.record(store.StepRunning), w.due)
+				inv.appendLocked(o.since(store.StepRunning), w.due)
 				shown = true
 			}
 			if stop == nil {

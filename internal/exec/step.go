@@ -154,7 +154,7 @@ func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context
 		inv.mu.Unlock()
 		inv.Logger().Warn("step failed, will be tried again", "step", o.key.String(), "attempt", o.attempt, "in", delay, "error", failure.Message)
 		inv.mu.Lock()
-		o.attempt++
+		o.nextAttempt(failure.Failure, inv.stored(o.began))
 		err = b.waitLocked(&wait{due: due})
 	}
 	o.endLocked()
@@ -188,20 +188,22 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		ctx, cancel = context.WithTimeoutCause(ctx, opts.Timeout, errTimeout)
 		defer cancel()
 	}
-	began := time.Now()
+	inv.mu.Lock()
+	o.began = time.Now()
+	inv.mu.Unlock()
 	attempt := o.attempt
 	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt) })
 	defer show.Stop()
 	var err error
 	if tx == nil {
 		out, err = o.call(ctx, fn)
-		took = time.Since(began)
+		took = time.Since(o.began)
 		if err == nil {
 			err = inv.checkSize("the output of step "+o.key.String(), out)
 		}
 	} else {
 		out, err = o.callInTx(ctx, tx, fn)
-		took = time.Since(began)
+		took = time.Since(o.began)
 	}
 	if err == nil {
 		return out, nil, took
@@ -232,7 +234,9 @@ func (o *op) show(attempt int) {
 	if inv.closed || inv.finished || inv.held || !o.executing || o.attempt != attempt {
 		return // the timer was late: what came of the attempt stands
 	}
-	inv.appendLocked(o.record(store.StepRunning), time.Time{})
+	r := o.record(store.StepRunning)
+	r.Took = time.Since(o.began)
+	inv.appendLocked(r, time.Time{})
 	if !inv.flushing {
 		inv.commitLocked()
 	}

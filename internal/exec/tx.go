@@ -73,7 +73,7 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 		return nil, false, context.Cause(ctx) // the caller finds out why
 	}
 	r := o.record(store.StepCompleted)
-	r.Output = out
+	r.Output, r.Took = out, time.Since(o.began)
 	c := store.Commit{Lease: inv.lease, Seq: inv.applied + 1, Steps: []store.StepRecord{r}, State: info.writes, Seen: inv.seen}
 	inv.flushing = true
 	inv.mu.Unlock()

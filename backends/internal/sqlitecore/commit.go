@@ -425,19 +425,19 @@ func (b *commit) isPlain() bool {
 }
 
 // bits are what a plain commit adds to runs.parts.
-func (b *commit) bits() int64 {
+func (b *commit) bits() (bits int64) {
 	if len(b.Steps) > 0 {
-		return partSteps
+		bits |= partSteps
 	}
-	return 0
+	if b.Transition != nil && b.Transition.Kind.Final() {
+		bits |= partEnded
+	}
+	return bits
 }
 
 // fence makes the update that begins a commit that was not plain.
 func (b *commit) fence() Stmt {
-	var bits, mask int64 = 0, -1
-	if len(b.Steps) > 0 {
-		bits |= partSteps
-	}
+	bits, mask := b.bits(), int64(-1)
 	if len(b.State) > 0 {
 		bits |= partState
 	}
@@ -522,6 +522,10 @@ func (b *commit) fence() Stmt {
 
 func (b *commit) step(s *store.StepRecord) []any {
 	var done, due any
+	began := b.now - s.Took.Microseconds()
+	if !s.StartedAt.IsZero() {
+		began = s.StartedAt.UnixMicro()
+	}
 	if s.Status.Final() {
 		done = b.now
 	}
@@ -529,7 +533,7 @@ func (b *commit) step(s *store.StepRecord) []any {
 		due = b.after(s.DueIn)
 	}
 	return []any{b.Lease.Run[:], s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt),
-		b.Lease.Epoch, blob(s.Output), failure(s.Failure), b.now - s.Took.Microseconds(), done, due}
+		b.Lease.Epoch, blob(s.Output), stepFailure(s.Failure, s.Earlier), began, done, due}
 }
 
 func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {

@@ -113,7 +113,7 @@ func (c *Core) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlR
 
 const (
 	// A restarted child leaves its group, which has counted it.
-	restartRun = `UPDATE runs SET status=1, attempt=1, epoch=epoch+1, seq=0, worker=NULL, stamp=?, crashes=0, wakes=0, visible_at=?, deadline=NULL,
+	restartRun = `UPDATE runs SET status=1, attempt=1, epoch=epoch+1, seq=0, worker=NULL, parts=parts & ~64, stamp=?, crashes=0, wakes=0, visible_at=?, deadline=NULL,
 		output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0
 		WHERE id=? AND namespace=? AND status IN (7,8) AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.namespace=runs.namespace
 			AND o.external_id=runs.external_id AND o.suffix=runs.suffix AND o.external_id IS NOT NULL AND (o.status<6 OR o.reuse=1) AND o.id<>runs.id)

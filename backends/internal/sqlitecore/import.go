@@ -11,8 +11,8 @@ import (
 const (
 	importRun = `INSERT INTO runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
-			input, meta, output, failure, reuse, digest)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?) ON CONFLICT DO NOTHING`
+			input, meta, output, failure, reuse, digest, worker)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`
 	importInput = `INSERT INTO large_inputs (run_id, data) SELECT ?,? WHERE` + applied
 	importStep  = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
 		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied
@@ -44,6 +44,9 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	if len(r.Input) > inlineInput {
 		input, parts = nil, parts|partLargeInput
 	}
+	if r.Worker != "" {
+		parts |= partEnded
+	}
 	var pausedFrom int64
 	var visible any
 	if !r.Status.Final() {
@@ -56,7 +59,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 		Args: []any{id, r.Namespace, r.Workflow, r.Queue, int64(r.Status), pausedFrom, int64(r.Priority), visible, stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
 			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, idBlob(r.Parent), text(r.Group), r.Ordinal, int64(r.OnClose),
 			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), idBlob(r.ForkedFrom),
-			input, blob(r.Meta), blob(r.Output), failure(r.Failure), int64(r.Reuse), digest(r.Digest)},
+			input, blob(r.Meta), blob(r.Output), failure(r.Failure), int64(r.Reuse), digest(r.Digest), text(r.Worker)},
 	}}
 	add := func(sql string, args ...any) {
 		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, id, stamp), Unneeded: missed})
@@ -67,7 +70,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	for i := range p.Record.Steps {
 		s := &p.Record.Steps[i]
 		add(importStep, id, s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt), s.Epoch,
-			blob(s.Output), failure(s.Failure), micros(s.StartedAt), micros(s.FinishedAt), micros(s.DueAt))
+			blob(s.Output), stepFailure(s.Failure, s.Earlier), micros(s.StartedAt), micros(s.FinishedAt), micros(s.DueAt))
 	}
 	for _, e := range p.Record.State {
 		add(importState, id, e.Key, blob(e.Value), e.Version, e.UpdatedAt.UnixMicro())

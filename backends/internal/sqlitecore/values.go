@@ -65,6 +65,49 @@ func failure(f *store.Failure) any {
 	return jsonText(storedFailure(*f))
 }
 
+// storedStepFailure is what a step's failure column holds when attempts failed before: a
+// storedFailure with more.
+type storedStepFailure struct {
+	storedFailure
+	None    bool            `json:"none,omitempty"` // the step has no failure
+	Earlier []storedAttempt `json:"earlier,omitempty"`
+}
+
+type storedAttempt struct {
+	Attempt int    `json:"attempt"`
+	At      int64  `json:"at"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func stepFailure(f *store.Failure, earlier []store.FailedAttempt) any {
+	if len(earlier) == 0 {
+		return failure(f)
+	}
+	s := storedStepFailure{None: f == nil}
+	if f != nil {
+		s.storedFailure = storedFailure(*f)
+	}
+	for _, a := range earlier {
+		s.Earlier = append(s.Earlier, storedAttempt{a.Attempt, a.StartedAt.UnixMicro(), a.Code, a.Message})
+	}
+	return jsonText(s)
+}
+
+func (s *storedStepFailure) read(text string, step *store.Step) error {
+	if err := json.Unmarshal([]byte(text), s); err != nil {
+		return fmt.Errorf("stored failure of a step: %w", err)
+	}
+	if step.Failure = nil; !s.None {
+		step.Failure = (*store.Failure)(&s.storedFailure)
+	}
+	step.Earlier = nil
+	for _, a := range s.Earlier {
+		step.Earlier = append(step.Earlier, store.FailedAttempt{Attempt: a.Attempt, StartedAt: time.UnixMicro(a.At).UTC(), Code: a.Code, Message: a.Message})
+	}
+	return nil
+}
+
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -151,6 +194,20 @@ func (s scanFailure) Scan(v any) error {
 	return nil
 }
 
+type scanStepFailure struct{ step *store.Step }
+
+func (s scanStepFailure) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		s.step.Failure, s.step.Earlier = nil, nil
+		return nil
+	case string:
+		var stored storedStepFailure
+		return stored.read(v, s.step)
+	}
+	return fmt.Errorf("failure stored as %T", v)
+}
+
 type scanJSON struct{ dst any }
 
 func (s scanJSON) Scan(v any) error {
@@ -185,7 +242,7 @@ const bareColumns = runHead + `NULL` + runPolicy + `NULL, NULL, NULL`
 const runPolicy = `, reuse, digest, `
 
 const runHead = `id, namespace, workflow, queue, status, priority, external_id, suffix, parent, grp, ordinal, on_close,
-	attempt, crashes, generation, epoch, iif(leased, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
+	attempt, crashes, generation, epoch, iif(leased OR parts & 64, worker, NULL), events, pausing, visible_at, created_at, started_at, finished_at,
 	deadline, forked_from, `
 
 // anyInput reads an input wherever it stands.
@@ -210,7 +267,7 @@ var stepColumnsIf = strings.Replace(stepColumns, `s.output, s.failure`, `iif(z.f
 func stepDest(s *store.Step) []any {
 	return []any{
 		&s.Branch, &s.Name, &s.Occurrence, &s.Kind, &s.Status, &s.Position, &s.Index, &s.Attempt, &s.Epoch, scanBlob{&s.Output},
-		scanFailure{&s.Failure}, scanTime{&s.StartedAt}, scanTime{&s.FinishedAt}, scanTime{&s.DueAt},
+		scanStepFailure{s}, scanTime{&s.StartedAt}, scanTime{&s.FinishedAt}, scanTime{&s.DueAt},
 	}
 }
 

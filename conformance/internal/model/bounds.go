@@ -43,7 +43,13 @@ func upTo[T, C any](list []T, limit int, b *bound, size func(T) int, clone func(
 	return out, false
 }
 
-func stepBytes(s store.Step) int { return len(s.Output) + failureBytes(s.Failure) }
+func stepBytes(s store.Step) int {
+	n := len(s.Output) + failureBytes(s.Failure)
+	for _, a := range s.Earlier {
+		n += len(a.Code) + len(a.Message)
+	}
+	return n
+}
 
 func signalBytes(s store.Signal) int { return len(s.Payload) }
 

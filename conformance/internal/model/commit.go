@@ -126,10 +126,13 @@ func (r *run) checkSteps(records []store.StepRecord) error {
 func (r *run) record(rec *store.StepRecord, now time.Time) {
 	st := store.Step{
 		StepKey: rec.StepKey, Kind: rec.Kind, Status: rec.Status, Position: rec.Position, Index: rec.Index,
-		Attempt: rec.Attempt, Epoch: r.Epoch, Output: rec.Output, Failure: rec.Failure,
+		Attempt: rec.Attempt, Epoch: r.Epoch, Output: rec.Output, Failure: rec.Failure, Earlier: rec.Earlier,
 		StartedAt: after(now, -rec.Took), DueAt: micro(rec.DueAt),
 	}
 	st = cloneStep(st)
+	if !rec.StartedAt.IsZero() {
+		st.StartedAt = micro(rec.StartedAt)
+	}
 	if rec.DueIn > 0 {
 		st.DueAt = after(now, rec.DueIn)
 	}
@@ -281,7 +284,7 @@ func (r *run) awaitMet() bool {
 // finish makes a run final, tells its parent, and closes its children.
 func (s *Store) finish(r *run, status store.Status, now time.Time) {
 	r.Status, r.FinishedAt = status, now
-	r.VisibleAt, r.Worker, r.Pausing = time.Time{}, "", false
+	r.VisibleAt, r.Pausing = time.Time{}, false // the worker stays, if it was its holder who ended it
 	r.wakes, r.awaits, r.resume = 0, nil, 0
 	delete(s.live, r.ID)
 	if r.ExternalID != "" && r.Reuse == store.ReuseAfterEnd {

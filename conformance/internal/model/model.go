@@ -168,7 +168,7 @@ func (s *Store) find(namespace string, id store.ID) *run {
 
 // leased reports whether somebody holds the run. An expired lease counts until
 // another worker takes over.
-func (r *run) leased() bool { return r.Worker != "" }
+func (r *run) leased() bool { return r.Worker != "" && !r.Status.Final() }
 
 // asleep reports whether events can change the run's time: a paused sleeper is
 // woken too, and found awake when it is resumed.
@@ -201,7 +201,13 @@ func cloneFailure(f *store.Failure) *store.Failure {
 }
 
 func cloneStep(st store.Step) store.Step {
-	st.Output, st.Failure = bytes.Clone(st.Output), cloneFailure(st.Failure)
+	st.Output, st.Failure, st.Earlier = bytes.Clone(st.Output), cloneFailure(st.Failure), slices.Clone(st.Earlier)
+	for i := range st.Earlier {
+		st.Earlier[i].StartedAt = micro(st.Earlier[i].StartedAt)
+	}
+	if len(st.Earlier) == 0 {
+		st.Earlier = nil
+	}
 	return st
 }
 

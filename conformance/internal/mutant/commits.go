@@ -128,6 +128,92 @@ var commitMutants = []Mutant{
 			return out, nil
 		}
 	})},
+	{"named-start-ignored", "P3", "a step's start is counted back from its commit, though its record names it", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				c.Steps[i].StartedAt = time.Time{}
+			}
+		})
+	})},
+	{"first-start-stays", "P3", "a record that replaces another one cannot change its start", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for _, old := range s.steps(c.Lease.Run) {
+				for i := range c.Steps {
+					if c.Steps[i].StepKey == old.StepKey {
+						c.Steps[i].StartedAt = old.StartedAt
+					}
+				}
+			}
+		})
+	})},
+	{"earlier-attempts-with-failures-only", "P3", "a step without a failure of its own keeps no earlier attempts", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				if c.Steps[i].Failure == nil {
+					c.Steps[i].Earlier = nil
+				}
+			}
+		})
+	})},
+	{"earlier-attempts-make-a-failure", "P3", "a step that succeeds in a later attempt has an empty failure", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				if c.Steps[i].Failure == nil && len(c.Steps[i].Earlier) > 0 {
+					c.Steps[i].Failure = &store.Failure{}
+				}
+			}
+		})
+	})},
+	{"earlier-attempts-of-the-first-record", "P3", "a record that replaces another one leaves its earlier attempts", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for _, old := range s.steps(c.Lease.Run) {
+				for i := range c.Steps {
+					if c.Steps[i].StepKey == old.StepKey {
+						c.Steps[i].Earlier = old.Earlier
+					}
+				}
+			}
+		})
+	})},
+	{"end-forgets-its-worker", "P3", "a run that is final names no worker", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			res, err := next(c)
+			s.Tamper(c.Lease.Run, func(r model.Row) {
+				if r.Status.Final() {
+					r.Worker = ""
+				}
+			})
+			return res, err
+		})
+	})},
+	{"cancel-names-the-last-worker", "P3", "a run that is canceled in its sleep names the worker that had it last", wrap(func(s *faulty) {
+		last := map[store.ID]string{}
+		var mu sync.Mutex
+		s.onClaim(func(c *store.ClaimedRun, _ *store.Run) {
+			mu.Lock()
+			defer mu.Unlock()
+			last[c.Run.ID] = c.Lease.Worker
+		})
+		cancel := s.cancel
+		s.cancel = func(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+			res, err := cancel(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range p.IDs {
+				s.Tamper(id, func(r model.Row) {
+					if r.Status == store.Canceled && !p.Force {
+						r.Worker = last[id]
+					}
+				})
+			}
+			return res, err
+		}
+	})},
 	{"continue-keeps-steps", "P3", "a run that continues as new keeps the steps of before", wrap(func(s *faulty) {
 		s.keepSteps(store.Continue, func(st []store.Step) []store.Step { return st })
 	})},
