@@ -62,14 +62,14 @@ var tallyMutants = []Mutant{
 		s.afterCommit(func(_ *store.Commit, _ time.Time, res *store.CommitResult) { res.Ended = nil })
 	})},
 	{"cancel-tells-of-itself-alone", "P11", "a cancel does not tell of the descendants that it has ended", wrap(func(s *faulty) {
-		s.onCancel(func(_ store.Run, after store.Run, res *store.ControlResult) {
+		s.afterCancel(func(_ store.Run, after store.Run, res *store.ControlResult) {
 			if res.Ended != nil {
 				res.Ended = []store.RunCount{{Queue: after.Queue, Workflow: after.Workflow, Status: store.Canceled, Count: 1}}
 			}
 		})
 	})},
 	{"cancel-tells-of-canceling-runs", "P11", "a cancel counts a run among those that it has ended which somebody holds", wrap(func(s *faulty) {
-		s.onCancel(func(before, after store.Run, res *store.ControlResult) {
+		s.afterCancel(func(before, after store.Run, res *store.ControlResult) {
 			if before.Status == store.Running && after.Status == store.Canceling {
 				res.Ended = store.Tally(res.Ended, after.Queue, after.Workflow, store.Canceled, 1)
 			}
@@ -84,7 +84,7 @@ var tallyMutants = []Mutant{
 		}
 	})},
 	{"cancel-tells-again", "P11", "a cancel of a run that is canceled already counts it among those that it has ended", wrap(func(s *faulty) {
-		s.onCancel(func(_, after store.Run, res *store.ControlResult) {
+		s.afterCancel(func(_, after store.Run, res *store.ControlResult) {
 			if res.Ended == nil && after.Status == store.Canceled {
 				res.Ended = store.Tally(nil, after.Queue, after.Workflow, store.Canceled, 1)
 			}
@@ -92,8 +92,8 @@ var tallyMutants = []Mutant{
 	})},
 }
 
-// onCancel changes the answer to a cancel of each run.
-func (s *faulty) onCancel(do func(before, after store.Run, res *store.ControlResult)) {
+// afterCancel changes the answer to a cancel of each run.
+func (s *faulty) afterCancel(do func(before, after store.Run, res *store.ControlResult)) {
 	cancel := s.cancel
 	s.cancel = func(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
 		before := make([]store.Run, len(p.IDs))
