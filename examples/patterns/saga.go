@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -22,7 +23,8 @@ type Agency interface {
 	Cancel(ctx context.Context, ref string) error
 }
 
-// BookTrip books all parts of a trip, and cancels those it has when one fails.
+// BookTrip books all parts of a trip, and cancels those it has when one fails, or when the
+// trip itself is canceled.
 func BookTrip(agency Agency) *workflow.Workflow[Trip, []string] {
 	return workflow.New("book-trip", func(ctx workflow.Context, t Trip) ([]string, error) {
 		var refs []string
@@ -32,7 +34,9 @@ func BookTrip(agency Agency) *workflow.Workflow[Trip, []string] {
 			refs = append(refs, ref)
 			err := workflow.Do(ctx, "book", func(ctx context.Context) error { return agency.Book(ctx, ref, part) })
 			if err != nil {
-				return nil, errors.Join(err, compensate(ctx, agency, refs))
+				return nil, errors.Join(err, workflow.Cleanup(ctx, time.Hour, func(ctx workflow.Context) error {
+					return compensate(ctx, agency, refs)
+				}))
 			}
 		}
 		return refs, nil

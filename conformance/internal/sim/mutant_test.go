@@ -17,7 +17,7 @@ import (
 // The faulty stores that the simulation's workload and faults come across.
 var visible = []string{
 	"cancel-after-completion", "cancel-takes-the-lease", "extension-hides-a-cancel", "takeover-forgets-the-cancel",
-	"cancel-ends-what-waits", "canceling-run-keeps-its-time", "last-claim-forgets-the-cancel", "last-claim-without-history",
+	"cancel-ends-what-waits", "last-claim-forgets-the-cancel", "last-claim-without-history",
 	"transition-loses-steps", "repeat-applied-again", "seq-counted-over-leases",
 	"create-repeat-is-a-conflict", "claim-ignores-max-over-all", "running-run-claimed-again", "epoch-not-raised",
 	"lease-not-extended", "commit-lengthens-the-lease", "no-epoch-check", "extended-after-takeover", "extended-after-finish",
