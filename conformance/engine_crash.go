@@ -431,15 +431,21 @@ var crashEngineCases = []EngineCase{
 				g := workflow.NewGroup(ctx)
 				g.Go("bad", func(workflow.Context) error { panic("boom in a branch") })
 				return 0, g.Wait()
+			case 3:
+				return 0, workflow.Do(ctx, "quits", func(context.Context) error {
+					runtime.Goexit()
+					return nil
+				})
 			}
 			return in, nil
 		})
 		e.process(defs(wf))
-		for i, code := range []string{workflow.CodePanic, "exited", workflow.CodePanic} {
+		for i, code := range []string{workflow.CodePanic, "exited", workflow.CodePanic, "exited"} {
 			_, err := start(e, wf, i).Result(e.ctx)
 			e.eq(fmt.Sprintf("code of run %d", i), workflow.ErrorCode(err), code)
+			e.eq(fmt.Sprintf("run %d blames the step", i), strings.Contains(err.Error(), "step quits"), i == 3)
 		}
-		e.eq("another run", result(e, start(e, wf, 3)), 3)
+		e.eq("another run", result(e, start(e, wf, 4)), 4)
 	}},
 }
 

@@ -337,7 +337,7 @@ var mapEngineCases = []EngineCase{
 				return "", fmt.Errorf("no fold: saw %w", err)
 			}
 			_, err = workflow.Map(ctx, "large", []string{"a", strings.Repeat("x", n)}, item)
-			if !errors.Is(err, store.ErrTooLarge) || !strings.Contains(err.Error(), "item 1 of map large") {
+			if !errors.Is(err, store.ErrTooLarge) || !strings.Contains(err.Error(), "item 2 of map large") {
 				return "", fmt.Errorf("a large item: saw %w", err)
 			}
 			return "", err

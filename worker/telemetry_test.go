@@ -41,8 +41,8 @@ func newProcess(t *testing.T, path string, opts ...engine.Option) *process {
 	p := &process{spans: tracetest.NewInMemoryExporter(), reader: metric.NewManualReader()}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(p.spans))
 	p.tracer = tp.Tracer("test")
-	p.eng = engine.New(db, append(opts, engine.Tracing(tp), engine.Metrics(metric.NewMeterProvider(metric.WithReader(p.reader))),
-		engine.Logger(slog.New(slog.NewTextHandler(io.Discard, nil))))...)
+	p.eng = engine.New(db, append([]engine.Option{engine.Tracing(tp), engine.Metrics(metric.NewMeterProvider(metric.WithReader(p.reader))),
+		engine.Logger(slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)...)
 	t.Cleanup(p.eng.Close)
 	return p
 }

@@ -81,13 +81,13 @@ func (e *ItemsError) Unwrap() []error {
 
 // ItemError is an item that failed or was canceled.
 type ItemError struct {
-	// Index is the item's place: in the slice of a [Map], or in the order of yields of
+	// Index is the item's place, from 0, where messages and records count from 1: in the slice of a [Map], or in the order of yields of
 	// a generator; it begins at 0.
 	Index int
 	Err   *engine.RunError
 }
 
-func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Index, e.Err) }
+func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Index+1, e.Err) }
 
 // Unwrap gives the run's error.
 func (e *ItemError) Unwrap() error { return e.Err }

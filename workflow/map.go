@@ -113,10 +113,17 @@ func runMap[In, Out any](ctx Context, name string, items []In, item *Workflow[In
 		return nil, err
 	}
 	return ctx.branch.Map(name, o, len(items), func(i int) ([]byte, error) {
-		return item.item(ctx, fmt.Sprintf("item %d of map %s", i, name), items[i])
+		return item.item(ctx, fmt.Sprintf("item %d of map %s", i+1, name), items[i])
 	}, v)
 }
 
 func (w *Workflow[In, Out]) decode(ctx Context, name string, i int, output []byte, out *Out) error {
+<<<<<<< HEAD
 	return Permanent(decodeOwn(ctx.branch, ctx.codec, output, out, "the output of item %d of %s, a run of workflow %q,", i, name, w.name))
+=======
+	if err := ctx.codec.Unmarshal(output, out); err != nil {
+		return Permanent(decodeError(*out, err, "the output of item %d of %s, a run of workflow %q,", i+1, name, w.name))
+	}
+	return nil
+>>>>>>> wt-metrics
 }

@@ -46,7 +46,8 @@ func main() {
 	if err := w.Register(Fulfil); err != nil {
 		log.Fatal(err)
 	}
-	go w.Run(ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
 
 	h, err := Fulfil.Start(ctx, eng, Order{Item: "a lamp"}, engine.ID("order-42"))
 	if err != nil {
@@ -54,4 +55,8 @@ func main() {
 	}
 	receipt, err := h.Result(ctx)
 	fmt.Println(receipt, err)
+	stop() // the worker leaves before its store is closed
+	if err := <-done; err != nil {
+		log.Fatal(err)
+	}
 }

@@ -22,6 +22,7 @@ type Branch struct {
 	active   string  // the operation under way
 	returned bool    // its function returned or its end is known
 	shield   *shield // of a cleanup; nil: it heeds the cancel
+	exited   string  // the step whose function has ended the branch's goroutine
 
 	done    chan struct{} // closed when its goroutine has ended; nil for the main one
 	joiners []*Branch     // those that wait for done

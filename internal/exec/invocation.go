@@ -329,8 +329,11 @@ func panicFailure(where string, v any, stack []byte) *store.Failure {
 func (inv *Invocation) leave(b *Branch) {
 	inv.mu.Lock()
 	if !b.returned && !inv.closed {
-		inv.failLocked(&store.Failure{Code: CodeExited, Message: fmt.Sprintf(
-			"the function of %s ended its goroutine with runtime.Goexit; a workflow must return", b.describe())})
+		what := fmt.Sprintf("the function of %s ended its goroutine with runtime.Goexit; a workflow must return", b.describe())
+		if b.exited != "" {
+			what = fmt.Sprintf("the function of step %s ended its goroutine with runtime.Goexit; a step must return", b.exited)
+		}
+		inv.failLocked(&store.Failure{Code: CodeExited, Message: what})
 	}
 	inv.live--
 	b.endLocked()

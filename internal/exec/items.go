@@ -482,7 +482,7 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 		}
 		if room <= 0 {
 			inv.lingerLocked()
-			if err := s.op.b.waitLocked(s.awaitLocked(s.opts.AtOnce / 2)); err != nil {
+			if err := s.op.b.waitLocked(s.awaitLocked(s.opts.AtOnce - max(1, s.opts.AtOnce/4))); err != nil {
 				return err
 			}
 			continue
@@ -496,7 +496,7 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 			place := first + int64(len(items))
 			data, err := input(int(place))
 			if err == nil {
-				err = inv.checkSize(fmt.Sprintf("item %d of map %s", place, s.op.key), data)
+				err = inv.checkSize(fmt.Sprintf("item %d of map %s", place+1, s.op.key), data)
 			}
 			if err != nil {
 				failed = err

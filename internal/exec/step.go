@@ -188,9 +188,19 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		ctx, cancel = context.WithTimeoutCause(ctx, opts.Timeout, errTimeout)
 		defer cancel()
 	}
+<<<<<<< HEAD
 	inv.mu.Lock()
 	o.began = time.Now()
 	inv.mu.Unlock()
+=======
+	began := time.Now()
+	if opts.Timeout > 0 {
+		overdue := time.AfterFunc(opts.Timeout+min(opts.Timeout, patience), func() {
+			info.Logger().Warn("step goes on past its timeout; its function does not heed its context", "timeout", opts.Timeout, "running", time.Since(began))
+		})
+		defer overdue.Stop()
+	}
+>>>>>>> wt-metrics
 	attempt := o.attempt
 	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt) })
 	defer show.Stop()
@@ -224,6 +234,10 @@ func (i *StepInfo) end() {
 	i.over = true
 }
 
+// patience bounds how long past its timeout a step goes on before that is logged, which
+// is once for an attempt, after another timeout at most.
+const patience = 5 * time.Second
+
 var errTimeout = errors.New("the step's timeout has passed")
 
 // show records that a long step is under way, so that it can be seen.
@@ -244,15 +258,23 @@ func (o *op) show(attempt int) {
 
 // call calls the user's function and turns a panic into an error.
 func (o *op) call(ctx context.Context, fn func(ctx context.Context) ([]byte, error)) (out []byte, err error) {
+	returned := false
 	defer func() {
-		if v := recover(); v != nil {
+		v := recover()
+		switch {
+		case v != nil:
 			err = &panicError{panicFailure("step "+o.key.String(), v, debug.Stack())}
+		case !returned:
+			o.b.exited = o.key.String()
 		}
 	}()
 	if wrap := o.b.inv.cfg.Wrap; wrap != nil {
-		return wrap(ctx, Info(ctx), fn)
+		out, err = wrap(ctx, Info(ctx), fn)
+	} else {
+		out, err = fn(ctx)
 	}
-	return fn(ctx)
+	returned = true
+	return out, err
 }
 
 type panicError struct{ failure *store.Failure }
