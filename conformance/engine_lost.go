@@ -287,9 +287,7 @@ var lostEngineCases = []EngineCase{
 			}
 		}
 		p.wire.mu.Unlock()
-		for !p.wire.idle() {
-			pause(e) // as the connections of a server that is gone
-		}
+		receive(e, "the end of the calls under way, as with the connections of a server that is gone", p.wire.silence())
 		back()
 		p.wire.set(wireUp)
 		e.consistent(wf.Handle(e.eng, id), 3)

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"time"
+
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
 )
@@ -8,7 +10,7 @@ import (
 var waitEngineCases = []EngineCase{
 	{Name: "wait/purged", Promise: "P16", Rule: "Who waits for a run that is purged before its end was seen gets ErrNotFound within one poll.", Run: func(e *E) {
 		wire := newWire(e.s)
-		eng := engine.New(wire, engine.Namespace("engine"), engine.Logger(quiet))
+		eng := engine.New(wire, engine.Namespace("engine"), engine.Logger(quiet), engine.Poll(50*time.Millisecond))
 		defer eng.Close()
 		id := store.NewID()
 		res, err := e.s.Create(e.ctx, store.CreateParams{Namespace: "engine", Runs: []store.NewRun{{ID: id, Workflow: "wf", Queue: "wf"}}})
@@ -33,6 +35,7 @@ var waitEngineCases = []EngineCase{
 		receive(e, "the first look at the run", looked)
 		// The run ends and is purged while the one who waits hears of nothing.
 		wire.set(wireDown)
+		receive(e, "the end of the calls that were under way", wire.silence())
 		e.ok("cancel", e.eng.Cancel(e.ctx, id, ""))
 		n, err := e.s.Purge(e.ctx, store.PurgeParams{Namespace: "engine"})
 		e.ok("Purge", err)

@@ -19,6 +19,7 @@ type wire struct {
 	lose    int           // every lose-th write is applied and its answer lost; 0: none
 	calls   int
 	under   int            // calls that the store is executing
+	silent  chan struct{}  // closed when there are none; nil: nobody waits for that
 	loses   map[string]int // by verb: of the next so many calls the answer is lost
 	cutNext bool           // the wire is cut behind the next call
 	// before, when set, is called with each verb's name before it goes out.
@@ -117,17 +118,31 @@ func (w *wire) hook(fn func(verb string)) {
 	w.before = fn
 }
 
-func (w *wire) executing(n int) {
+func (w *wire) executed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.under += n
+	w.executingLocked(-1)
 }
 
-// idle reports that the store executes no call of this process.
-func (w *wire) idle() bool {
+func (w *wire) executingLocked(n int) {
+	w.under += n
+	if w.under == 0 && w.silent != nil {
+		close(w.silent)
+		w.silent = nil
+	}
+}
+
+// silence returns a channel that closes as soon as the store executes no call of this
+// process.
+func (w *wire) silence() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.under == 0
+	if w.silent == nil {
+		w.silent = make(chan struct{})
+	}
+	silent := w.silent
+	w.executingLocked(0)
+	return silent
 }
 
 // pass lets a call through when the wire is up.
@@ -153,6 +168,9 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 			w.loses[verb]--
 			lost = true
 		}
+		if state == wireUp {
+			w.executingLocked(1)
+		}
 		w.mu.Unlock()
 		switch state {
 		case wireCut:
@@ -167,9 +185,8 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 				return errors.Join(ctx.Err(), store.ErrOutcomeUnknown)
 			}
 		}
-		w.executing(1)
 		err := call()
-		w.executing(-1)
+		w.executed()
 		if after != nil {
 			after(verb)
 		}
