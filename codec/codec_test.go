@@ -200,3 +200,45 @@ func TestDigests(t *testing.T) {
 	require.NotEqual(t, digest(plain, one)[8:], digest(sealed("a"), one)[8:], "the hash of a secret has a key")
 	require.NotEqual(t, digest(sealed("a"), one)[:8], digest(sealed("b"), one)[:8], "digests under different keys are not compared")
 }
+
+// What a codec cannot open is told from what is not of the type.
+func TestErrCodec(t *testing.T) {
+	t.Parallel()
+	ring := codec.Keyring{Current: "a", Keys: map[string][]byte{"a": keyA}}
+	strict := codec.Chain(engine.JSON{}, codec.AESGCM(ring))
+	sealed, err := strict.Marshal("text")
+	require.NoError(t, err)
+	other := codec.Chain(engine.JSON{}, codec.AESGCM(codec.Keyring{Current: "b", Keys: map[string][]byte{"b": keyB}}))
+	packed, err := codec.Chain(engine.JSON{}, zstd.New(zstd.Above(0))).Marshal(strings.Repeat("text", 100))
+	require.NoError(t, err)
+	var s string
+	var d *durationpb.Duration
+	for name, err := range map[string]error{
+		"another key":             other.Unmarshal(sealed, &s),
+		"no encryption":           engine.JSON{}.Unmarshal(sealed, &s),
+		"no encryption, protobuf": protobuf.Codec{}.Unmarshal(sealed, &d),
+		"no compression":          engine.JSON{}.Unmarshal(packed, &s),
+		"damage":                  strict.Unmarshal(sealed[:len(sealed)-1], &s),
+		"plain":                   strict.Unmarshal([]byte(`"text"`), &s),
+	} {
+		require.ErrorIs(t, err, engine.ErrCodec, name)
+		require.Equal(t, name == "plain", errors.Is(err, engine.ErrPlain), name)
+	}
+	_, err = codec.Chain(engine.JSON{}, codec.AESGCM(codec.Keyring{})).Marshal(1)
+	require.ErrorIs(t, err, engine.ErrCodec)
+	require.ErrorIs(t, err, codec.ErrKey)
+	for _, err := range []error{strict.Unmarshal(sealed, new(int)), engine.JSON{}.Unmarshal([]byte(`"text"`), new(int))} {
+		require.Error(t, err)
+		require.NotErrorIs(t, err, engine.ErrCodec)
+	}
+}
+
+func TestEncryption(t *testing.T) {
+	t.Parallel()
+	ring := codec.Keyring{Current: "a", Keys: map[string][]byte{"a": keyA}}
+	require.Equal(t, engine.EncryptionNone, engine.EncryptionOf(engine.JSON{}))
+	require.Equal(t, engine.EncryptionNone, engine.EncryptionOf(codec.Chain(engine.JSON{}, zstd.New())))
+	require.Equal(t, engine.EncryptionRequired, engine.EncryptionOf(codec.Chain(engine.JSON{}, zstd.New(), codec.AESGCM(ring))))
+	ring.AllowPlain = true
+	require.Equal(t, engine.EncryptionOptional, engine.EncryptionOf(codec.Chain(engine.JSON{}, codec.AESGCM(ring))))
+}
