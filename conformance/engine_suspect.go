@@ -244,7 +244,7 @@ var suspectEngineCases = []EngineCase{
 	}},
 	{Name: "suspect/last-chance-is-alone", Promise: "P6", Rule: "Before a run fails because it kills its worker, it is executed with nothing beside it; the others go on as soon as it makes progress.", Run: func(e *E) {
 		var ran tally
-		began := make(chan struct{}, 100)
+		began, chance := make(chan struct{}, 100), make(chan struct{}, 100)
 		dying := true
 		beside := func(ctx context.Context, name string) error {
 			if ran.add("now") > 1 && (name == "last" || ran.get("last") > 0) {
@@ -264,6 +264,7 @@ var suspectEngineCases = []EngineCase{
 					if name == "first" {
 						ran.add("last")
 						defer ran.drop("last")
+						chance <- struct{}{}
 						return beside(ctx, "last")
 					}
 					return nil
@@ -297,6 +298,7 @@ var suspectEngineCases = []EngineCase{
 			others = append(others, local, start(e, other, 7))
 			timer := time.NewTimer(e.d(3 * time.Second))
 			select {
+			case <-chance: // the next eager start is to come now
 			case <-done:
 				timer.Stop()
 				e.eq("output", result(e, h), 0)

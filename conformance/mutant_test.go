@@ -125,6 +125,8 @@ func TestMutantsInTheEngine(t *testing.T) {
 		{"lease-not-extended", "crash/long-step-is-none"},
 		{"transition-loses-steps", "step/runs-once"},
 		{"crash-not-counted", "crash/poison"},
+		{"crashes-not-kept", "suspect/explained"},
+		{"crashes-kept-by-release-alone", "suspect/healthy-neighbors"},
 		{"running-run-claimed-again", "workers/share"},
 		{"external-id-never-freed", "start/external-id"},
 		{"gap-applied", "lost/commit"},

@@ -118,12 +118,5 @@ func runMap[In, Out any](ctx Context, name string, items []In, item *Workflow[In
 }
 
 func (w *Workflow[In, Out]) decode(ctx Context, name string, i int, output []byte, out *Out) error {
-<<<<<<< HEAD
-	return Permanent(decodeOwn(ctx.branch, ctx.codec, output, out, "the output of item %d of %s, a run of workflow %q,", i, name, w.name))
-=======
-	if err := ctx.codec.Unmarshal(output, out); err != nil {
-		return Permanent(decodeError(*out, err, "the output of item %d of %s, a run of workflow %q,", i+1, name, w.name))
-	}
-	return nil
->>>>>>> wt-metrics
+	return Permanent(decodeOwn(ctx.branch, ctx.codec, output, out, "the output of item %d of %s, a run of workflow %q,", i+1, name, w.name))
 }

@@ -188,19 +188,16 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		ctx, cancel = context.WithTimeoutCause(ctx, opts.Timeout, errTimeout)
 		defer cancel()
 	}
-<<<<<<< HEAD
 	inv.mu.Lock()
 	o.began = time.Now()
 	inv.mu.Unlock()
-=======
-	began := time.Now()
+	began := o.began
 	if opts.Timeout > 0 {
 		overdue := time.AfterFunc(opts.Timeout+min(opts.Timeout, patience), func() {
 			info.Logger().Warn("step goes on past its timeout; its function does not heed its context", "timeout", opts.Timeout, "running", time.Since(began))
 		})
 		defer overdue.Stop()
 	}
->>>>>>> wt-metrics
 	attempt := o.attempt
 	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt) })
 	defer show.Stop()

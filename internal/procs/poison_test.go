@@ -36,7 +36,7 @@ const (
 	poisonWorkers = 3
 )
 
-// poisonWorkflows are the workflows of TestPoison: the steps of healthy runs append to
+// poisonWorkflows are the workflows of TestPoisonousRuns: the steps of healthy runs append to
 // the file what they have done.
 func poisonWorkflows(effects *os.File) (poison, healthy *workflow.Workflow[int, int]) {
 	poison = workflow.New("poison", func(ctx workflow.Context, n int) (int, error) {
@@ -92,10 +92,10 @@ func victimRole(ctx context.Context) error {
 	return w.Run(ctx)
 }
 
-// TestPoison executes runs that kill their process beside healthy ones, in worker
+// TestPoisonousRuns executes runs that kill their process beside healthy ones, in worker
 // processes that are started again whenever they die. The poisonous runs fail as
 // crashed, and no other.
-func TestPoison(t *testing.T) {
+func TestPoisonousRuns(t *testing.T) {
 	for _, b := range allBackends {
 		t.Run(b.name, func(t *testing.T) { poisoned(t, b) })
 	}
