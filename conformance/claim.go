@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -664,7 +666,70 @@ var claimCases = []Case{
 	}},
 }
 
+// ahead asks how many runs are to be claimed before one, or the case is skipped.
+func (c *C) ahead(id store.ID) int {
+	c.Helper()
+	x, ok := c.s.(store.Ranker)
+	if !ok {
+		c.Skip("the backend does not tell what is ahead of a run")
+	}
+	n, err := x.Ahead(c.ctx, store.AheadParams{Namespace: c.ns, Run: id, Now: c.now})
+	c.ok("Ahead", err)
+	return n
+}
+
 var orderCases = []Case{
+	{"claim/ahead", "P7", "Ahead counts the due runs of the same queue and workflow that are claimed before a run, and no others", func(c *C) {
+		c.ahead(c.create(store.NewRun{}))
+		c.end(c.claim1(), complete(""))
+		at := func(p int, after time.Duration) store.ID { return c.create(store.NewRun{Priority: p, After: after}) }
+		ids := []store.ID{at(3, 0), at(3, time.Second), at(1, 0), at(1, time.Second)}
+		twins := []store.ID{at(1, 2*time.Second), at(1, 2*time.Second), at(1, 2*time.Second)}
+		slices.SortFunc(twins, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
+		ids = append(append(ids, twins...), at(1, 3*time.Second), at(-2, 0), at(-2, time.Microsecond))
+		later, first := at(1, time.Hour), at(9, time.Hour)
+		paused := at(9, 0)
+		c.pause(paused)
+		c.create(store.NewRun{Priority: 9, Queue: "another"})
+		c.create(store.NewRun{Priority: 9, Workflow: "another"})
+		_, err := c.s.Create(c.ctx, store.CreateParams{Namespace: c.ns + "-other", Runs: []store.NewRun{fill(store.NewRun{Priority: 9})}, Now: c.now})
+		c.ok("Create", err)
+		c.advance(time.Minute)
+		for i, id := range ids {
+			c.eq(fmt.Sprintf("ahead of the run that is claimed in place %d", i), c.ahead(id), i)
+		}
+		for what, id := range map[string]store.ID{"a run that is not due": later, "one of a high priority": first, "a paused run": paused} {
+			c.eq("ahead of "+what, c.ahead(id), 0)
+		}
+		for i, id := range ids[:3] {
+			run := c.claim1()
+			c.eq(fmt.Sprintf("the run that is claimed in place %d", i), run.Run.ID, id)
+			c.eq("ahead of a run that is leased", c.ahead(id), 0)
+		}
+		c.eq("ahead of the fourth run when three are leased", c.ahead(ids[3]), 0)
+		c.eq("ahead of the fifth", c.ahead(ids[4]), 1)
+		c.advance(aLease)
+		c.eq("ahead of it when the leases have run out", c.ahead(ids[4]), 3) // two of a higher priority, and the fourth; the third is due later than it now
+		_, err = c.s.(store.Ranker).Ahead(c.ctx, store.AheadParams{Namespace: c.ns + "-other", Run: ids[0], Now: c.now})
+		c.fails("Ahead in another namespace", err, store.ErrNotFound)
+	}},
+	{"claim/ahead-is-capped", "P7", "Ahead counts up to MaxAhead, and one more for what goes beyond", func(c *C) {
+		c.ahead(c.create(store.NewRun{Priority: -2}))
+		last := c.create(store.NewRun{Priority: -3})
+		for n := 1; n < store.MaxAhead; {
+			batch := make([]store.NewRun, min(500, store.MaxAhead-n))
+			for i := range batch {
+				batch[i] = fill(store.NewRun{Priority: i % 2})
+			}
+			c.creates(batch...)
+			n += len(batch)
+		}
+		c.eq("ahead of a run behind as many as are counted", c.ahead(last), store.MaxAhead)
+		c.create(store.NewRun{})
+		c.eq("ahead of it with one more", c.ahead(last), store.MaxAhead+1)
+		c.create(store.NewRun{Priority: 5})
+		c.eq("ahead of it with two more", c.ahead(last), store.MaxAhead+1)
+	}},
 	{"claim/priority-first", "P7", "higher priority is claimed first, however long the others have waited", func(c *C) {
 		want := map[int]store.ID{}
 		for _, p := range []int{0, store.MinPriority, 5, store.MaxPriority, -1, 1} {

@@ -221,6 +221,14 @@ func (w *wire) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 }
 
 // Sent is for exports; a store that has it not says so.
+func (w *wire) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
+	x, ok := w.Store.(store.Ranker)
+	if !ok {
+		return 0, store.ErrUnsupported
+	}
+	return carry(w, ctx, "ahead", false, p, x.Ahead)
+}
+
 func (w *wire) Sent(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
 	x, ok := w.Store.(store.Exporter)
 	if !ok {

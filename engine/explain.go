@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -476,7 +477,30 @@ func (f *facts) turn() {
 		}
 	}
 	f.detail("%s%s pending in queue %q, this one and those whose time has not come included; its priority is %d", least, count(int(pending), "run is", "runs are"), r.Queue, r.Priority)
+	f.ahead()
 	f.act("wait a moment and look again; if it stays, add workers or slots")
+}
+
+// ahead says how many runs are to be claimed before a run that is due.
+func (f *facts) ahead() {
+	ranker, ok := f.e.store.(store.Ranker)
+	if !ok {
+		return
+	}
+	var n int
+	err := f.e.retry(f.ctx, func(ctx context.Context) (err error) {
+		n, err = ranker.Ahead(ctx, store.AheadParams{Namespace: f.e.namespace, Run: f.run.ID})
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrUnsupported):
+	case err != nil:
+		f.err = err
+	case n > store.MaxAhead:
+		f.detail("ahead of it: more than %d due runs of its workflow and queue", store.MaxAhead)
+	default:
+		f.detail("ahead of it: %s of its workflow and queue", count(n, "due run", "due runs"))
+	}
 }
 
 func (f *facts) sleeping() {

@@ -29,6 +29,7 @@ Control characters are escaped. This page is made from the program: ` + "`cd cmd
 		{"run", "`runs list` (in `runs`), `show` (`run`), `watch` (`run`), `start --wait`, `explain` (`run`), `top` (`last_failed`)", runJSON{}},
 		{"step", "`runs show` (`steps`), `watch` (`step`)", stepJSON{}},
 		{"failure", "runs and steps", store.Failure{}},
+		{"attempt", "steps (`earlier`)", store.FailedAttempt{}},
 		{"payload", "inputs, outputs, state and signals: `json` if it is JSON, `base64` otherwise", payloadJSON{}},
 		{"view", "`runs show`", viewJSON{}},
 		{"state", "`runs show`, `runs state get` and `set` (`state`)", stateJSON{}},
@@ -72,6 +73,8 @@ func jsonType(t reflect.Type) string {
 		return strings.TrimSuffix(strings.TrimPrefix(name, "main."), "JSON")
 	case name == "store.Failure":
 		return "failure"
+	case name == "store.FailedAttempt":
+		return "attempt"
 	case name == "store.ID":
 		return "id"
 	case name == "time.Time":

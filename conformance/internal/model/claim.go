@@ -72,9 +72,7 @@ func (s *Store) candidates(namespace string, demands []store.Demand) []*run {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b *run) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.VisibleAt.Compare(b.VisibleAt), compareIDs(a.ID, b.ID))
-	})
+	slices.SortFunc(out, before)
 	return out
 }
 

@@ -180,6 +180,47 @@ var commitMutants = []Mutant{
 			}
 		})
 	})},
+	{"ahead-counts-one-priority", "P7", "what is ahead of a run is counted among the runs of its own priority", wrap(func(s *faulty) {
+		next := s.ahead
+		s.ahead = func(ctx context.Context, p store.AheadParams) (int, error) {
+			n, err := next(ctx, p)
+			me, _ := s.row(p.Run)
+			page, _ := s.List(ctx, store.ListParams{Namespace: p.Namespace, Filter: store.RunFilter{Queue: me.Queue, Workflow: me.Workflow}, Limit: store.MaxPage})
+			for _, r := range page.Runs {
+				if n > 0 && r.Priority > me.Priority && r.Status != store.Paused && !r.VisibleAt.IsZero() && !r.VisibleAt.After(clock(p.Now)) {
+					n--
+				}
+			}
+			return n, err
+		}
+	})},
+	{"ahead-counts-what-is-not-due", "P7", "what is ahead of a run counts runs of a higher priority that are not due", wrap(func(s *faulty) {
+		next := s.ahead
+		s.ahead = func(ctx context.Context, p store.AheadParams) (int, error) {
+			n, err := next(ctx, p)
+			me, _ := s.row(p.Run)
+			page, _ := s.List(ctx, store.ListParams{Namespace: p.Namespace, Filter: store.RunFilter{Queue: me.Queue, Workflow: me.Workflow}, Limit: store.MaxPage})
+			for _, r := range page.Runs {
+				if r.Priority > me.Priority && r.VisibleAt.After(clock(p.Now)) {
+					n++
+				}
+			}
+			return n, err
+		}
+	})},
+	{"ahead-without-a-cap", "P7", "what is ahead of a run is counted without end", wrap(func(s *faulty) {
+		next := s.ahead
+		s.ahead = func(ctx context.Context, p store.AheadParams) (int, error) {
+			n, err := next(ctx, p)
+			if n > store.MaxAhead {
+				counts, _ := s.Count(ctx, store.CountParams{Namespace: p.Namespace, Filter: store.RunFilter{Statuses: []store.Status{store.Pending}}})
+				for n = -1; len(counts) > 0; counts = counts[1:] {
+					n += int(counts[0].Count)
+				}
+			}
+			return n, err
+		}
+	})},
 	{"end-forgets-its-worker", "P3", "a run that is final names no worker", wrap(func(s *faulty) {
 		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
 			res, err := next(c)

@@ -70,6 +70,7 @@ type faulty struct {
 	diagnose      func(context.Context) ([]store.Finding, error)
 	imports       verb[store.ImportParams, bool]
 	sent          verb[store.SentParams, []store.SentSignal]
+	ahead         verb[store.AheadParams, int]
 }
 
 func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
@@ -78,7 +79,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			Store: m, create: m.Create, get: m.Get, list: m.List, count: m.Count, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
-			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent,
+			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead,
 		}
 		spoil(s)
 		return s
@@ -147,6 +148,9 @@ func (s *faulty) Import(ctx context.Context, p store.ImportParams) (bool, error)
 }
 func (s *faulty) Sent(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
 	return s.sent(ctx, p)
+}
+func (s *faulty) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
+	return s.ahead(ctx, p)
 }
 func (s *faulty) Restart(ctx context.Context, p store.RestartParams) error { return s.restart(ctx, p) }
 func (s *faulty) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult, error) {
