@@ -72,7 +72,7 @@ var sleepEngineCases = []EngineCase{
 		slices.Sort(late)
 		e.check(late[0] >= 0, "a sleep ended %v early", -late[0])
 		e.Logf("lateness of %d sleeps that end in the same second: median %v, p99 %v, at most %v", n, late[n/2], late[n*99/100], late[n-1])
-		counts, err := e.eng.Count(e.ctx, store.RunFilter{Workflow: "wf"})
+		counts, err := e.s.Count(e.ctx, store.CountParams{Namespace: e.eng.Namespace(), Filter: store.RunFilter{Workflow: "wf"}, MaxScan: store.ScanAll})
 		e.ok("count", err)
 		e.eq("runs", counts, []store.RunCount{{Queue: "wf", Workflow: "wf", Status: store.Completed, Count: int64(n)}})
 	}},
