@@ -24,7 +24,7 @@ func Tracing(tp trace.TracerProvider) Option { return func(e *Engine) { e.tracin
 func Metrics(mp metric.MeterProvider) Option { return func(e *Engine) { e.metrics = mp } }
 
 // MeasureRuns adds the number of runs that are not final to the metrics, by queue,
-// workflow and status. To count them reads each of them, so it is done when metrics
+// workflow and status: pawl.run.count. To count them reads each of them, so it is done when metrics
 // are collected, at most once in the time given; and one engine of the namespace is
 // enough. Default: they are not counted.
 func MeasureRuns(every time.Duration) Option { return func(e *Engine) { e.measure = every } }
