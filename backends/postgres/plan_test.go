@@ -386,7 +386,7 @@ func (w *watched) hot(t *testing.T) {
 	require.NoError(t, claim(lane(3, "child"))(t.Context()))
 	kid := max(0, slices.IndexFunc(leases, func(l store.Lease) bool { return l.Run == kids[0].ID }))
 	leases[0], leases[kid] = leases[kid], leases[0]
-	w.looks(t, "complete a child", cost{11, 200}, "groups_pkey runs_following runs_pkey", commit(with(to(store.Complete))))
+	w.looks(t, "complete a child", cost{11, 200}, "groups_pkey runs_following runs_pkey steps_pkey", commit(with(to(store.Complete))))
 	w.looks(t, "retry", cost{2, 70}, "runs_pkey steps_pkey", commit(with(to(store.Retry))))
 	w.looks(t, "release", cost{1, 30}, "runs_pkey", commit(with(to(store.Release))))
 	w.looks(t, "continue as new", cost{4, 80}, "groups_pkey runs_parent runs_pkey steps_pkey", commit(with(to(store.Continue))))
@@ -446,7 +446,7 @@ func (w *watched) hot(t *testing.T) {
 		_, err := w.Children(ctx, store.ChildrenParams{Namespace: ns, Parent: made(sleepingRun, 1), Group: "g"})
 		return err
 	})
-	w.looks(t, "cancel", cost{6, 80}, "groups_pkey runs_following runs_pkey", func(ctx context.Context) error {
+	w.looks(t, "cancel", cost{6, 80}, "groups_pkey runs_following runs_pkey steps_pkey", func(ctx context.Context) error {
 		_, err := w.Cancel(ctx, store.CancelParams{Namespace: ns, IDs: []store.ID{leases[0].Run}})
 		return err
 	})
