@@ -474,7 +474,7 @@ func (w *watched) hot(t *testing.T) {
 		_, err := w.Children(ctx, store.ChildrenParams{Namespace: ns, Parent: made(sleepingRun, 1), Group: "g"})
 		return err
 	})
-	w.looks(t, "cancel", cost{6, 80}, "groups_pkey runs_following runs_pkey", func(ctx context.Context) error {
+	w.looks(t, "cancel", cost{6, 80}, "groups_pkey runs_following runs_pkey steps_pkey", func(ctx context.Context) error {
 		_, err := w.Cancel(ctx, store.CancelParams{Namespace: ns, IDs: []store.ID{leases[0].Run}})
 		return err
 	})
