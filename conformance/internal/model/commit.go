@@ -284,7 +284,7 @@ func (r *run) awaitMet() bool {
 // finish makes a run final, tells its parent, and closes its children.
 func (s *Store) finish(r *run, status store.Status, now time.Time) {
 	r.Status, r.FinishedAt = status, now
-	r.VisibleAt, r.Pausing = time.Time{}, false // the worker stays, if it was its holder who ended it
+	r.VisibleAt, r.Pausing, r.ended = time.Time{}, false, r.Worker != ""
 	r.wakes, r.awaits, r.resume = 0, nil, 0
 	delete(s.live, r.ID)
 	if r.ExternalID != "" && r.Reuse == store.ReuseAfterEnd {

@@ -141,7 +141,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 	r.Attempt, r.Crashes = 1, 0
 	r.Output, r.Failure = nil, nil
 	r.Epoch++
-	r.Worker, r.holder, r.seq = "", "", 0
+	r.Worker, r.holder, r.seq, r.ended = "", "", 0, false
 	r.Group, r.Ordinal = "", 0 // it was counted when it ended
 	r.forget()
 	s.hintDue(r)

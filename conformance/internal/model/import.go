@@ -25,7 +25,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		}
 		return false, nil
 	}
-	r := &run{Run: in, state: map[string]store.StateEntry{}, had: map[store.SignalID]bool{}, groups: map[string]*store.Group{}}
+	r := &run{Run: in, ended: in.Status.Final(), state: map[string]store.StateEntry{}, had: map[store.SignalID]bool{}, groups: map[string]*store.Group{}}
 	r.Run = r.row() // copies
 	r.CreatedAt, r.StartedAt, r.FinishedAt, r.Deadline = micro(in.CreatedAt), micro(in.StartedAt), micro(in.FinishedAt), micro(in.Deadline)
 	if r.ExternalID != "" && (!r.Status.Final() || r.Reuse == store.ReuseNever) {

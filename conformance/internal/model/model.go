@@ -53,6 +53,7 @@ type target struct{ namespace, queue, workflow string }
 
 // run is a run with all that belongs to it.
 type run struct {
+	ended bool // by its holder, who is still the Worker
 	store.Run
 	steps   []store.Step // by Position
 	state   map[string]store.StateEntry
@@ -168,7 +169,7 @@ func (s *Store) find(namespace string, id store.ID) *run {
 
 // leased reports whether somebody holds the run. An expired lease counts until
 // another worker takes over.
-func (r *run) leased() bool { return r.Worker != "" && !r.Status.Final() }
+func (r *run) leased() bool { return r.Worker != "" && !r.ended }
 
 // asleep reports whether events can change the run's time: a paused sleeper is
 // woken too, and found awake when it is resumed.
