@@ -301,7 +301,8 @@ func TestCancelTree(t *testing.T) { // P11
 	abandoned := child(root, "free", 2)
 	abandoned.OnClose = store.CloseAbandon
 	require.NoError(t, b.commit(store.Commit{Lease: run.Lease, Spawn: []store.NewRun{child(root, "a", 1), abandoned}}).Err)
-	assert.Equal(t, store.ControlResult{Status: store.Canceling}, b.cancel(root))
+	kidAlone := store.Tally(nil, "q", "w", store.Canceled, 1)
+	assert.Equal(t, store.ControlResult{Status: store.Canceling, Ended: kidAlone}, b.cancel(root))
 	assert.Equal(t, store.ControlResult{Status: store.Canceling}, b.cancel(root), "a repeat")
 	kid := b.get(store.DeriveID(root, "a"))
 	assert.Equal(t, store.Canceled, kid.Status)
