@@ -166,7 +166,8 @@ func TestRepeats(t *testing.T) { // P4
 		Spawn: []store.NewRun{child(id, "a", 1), child(id, "a", 1)}, Transition: &store.Transition{Kind: store.Sleep, After: time.Hour},
 	}
 	first := b.commit(c)
-	assert.Equal(t, store.CommitResult{Status: store.Sleeping, Events: 2, VisibleAt: b.now.Add(time.Hour)}, first)
+	made := store.Tally(nil, "q", "w", store.Pending, 1)
+	assert.Equal(t, store.CommitResult{Status: store.Sleeping, Events: 2, VisibleAt: b.now.Add(time.Hour), Spawned: made}, first)
 	after := b.inbox(id)
 	assert.Equal(t, []store.Group{{Name: "g", Total: 1, Open: 1}}, after.Groups)
 	assert.Empty(t, after.Signals)
@@ -174,7 +175,7 @@ func TestRepeats(t *testing.T) { // P4
 
 	b.advance(time.Second)
 	again := first
-	again.Repeated = true
+	again.Repeated, again.Spawned = true, nil
 	assert.Equal(t, again, b.commit(c), "also of the transition that ended the lease")
 	c.Seq = 2
 	assert.ErrorIs(t, b.commit(c).Err, store.ErrLeaseLost, "a new commit needs the lease")
