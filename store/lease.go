@@ -133,7 +133,7 @@ type Claimed struct {
 	Now time.Time
 	// Asked says that the worker is asked for a sign of life (AskWorkers): it gives one by
 	// Extend, of no lease if it holds none. It may be false once for what was asked while
-	// the claim was under way. Case: workers/asked-is-told.
+	// the claim was under way, and a claim that names no workflow does not tell it. Case: workers/asked-is-told.
 	Asked bool
 }
 

@@ -145,6 +145,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		var priority *int16
 		var n laneNext
 		err := scan(scanTime(&out.Now), &passed, &out.Asked, &pair, &priority, scanTime(&n.due))
+		out.Asked = out.Asked && len(queues) > 0
 		if pair != nil {
 			n.pair, n.priority = *pair-1, *priority
 			lanes = append(lanes, n)

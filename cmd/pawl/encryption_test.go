@@ -58,3 +58,7 @@ func TestEncryption(t *testing.T) {
 		})
 	}
 }
+
+func TestCoordErrorIsTheLibrarys(t *testing.T) {
+	require.Equal(t, workflow.CoordError.Key(), coordError)
+}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
-	"github.com/pawlhq/pawl/workflow"
 )
 
 func (a *app) signalCommand() *cobra.Command {
@@ -223,7 +222,7 @@ func (a *app) writeState(cmd *cobra.Command, o *one, args []string, w store.Stat
 	if err != nil {
 		return err
 	}
-	if w.Key != workflow.CoordError.Key() { // which is read as text where it cannot be opened
+	if w.Key != coordError { // which is read as text where it cannot be opened
 		if err := eng.CheckPayload(ctx, id, w.Value); err != nil {
 			return err
 		}
@@ -240,3 +239,6 @@ func (a *app) writeState(cmd *cobra.Command, o *one, args []string, w store.Stat
 	a.note("State %q of run %s has version %d now.\n", clean(w.Key), id, entries[0].Version)
 	return nil
 }
+
+// coordError is workflow.CoordError's key.
+const coordError = "coord.error"

@@ -16,7 +16,8 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	defer s.mu.Unlock()
 	now := clock(p.Now)
 	out := store.Claimed{Now: now}
-	if w := s.workers[name{p.Namespace, p.Worker}]; w != nil {
+	asks := func(d store.Demand) bool { return len(d.Workflows) > 0 }
+	if w := s.workers[name{p.Namespace, p.Worker}]; w != nil && slices.ContainsFunc(p.Demands, asks) {
 		out.Asked = !w.AskedAt.IsZero()
 	}
 	want := p.Wanted()
