@@ -30,7 +30,7 @@ func (e *E) workers() map[string]store.Worker {
 // listed is how a worker is listed by who does not ask it for a sign of life.
 func (e *E) listed(id string) store.Worker {
 	e.Helper()
-	list, err := e.s.ListWorkers(e.ctx, store.ListWorkersParams{Namespace: "engine"})
+	list, err := store.AllWorkers(e.ctx, e.s, store.ListWorkersParams{Namespace: "engine"})
 	e.ok("ListWorkers", err)
 	for _, w := range list {
 		if w.ID == id {

@@ -1148,8 +1148,14 @@ func (q *sequence) workers() {
 			q.hit("worker asked")
 		}
 	default:
-		list, _ := do(q, "ListWorkers", store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Now: q.now}, store.Store.ListWorkers)
-		for _, w := range list {
+		p := store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Limit: of(q, 0, 1), Now: q.now}
+		page, _ := do(q, "ListWorkers", p, store.Store.ListWorkers)
+		if page.Next != "" {
+			p.Cursor = page.Next
+			_, _ = do(q, "ListWorkers", p, store.Store.ListWorkers)
+			q.hit("workers in pages")
+		}
+		for _, w := range page.Workers {
 			if w.Status == store.Offline {
 				q.hit("worker offline")
 			}
@@ -1160,7 +1166,12 @@ func (q *sequence) workers() {
 func (q *sequence) workflows() {
 	ns := q.someNS()
 	if q.chance(50) {
-		_, _ = do(q, "ListWorkflows", store.ListWorkflowsParams{Namespace: ns, Names: of(q, nil, []string{"f1"}, []string{"f2", "none"})}, store.Store.ListWorkflows)
+		p := store.ListWorkflowsParams{Namespace: ns, Names: of(q, nil, []string{"f1"}, []string{"f2", "none"}), Limit: of(q, 0, 1)}
+		if page, _ := do(q, "ListWorkflows", p, store.Store.ListWorkflows); page.Next != "" {
+			p.Cursor = page.Next
+			_, _ = do(q, "ListWorkflows", p, store.Store.ListWorkflows)
+			q.hit("workflows in pages")
+		}
 		return
 	}
 	p := store.PutWorkflowsParams{Namespace: ns, Now: q.now}

@@ -54,7 +54,7 @@ type faulty struct {
 	setState      verb[store.SetStateParams, []store.StateEntry]
 	getState      verb[store.GetStateParams, []store.StateEntry]
 	inbox         verb[store.InboxParams, store.Inbox]
-	listWorkers   verb[store.ListWorkersParams, []store.Worker]
+	listWorkers   verb[store.ListWorkersParams, store.WorkerPage]
 	askWorkers    verb[store.AskWorkersParams, int]
 	pause         verb[store.PauseParams, []store.ControlResult]
 	restart       func(context.Context, store.RestartParams) error
@@ -128,7 +128,7 @@ func (s *faulty) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, e
 func (s *faulty) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
 	return s.askWorkers(ctx, p)
 }
-func (s *faulty) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+func (s *faulty) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
 	return s.listWorkers(ctx, p)
 }
 func (s *faulty) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
