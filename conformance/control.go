@@ -519,11 +519,11 @@ var cancelCases = []Case{
 		c.cancel(k.Run.ID)
 		c.advance(time.Second)
 		ids := []store.ID{asleep.Run.ID, waiting.Run.ID, k.Run.ID, below.Run.ID}
-		for range 2 {
+		for _, told := range [][][]store.RunCount{{ended(1), ended(1), endedKids(1), ended(1)}, {nil, nil, nil, nil}} {
 			res, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: ids, Reason: "stuck", Force: true, Now: c.now})
 			c.ok("Cancel with Force", err)
 			for i, id := range ids {
-				c.eq(fmt.Sprintf("result %d", i), res[i], store.ControlResult{Status: store.Canceled})
+				c.eq(fmt.Sprintf("result %d", i), res[i], store.ControlResult{Status: store.Canceled, Ended: told[i]})
 				got := c.get(id)
 				c.eq("Status", got.Status, store.Canceled)
 				c.eq("reason", got.Failure.Message, "stuck")

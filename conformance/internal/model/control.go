@@ -52,11 +52,12 @@ func (s *Store) control(ctx context.Context, invalid error, namespace string, id
 // force ends a run, whoever holds it.
 func (s *Store) force(r *run, reason string, now time.Time) {
 	if r.leased() {
-		r.holder, r.seq = "", 0
+		r.Worker, r.holder, r.seq = "", "", 0
 		r.Epoch++
 		s.hintRun(store.HintEvent, r) // its holder is to learn that it is none
 	}
 	r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
+	s.ended = store.Tally(s.ended, r.Queue, r.Workflow, store.Canceled, 1)
 	s.finish(r, store.Canceled, now)
 }
 
