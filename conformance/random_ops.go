@@ -1148,17 +1148,15 @@ func (q *sequence) workers() {
 			q.hit("worker asked")
 		}
 	default:
-		p := store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Limit: of(q, 0, 1), Now: q.now}
-		page, _ := do(q, "ListWorkers", p, store.Store.ListWorkers)
-		if page.Next != "" {
-			p.Cursor = page.Next
-			_, _ = do(q, "ListWorkers", p, store.Store.ListWorkers)
-			q.hit("workers in pages")
-		}
-		for _, w := range page.Workers {
-			if w.Status == store.Offline {
-				q.hit("worker offline")
+		p := store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Limit: 1, Now: q.now}
+		for more := true; more; more = p.Cursor != "" {
+			page, _ := do(q, "ListWorkers", p, store.Store.ListWorkers)
+			for _, w := range page.Workers {
+				if w.Status == store.Offline {
+					q.hit("worker offline")
+				}
 			}
+			p.Cursor = page.Next
 		}
 	}
 }
@@ -1166,11 +1164,10 @@ func (q *sequence) workers() {
 func (q *sequence) workflows() {
 	ns := q.someNS()
 	if q.chance(50) {
-		p := store.ListWorkflowsParams{Namespace: ns, Names: of(q, nil, []string{"f1"}, []string{"f2", "none"}), Limit: of(q, 0, 1)}
-		if page, _ := do(q, "ListWorkflows", p, store.Store.ListWorkflows); page.Next != "" {
+		p := store.ListWorkflowsParams{Namespace: ns, Names: of(q, nil, []string{"f1"}, []string{"f2", "none"}), Limit: 1}
+		for more := true; more; more = p.Cursor != "" {
+			page, _ := do(q, "ListWorkflows", p, store.Store.ListWorkflows)
 			p.Cursor = page.Next
-			_, _ = do(q, "ListWorkflows", p, store.Store.ListWorkflows)
-			q.hit("workflows in pages")
 		}
 		return
 	}
