@@ -1143,6 +1143,10 @@ func (q *sequence) workers() {
 	case 3:
 		_, _ = do(q, "RemoveWorker", store.RemoveWorkerParams{Namespace: ns, ID: id}, alone(store.Store.RemoveWorker))
 	case 4:
+		if q.chance(50) { // one that is at rest since a minute ago
+			w := store.Worker{ID: id, Status: store.Online, TTL: time.Hour, Answers: q.span()}
+			_, _ = do(q, "PutWorker", store.PutWorkerParams{Namespace: ns, Worker: w, Now: q.now.Add(-time.Minute)}, alone(store.Store.PutWorker))
+		}
 		asked, _ := do(q, "AskWorkers", store.AskWorkersParams{Namespace: ns, Silent: max(q.span(), 1), Now: q.now}, store.Store.AskWorkers)
 		if asked > 0 {
 			q.hit("worker asked")
