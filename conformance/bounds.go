@@ -3,6 +3,9 @@ package conformance
 import (
 	"bytes"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -445,6 +448,51 @@ var boundCases = []Case{
 		page, err := c.s.ListSchedules(c.ctx, store.ListSchedulesParams{Namespace: c.ns, Due: true, Limit: store.MaxPage, Now: c.now})
 		c.ok("ListSchedules of those due", err)
 		c.eq("those due at first", len(page.Schedules), store.PageBytes/size)
+	}},
+	{"workflows/bounded-in-bytes", "P14", "a page of ListWorkflows ends before its metas exceed PageBytes; the pages hold each workflow once", func(c *C) {
+		const size = 60_000
+		n := store.PageBytes/size + 3
+		names := []string{}
+		for i := range n {
+			names = append(names, fmt.Sprintf("f%04d", i))
+			c.putWorkflows(store.Workflow{Name: names[i], Queue: aQueue, Meta: make([]byte, size)})
+		}
+		pages := pagesOf(c, func(cursor string) ([]store.Workflow, string, error) {
+			page, err := c.s.ListWorkflows(c.ctx, store.ListWorkflowsParams{Namespace: c.ns, Limit: store.MaxPage, Cursor: cursor})
+			return page.Workflows, page.Next, err
+		}, nil)
+		c.eq("sizes of pages", lengths(pages), []int{store.PageBytes / size, n - store.PageBytes/size})
+		seen := []string{}
+		for _, w := range slices.Concat(pages...) {
+			seen = append(seen, w.Name)
+			c.eq("bytes of meta", len(w.Meta), size)
+		}
+		c.eq("workflows", seen, names)
+	}},
+	{"workers/bounded-in-bytes", "P14", "a page of ListWorkers ends before its texts exceed PageBytes, but the first worker always comes; the pages hold each worker once", func(c *C) {
+		const size = 400_000
+		text := strings.Repeat("é", size/2) // bytes count, not characters
+		put := []store.Worker{
+			{ID: "w1", Host: text, Queues: []string{text}, Workflows: []string{text}},
+			{ID: "w2", Labels: map[string]string{"a": text}, Takes: map[string][]string{text: {"a"}}},
+			{ID: "w3", Limits: map[string]int{text: 1}},
+			{ID: "w4", Host: strings.Repeat("h", store.PageBytes+1)},
+			{ID: "w5"},
+		}
+		for _, w := range put {
+			w.TTL = time.Minute
+			c.putWorker(w)
+		}
+		pages := pagesOf(c, func(cursor string) ([]store.Worker, string, error) {
+			page, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, Limit: store.MaxPage, Cursor: cursor, Now: c.now})
+			return page.Workers, page.Next, err
+		}, nil)
+		c.eq("sizes of pages", lengths(pages), []int{2, 1, 1, 1})
+		for i, w := range slices.Concat(pages...) {
+			want := put[i]
+			c.check(w.ID == want.ID && w.Host == want.Host && reflect.DeepEqual(w.Queues, want.Queues) && reflect.DeepEqual(w.Workflows, want.Workflows) && reflect.DeepEqual(w.Labels, want.Labels) &&
+				reflect.DeepEqual(w.Takes, want.Takes) && reflect.DeepEqual(w.Limits, want.Limits), "worker %s, the %dth of the pages, is not as it was put", w.ID, i+1)
+		}
 	}},
 	{"payload/call-of-commits", "P12", "a call of commits takes CallBytes of payloads", func(c *C) {
 		size := c.callPayload()

@@ -768,11 +768,60 @@ var pauseCases = []Case{
 		list := func() []store.PausedTarget {
 			got, err := c.s.ListPaused(c.ctx, store.ListPausedParams{Namespace: c.ns})
 			c.ok("ListPaused", err)
-			return got
+			c.eq("Next of the last page", got.Next, "")
+			return got.Paused
 		}
 		c.eq("the list", list(), []store.PausedTarget{{Workflow: "a", Since: began}, {Queue: "a", Since: c.now}, {Queue: "b", Since: began}})
 		c.setPaused("", "a", false)
 		c.eq("the list after a resume", list(), []store.PausedTarget{{Queue: "a", Since: c.now}, {Queue: "b", Since: began}})
+	}},
+	{"pause/pages", "P14", "pages of ListPaused hold each target once that is paused all the while, 100 of them unless asked otherwise; a cursor of another query is ErrInvalid", func(c *C) {
+		const n = 5
+		want := []string{}
+		for i := range n {
+			c.setPaused("", fmt.Sprintf("%04d", i), true)
+			want = append(want, fmt.Sprintf("/%04d", i))
+		}
+		for i := range n {
+			c.setPaused(fmt.Sprintf("%04d", i), "", true)
+			want = append(want, fmt.Sprintf("%04d/", i))
+		}
+		read := func(p store.ListPausedParams) (rows []string, next string, err error) {
+			page, err := c.s.ListPaused(c.ctx, p)
+			for _, t := range page.Paused {
+				rows = append(rows, t.Queue+"/"+t.Workflow)
+			}
+			return rows, page.Next, err
+		}
+		p := store.ListPausedParams{Namespace: c.ns, Limit: 3}
+		pages := pagesOf(c, func(cursor string) ([]string, string, error) { p.Cursor = cursor; return read(p) }, func(page int) {
+			if page == 1 { // neither is listed: one is behind the cursor, one gone when it comes to it
+				c.setPaused("", "00001", true)
+				c.setPaused("0004x", "", true)
+				c.setPaused("0004x", "", false)
+			}
+		})
+		c.eq("sizes of pages", lengths(pages), []int{3, 3, 3, 1})
+		c.eq("what is paused", slices.Concat(pages...), want)
+		c.setPaused("", "00001", false)
+		for i := n; i < 95; i++ {
+			c.setPaused(fmt.Sprintf("%04d", i), "", true)
+		}
+		p = store.ListPausedParams{Namespace: c.ns}
+		rows, next, err := read(p)
+		c.ok("ListPaused", err)
+		c.eq("a full page, the last one", []any{len(rows), next}, []any{100, ""})
+		c.setPaused("0095", "", true)
+		rows, p.Cursor, err = read(p)
+		c.ok("ListPaused", err)
+		c.eq("targets of the first page", len(rows), 100)
+		rows, next, err = read(p)
+		c.ok("ListPaused", err)
+		c.eq("the second page", []any{rows, next}, []any{[]string{"0095/"}, ""})
+		_, _, err = read(store.ListPausedParams{Namespace: c.ns + "x", Cursor: p.Cursor})
+		c.fails("ListPaused with the cursor of another namespace", err, store.ErrInvalid)
+		_, err = c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, Cursor: p.Cursor, Now: c.now})
+		c.fails("ListWorkers with a cursor of ListPaused", err, store.ErrInvalid)
 	}},
 }
 

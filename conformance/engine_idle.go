@@ -70,7 +70,7 @@ var idleEngineCases = []EngineCase{
 			e.ok("get", err)
 			e.check(run.Status == store.Sleeping && run.Worker == "", "run %d: saw it %v and held by %q, expected it to sleep", i, run.Status, run.Worker)
 		}
-		workers, err := e.s.ListWorkers(e.ctx, store.ListWorkersParams{Namespace: "engine"})
+		workers, err := store.AllWorkers(e.ctx, e.s, store.ListWorkersParams{Namespace: "engine"})
 		e.ok("list workers", err)
 		e.eq("workers that are left", len(workers), 0)
 	}},

@@ -96,7 +96,7 @@ func (s *clocked) PutWorker(ctx context.Context, p store.PutWorkerParams) error 
 	return s.Store.PutWorker(ctx, p)
 }
 
-func (s *clocked) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+func (s *clocked) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
 	p.Now = s.time()
 	return s.Store.ListWorkers(ctx, p)
 }
@@ -859,7 +859,7 @@ func (s *mortal) Lock(ctx context.Context, p store.LockParams) (store.LockResult
 	return mortally(ctx, s, p, s.Store.Lock)
 }
 
-func (s *mortal) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
+func (s *mortal) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
 	return mortally(ctx, s, p, s.Store.ListWorkflows)
 }
 
@@ -975,7 +975,7 @@ var housekeepingEngineCases = []EngineCase{
 		e.eq("removed", e.keep(eng).Workers, 0)
 		clock.advance(time.Hour)
 		e.eq("removed after a day", e.keep(eng).Workers, 1)
-		workers, err := clock.ListWorkers(e.ctx, store.ListWorkersParams{Namespace: "engine"})
+		workers, err := store.AllWorkers(e.ctx, clock, store.ListWorkersParams{Namespace: "engine"})
 		e.ok("ListWorkers", err)
 		e.check(len(workers) == 1 && workers[0].ID == "lives", "saw %+v", workers)
 	}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ func (e *E) workers() map[string]store.Worker {
 // listed is how a worker is listed by who does not ask it for a sign of life.
 func (e *E) listed(id string) store.Worker {
 	e.Helper()
-	list, err := e.s.ListWorkers(e.ctx, store.ListWorkersParams{Namespace: "engine"})
+	list, err := store.AllWorkers(e.ctx, e.s, store.ListWorkersParams{Namespace: "engine"})
 	e.ok("ListWorkers", err)
 	for _, w := range list {
 		if w.ID == id {
@@ -306,6 +307,50 @@ var workerEngineCases = []EngineCase{
 		}
 		p.stop()
 		e.check(e.workers()["named"].ID == "", "it is still registered")
+	}},
+	{Name: "worker/lists-of-many-pages", Promise: "P14", Rule: "Where the workers and the workflows of a namespace fill several pages, each list has all of them, a start meets the worker and the workflow of the last page, and a worker that begins finds all its doubles.", Run: func(e *E) {
+		text := strings.Repeat("x", store.PageBytes/3)
+		host, _ := os.Hostname()
+		began := e.clock()
+		put := func(id string, w store.Worker) {
+			w.ID, w.Status, w.TTL, w.Labels = id, store.Online, 100*time.Hour, map[string]string{"text": text}
+			e.ok("put", e.s.PutWorker(e.ctx, store.PutWorkerParams{Namespace: "engine", Worker: w, Now: began}))
+		}
+		const n = 5
+		for i := range n {
+			put(fmt.Sprintf("a%d", i), store.Worker{})
+			put(fmt.Sprintf("double%d", i), store.Worker{Host: host, PID: os.Getpid()})
+		}
+		metas := store.PageBytes/store.MaxMeta + 1
+		for i := range metas {
+			e.ok("put", e.s.PutWorkflows(e.ctx, store.PutWorkflowsParams{Namespace: "engine", Now: began, Workflows: []store.Workflow{
+				{Name: fmt.Sprintf("f%02d", i), Queue: "q", Meta: make([]byte, store.MaxMeta)},
+			}}))
+		}
+		for i := range store.MaxPage + 1 {
+			e.ok("pause", e.s.SetPaused(e.ctx, store.SetPausedParams{Namespace: "engine", Queue: fmt.Sprintf("p%04d", i), Paused: true, Now: began}))
+		}
+		wf := workflow.New("last", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		e.process(defs(wf), worker.Name("z")).healthy()
+		workers := e.workers()
+		e.eq("workers", len(workers), n+1)
+		e.check(workers["z"].ID != "" && workers["a4"].Labels["text"] == text, "the list of workers has lost some")
+		eng := engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet), engine.TriggerCheck(engine.TriggerOnline))
+		defer eng.Close()
+		h, err := wf.Start(e.ctx, eng, 7)
+		e.ok("start", err)
+		got, err := h.Result(e.ctx)
+		e.ok("result", err)
+		e.eq("output", got, 7)
+		health, err := eng.Health(e.ctx)
+		e.ok("health", err)
+		e.eq("workers online", health.Online, n+1)
+		flows, err := eng.Workflows(e.ctx)
+		e.ok("workflows", err)
+		e.eq("workflows, and the last one", []any{len(flows), flows[len(flows)-1].Name}, []any{metas + 1, "last"})
+		paused, err := eng.Paused(e.ctx)
+		e.ok("paused", err)
+		e.eq("what is paused", len(paused), store.MaxPage+1)
 	}},
 	{Name: "worker/crashed-is-offline", Promise: "P6", Rule: "A worker that was killed is offline when it has not been heard of for its time to live.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })

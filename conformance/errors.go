@@ -196,6 +196,9 @@ var errorCases = []Case{
 			"steps over MaxPage":               second(c.s.Steps(c.ctx, store.StepsParams{Namespace: ns, Run: id, Limit: store.MaxPage + 1})),
 			"children over MaxPage":            second(c.s.Children(c.ctx, store.ChildrenParams{Namespace: ns, Parent: id, Group: "g", Limit: store.MaxPage + 1})),
 			"schedules over MaxPage":           second(c.s.ListSchedules(c.ctx, store.ListSchedulesParams{Namespace: ns, Limit: store.MaxPage + 1})),
+			"workers over MaxPage":             second(c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: ns, Limit: store.MaxPage + 1, Now: c.now})),
+			"workflows over MaxPage":           second(c.s.ListWorkflows(c.ctx, store.ListWorkflowsParams{Namespace: ns, Limit: store.MaxPage + 1})),
+			"pauses over MaxPage":              second(c.s.ListPaused(c.ctx, store.ListPausedParams{Namespace: ns, Limit: store.MaxPage + 1})),
 			"firings over MaxPage":             second(c.s.ListFirings(c.ctx, store.ListFiringsParams{Namespace: ns, Schedule: "s", Limit: store.MaxPage + 1})),
 			"a status that is none":            second(c.s.List(c.ctx, store.ListParams{Namespace: ns, Filter: store.RunFilter{Statuses: []store.Status{99}}})),
 			"a count of a status that is none": second(c.s.Count(c.ctx, store.CountParams{Namespace: ns, Filter: store.RunFilter{Statuses: []store.Status{0}}})),
@@ -385,7 +388,7 @@ var namespaceCases = []Case{
 			c.eq("workflows", len(c.workflows()), 0)
 			paused, err := c.s.ListPaused(c.ctx, store.ListPausedParams{Namespace: c.ns})
 			c.ok("ListPaused", err)
-			c.eq("paused", len(paused), 0)
+			c.eq("paused", len(paused.Paused), 0)
 			c.create(store.NewRun{})
 			c.claim1()
 			c.eq("Held", c.lock("l", "there", time.Minute).Held, true)

@@ -511,10 +511,11 @@ func (c *C) cancel(id store.ID) store.Status {
 // force ends a run at once.
 func (c *C) force(id store.ID) {
 	c.Helper()
+	run := c.get(id)
+	ended := store.Tally(nil, run.Queue, run.Workflow, store.Canceled, 1)
 	res, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{id}, Reason: "stuck", Force: true, Now: c.now})
 	c.ok("Cancel with Force", err)
-	c.ok("Cancel's item", res[0].Err)
-	c.eq("the status after Cancel with Force", res[0].Status, store.Canceled)
+	c.eq("the result of Cancel with Force", res[0], store.ControlResult{Status: store.Canceled, Ended: ended})
 }
 
 func (c *C) tryPause(resume bool, ids ...store.ID) []store.ControlResult {

@@ -1143,16 +1143,24 @@ func (q *sequence) workers() {
 	case 3:
 		_, _ = do(q, "RemoveWorker", store.RemoveWorkerParams{Namespace: ns, ID: id}, alone(store.Store.RemoveWorker))
 	case 4:
+		if q.chance(50) { // one that is at rest since a minute ago
+			w := store.Worker{ID: id, Status: store.Online, TTL: time.Hour, Answers: q.span()}
+			_, _ = do(q, "PutWorker", store.PutWorkerParams{Namespace: ns, Worker: w, Now: q.now.Add(-time.Minute)}, alone(store.Store.PutWorker))
+		}
 		asked, _ := do(q, "AskWorkers", store.AskWorkersParams{Namespace: ns, Silent: max(q.span(), 1), Now: q.now}, store.Store.AskWorkers)
 		if asked > 0 {
 			q.hit("worker asked")
 		}
 	default:
-		list, _ := do(q, "ListWorkers", store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Now: q.now}, store.Store.ListWorkers)
-		for _, w := range list {
-			if w.Status == store.Offline {
-				q.hit("worker offline")
+		p := store.ListWorkersParams{Namespace: ns, NoHeld: q.chance(20), Limit: 1, Now: q.now}
+		for more := true; more; more = p.Cursor != "" {
+			page, _ := do(q, "ListWorkers", p, store.Store.ListWorkers)
+			for _, w := range page.Workers {
+				if w.Status == store.Offline {
+					q.hit("worker offline")
+				}
 			}
+			p.Cursor = page.Next
 		}
 	}
 }
@@ -1160,7 +1168,11 @@ func (q *sequence) workers() {
 func (q *sequence) workflows() {
 	ns := q.someNS()
 	if q.chance(50) {
-		_, _ = do(q, "ListWorkflows", store.ListWorkflowsParams{Namespace: ns, Names: of(q, nil, []string{"f1"}, []string{"f2", "none"})}, store.Store.ListWorkflows)
+		p := store.ListWorkflowsParams{Namespace: ns, Names: of(q, nil, []string{"f1"}, []string{"f2", "none"}), Limit: 1}
+		for more := true; more; more = p.Cursor != "" {
+			page, _ := do(q, "ListWorkflows", p, store.Store.ListWorkflows)
+			p.Cursor = page.Next
+		}
 		return
 	}
 	p := store.PutWorkflowsParams{Namespace: ns, Now: q.now}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,9 +19,9 @@ func (c *C) putWorker(w store.Worker) {
 
 func (c *C) workers() []store.Worker {
 	c.Helper()
-	ws, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, Now: c.now})
+	page, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, Now: c.now})
 	c.ok("ListWorkers", err)
-	return ws
+	return page.Workers
 }
 
 // ask asks those for a sign of life that were not heard of for a while.
@@ -44,12 +45,102 @@ func (c *C) putWorkflows(wfs ...store.Workflow) {
 
 func (c *C) workflows(names ...string) []store.Workflow {
 	c.Helper()
-	wfs, err := c.s.ListWorkflows(c.ctx, store.ListWorkflowsParams{Namespace: c.ns, Names: names})
+	page, err := c.s.ListWorkflows(c.ctx, store.ListWorkflowsParams{Namespace: c.ns, Names: names})
 	c.ok("ListWorkflows", err)
-	return wfs
+	return page.Workflows
+}
+
+// pagesOf reads pages up to the last one, at most ten; between is called behind each.
+func pagesOf[T any](c *C, read func(cursor string) (rows []T, next string, err error), between func(page int)) (pages [][]T) {
+	c.Helper()
+	cursor := ""
+	for page := 1; page <= 10; page++ {
+		rows, next, err := read(cursor)
+		c.ok("the list", err)
+		pages = append(pages, rows)
+		if next == "" {
+			return pages
+		}
+		if cursor = next; between != nil {
+			between(page)
+		}
+	}
+	c.Errorf("saw no last page among %d", len(pages))
+	return pages
+}
+
+func lengths[T any](pages [][]T) []int {
+	n := []int{}
+	for _, rows := range pages {
+		n = append(n, len(rows))
+	}
+	return n
+}
+
+// workerPage reads the IDs of a page.
+func (c *C) workerPage(p store.ListWorkersParams) (ids []string, next string, err error) {
+	p.Namespace, p.Now = cmp.Or(p.Namespace, c.ns), c.now
+	page, err := c.s.ListWorkers(c.ctx, p)
+	for _, w := range page.Workers {
+		ids = append(ids, w.ID)
+	}
+	return ids, page.Next, err
+}
+
+// workflowPage reads the names of a page.
+func (c *C) workflowPage(p store.ListWorkflowsParams) (names []string, next string, err error) {
+	p.Namespace = cmp.Or(p.Namespace, c.ns)
+	page, err := c.s.ListWorkflows(c.ctx, p)
+	for _, w := range page.Workflows {
+		names = append(names, w.Name)
+	}
+	return names, page.Next, err
 }
 
 var registryCases = []Case{
+	{"workers/pages", "P14", "pages of ListWorkers hold each worker once that is there all the while, 100 of them unless asked otherwise; a cursor of another query is ErrInvalid", func(c *C) {
+		put := func(id string) { c.putWorker(store.Worker{ID: id, TTL: time.Minute}) }
+		want := []string{}
+		for i := range 7 {
+			want = append(want, fmt.Sprintf("w%04d", i))
+			put(want[i])
+		}
+		c.createN(2, store.NewRun{})
+		c.claim(store.ClaimParams{Worker: want[5], Max: 2})
+		pages := pagesOf(c, func(cursor string) ([]string, string, error) {
+			return c.workerPage(store.ListWorkersParams{Cursor: cursor, Limit: 3})
+		}, func(page int) {
+			if page == 1 { // neither is listed: one is behind the cursor, one gone when it comes to it
+				put("w00001")
+				put("w0005x")
+				c.ok("RemoveWorker", c.s.RemoveWorker(c.ctx, store.RemoveWorkerParams{Namespace: c.ns, ID: "w0005x"}))
+			}
+		})
+		c.eq("sizes of pages", lengths(pages), []int{3, 3, 1})
+		c.eq("workers", slices.Concat(pages...), want)
+		_, next, err := c.workerPage(store.ListWorkersParams{Limit: 5}) // w0000, w00001 and so on
+		c.ok("ListWorkers", err)
+		page, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, Cursor: next, Limit: 2, Now: c.now})
+		c.ok("ListWorkers", err)
+		c.eq("IDs and Held of a later page", []any{page.Workers[0].ID, page.Workers[0].Held, page.Workers[1].ID, page.Workers[1].Held}, []any{"w0004", int64(0), "w0005", int64(2)})
+		for i := 8; i < 100; i++ {
+			put(fmt.Sprintf("w%04d", i))
+		}
+		ids, next, err := c.workerPage(store.ListWorkersParams{})
+		c.ok("ListWorkers", err)
+		c.eq("a full page, the last one", []any{len(ids), next}, []any{100, ""})
+		put("w0100")
+		ids, next, err = c.workerPage(store.ListWorkersParams{})
+		c.ok("ListWorkers", err)
+		c.eq("workers of the first page", len(ids), 100)
+		ids, last, err := c.workerPage(store.ListWorkersParams{Cursor: next})
+		c.ok("ListWorkers", err)
+		c.eq("the second page", []any{ids, last}, []any{[]string{"w0100"}, ""})
+		_, _, err = c.workerPage(store.ListWorkersParams{Namespace: c.ns + "x", Cursor: next})
+		c.fails("ListWorkers with the cursor of another namespace", err, store.ErrInvalid)
+		_, _, err = c.workflowPage(store.ListWorkflowsParams{Cursor: next})
+		c.fails("ListWorkflows with a cursor of ListWorkers", err, store.ErrInvalid)
+	}},
 	{"workers/put-and-list", "", "a worker is stored as it was put, with the store's times, and listed by ID", func(c *C) {
 		want := store.Worker{
 			ID: "w1", Host: "host", PID: 42, Queues: []string{"q1", "q2"}, Workflows: []string{"a", "b"}, Labels: map[string]string{"zone": "x", "": "empty"},
@@ -96,7 +187,7 @@ var registryCases = []Case{
 		got, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns, NoHeld: true, Now: c.now})
 		c.ok("ListWorkers", err)
 		want[0].Held = 0
-		c.eq("workers", got, want)
+		c.eq("workers", got.Workers, want)
 	}},
 	{"workers/offline-after-ttl", "P13", "a worker that was not heard of for its TTL is offline, and online again when it is", func(c *C) {
 		c.putWorker(store.Worker{ID: "w1", TTL: time.Minute})
@@ -223,9 +314,9 @@ var registryCases = []Case{
 		for _, w := range c.workers() {
 			c.check(w.AskedAt.IsZero() == (w.ID != "silent"), "AskedAt of %s: saw %v", w.ID, w.AskedAt)
 		}
-		ws, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns + "x", Now: c.now})
+		there, err := c.s.ListWorkers(c.ctx, store.ListWorkersParams{Namespace: c.ns + "x", Now: c.now})
 		c.ok("ListWorkers", err)
-		c.check(ws[0].AskedAt.IsZero(), "AskedAt of one of another namespace: saw %v", ws[0].AskedAt)
+		c.check(there.Workers[0].AskedAt.IsZero(), "AskedAt of one of another namespace: saw %v", there.Workers[0].AskedAt)
 		c.eq("asked there", c.ask(time.Minute), 0)
 	}},
 	{"workers/asked-answers", "P13", "each sign of life is an answer, also one that comes late, and one that gave none may be asked anew when it has", func(c *C) {
@@ -272,6 +363,50 @@ var registryCases = []Case{
 	{"workers/not-needed", "P1", "a worker need not be registered to claim", func(c *C) {
 		c.start()
 		c.eq("workers", len(c.workers()), 0)
+	}},
+	{"workflows/pages", "P14", "pages of ListWorkflows hold each workflow once that is there all the while, 100 of them unless asked otherwise; a cursor of another query is ErrInvalid", func(c *C) {
+		put := func(names ...string) {
+			list := []store.Workflow{}
+			for _, name := range names {
+				list = append(list, store.Workflow{Name: name, Queue: "q"})
+			}
+			c.putWorkflows(list...)
+		}
+		want := []string{}
+		for i := range 7 {
+			want = append(want, fmt.Sprintf("f%04d", i))
+		}
+		put(want...)
+		pages := func(names ...string) [][]string {
+			return pagesOf(c, func(cursor string) ([]string, string, error) {
+				return c.workflowPage(store.ListWorkflowsParams{Names: names, Cursor: cursor, Limit: 3})
+			}, func(page int) {
+				if page == 1 {
+					put("f00001") // behind the cursor
+				}
+			})
+		}
+		c.eq("pages of all", pages(), [][]string{want[:3], want[3:6], want[6:]})
+		c.eq("pages of some", pages("none", want[6], want[4], want[2], want[0]), [][]string{{want[0], want[2], want[4]}, {want[6]}})
+		for i := 8; i < 100; i++ {
+			put(fmt.Sprintf("f%04d", i))
+		}
+		names, next, err := c.workflowPage(store.ListWorkflowsParams{})
+		c.ok("ListWorkflows", err)
+		c.eq("a full page, the last one", []any{len(names), next}, []any{100, ""})
+		put("f0100")
+		names, next, err = c.workflowPage(store.ListWorkflowsParams{})
+		c.ok("ListWorkflows", err)
+		c.eq("workflows of the first page", len(names), 100)
+		names, last, err := c.workflowPage(store.ListWorkflowsParams{Cursor: next})
+		c.ok("ListWorkflows", err)
+		c.eq("the second page", []any{names, last}, []any{[]string{"f0100"}, ""})
+		_, _, err = c.workflowPage(store.ListWorkflowsParams{Namespace: c.ns + "x", Cursor: next})
+		c.fails("ListWorkflows with the cursor of another namespace", err, store.ErrInvalid)
+		_, _, err = c.workflowPage(store.ListWorkflowsParams{Names: []string{"f0100"}, Cursor: next})
+		c.fails("ListWorkflows with the cursor of other names", err, store.ErrInvalid)
+		_, err = c.s.ListPaused(c.ctx, store.ListPausedParams{Namespace: c.ns, Cursor: next})
+		c.fails("ListPaused with a cursor of ListWorkflows", err, store.ErrInvalid)
 	}},
 	{"workflows/put-and-list", "", "workflows are stored as they were put and listed by name", func(c *C) {
 		c.putWorkflows()

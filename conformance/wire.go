@@ -320,11 +320,11 @@ func (w *wire) GetState(ctx context.Context, p store.GetStateParams) ([]store.St
 	return carry(w, ctx, "get-state", false, p, w.Store.GetState)
 }
 
-func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
+func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
 	return carry(w, ctx, "list-workflows", false, p, w.Store.ListWorkflows)
 }
 
-func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+func (w *wire) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
 	return carry(w, ctx, "list-workers", false, p, w.Store.ListWorkers)
 }
 

@@ -158,7 +158,7 @@ func (e *Engine) setPaused(ctx context.Context, p store.SetPausedParams) error {
 // [Engine.List] by their status.
 func (e *Engine) Paused(ctx context.Context) (paused []store.PausedTarget, err error) {
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
-		paused, err = e.store.ListPaused(ctx, store.ListPausedParams{Namespace: e.namespace})
+		paused, err = store.AllPaused(ctx, e.store, store.ListPausedParams{Namespace: e.namespace})
 		return err
 	})
 	if err != nil {

@@ -249,7 +249,7 @@ func (e *Engine) removeDead(ctx context.Context) (removed int, err error) {
 	var now time.Time
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
 		if now, err = e.store.Clock(ctx); err == nil {
-			workers, err = e.store.ListWorkers(ctx, store.ListWorkersParams{Namespace: e.namespace})
+			workers, err = store.AllWorkers(ctx, e.store, store.ListWorkersParams{Namespace: e.namespace})
 		}
 		return err
 	})

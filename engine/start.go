@@ -243,7 +243,7 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 
 func (e *Engine) listWorkflow(ctx context.Context, names ...string) (found []store.Workflow, err error) {
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
-		found, err = e.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: e.namespace, Names: names})
+		found, err = store.AllWorkflows(ctx, e.store, store.ListWorkflowsParams{Namespace: e.namespace, Names: names})
 		return err
 	})
 	return found, err

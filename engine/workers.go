@@ -102,7 +102,7 @@ func (e *Engine) pause(ctx context.Context, d time.Duration) bool {
 
 func (e *Engine) listWorkers(ctx context.Context, noHeld bool) (list []store.Worker, err error) {
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
-		list, err = e.store.ListWorkers(ctx, store.ListWorkersParams{Namespace: e.namespace, NoHeld: noHeld})
+		list, err = store.AllWorkers(ctx, e.store, store.ListWorkersParams{Namespace: e.namespace, NoHeld: noHeld})
 		return err
 	})
 	if err != nil {
@@ -298,7 +298,7 @@ func (e *Engine) Health(ctx context.Context) (Health, error) {
 		h.Skew = clock.Sub(began.Add(h.Latency / 2)).Round(time.Microsecond)
 		began = time.Now()
 		var workers []store.Worker
-		workers, err = e.store.ListWorkers(ctx, store.ListWorkersParams{Namespace: e.namespace, NoHeld: true})
+		workers, err = store.AllWorkers(ctx, e.store, store.ListWorkersParams{Namespace: e.namespace, NoHeld: true})
 		h.Latency = max(h.Latency, time.Since(began)) // a clock at hand tells nothing of the database
 		for i := range workers {
 			switch workers[i].Status {

@@ -54,6 +54,9 @@ const (
 	cursorRuns      = "runs by creation"
 	cursorSchedules = "schedules"
 	cursorFirings   = "firings"
+	cursorWorkers   = "workers"
+	cursorWorkflows = "workflows"
+	cursorPaused    = "paused"
 )
 
 // query is what must stay the same over the pages of a listing. Times are
@@ -130,4 +133,47 @@ func (p *ListFiringsParams) Position() (string, error) {
 // NextCursor makes the cursor behind a page's last firing.
 func (p *ListFiringsParams) NextCursor(last string) string {
 	return EncodeCursor(cursorFirings, []any{p.Namespace, p.Schedule}, []byte(last))
+}
+
+// Position decodes the cursor: the ID of the last worker seen.
+func (p *ListWorkersParams) Position() (string, error) {
+	pos, err := DecodeCursor(cursorWorkers, p.Namespace, p.Cursor)
+	return string(pos), err
+}
+
+// NextCursor makes the cursor behind a page's last worker.
+func (p *ListWorkersParams) NextCursor(last string) string {
+	return EncodeCursor(cursorWorkers, p.Namespace, []byte(last))
+}
+
+// Position decodes the cursor: the name of the last workflow seen.
+func (p *ListWorkflowsParams) Position() (string, error) {
+	pos, err := DecodeCursor(cursorWorkflows, []any{p.Namespace, p.Names}, p.Cursor)
+	return string(pos), err
+}
+
+// NextCursor makes the cursor behind a page's last workflow.
+func (p *ListWorkflowsParams) NextCursor(last string) string {
+	return EncodeCursor(cursorWorkflows, []any{p.Namespace, p.Names}, []byte(last))
+}
+
+// Position decodes the cursor: the queue and the workflow of the last target seen.
+func (p *ListPausedParams) Position() (PausedTarget, error) {
+	var last PausedTarget
+	pos, err := DecodeCursor(cursorPaused, p.Namespace, p.Cursor)
+	if err != nil || pos == nil {
+		return last, err
+	}
+	// Names have no control characters.
+	queue, workflow, ok := bytes.Cut(pos, []byte{0})
+	if !ok {
+		return last, Invalid("cursor", "it names nothing that can be paused; start without one")
+	}
+	last.Queue, last.Workflow = string(queue), string(workflow)
+	return last, nil
+}
+
+// NextCursor makes the cursor behind a page's last target.
+func (p *ListPausedParams) NextCursor(last PausedTarget) string {
+	return EncodeCursor(cursorPaused, p.Namespace, []byte(last.Queue+"\x00"+last.Workflow))
 }

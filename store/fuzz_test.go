@@ -129,6 +129,33 @@ func FuzzPosition(f *testing.F) {
 		if _, err := r.Position(); s.Cursor != "" && err == nil {
 			t.Fatal("the cursor of a listing of schedules is taken for one of firings")
 		}
+		w := ListWorkersParams{Namespace: namespace, Cursor: cursor}
+		if _, err := w.Position(); err != nil {
+			wantInvalid(t, err)
+		}
+		w.Cursor = w.NextCursor(queue)
+		if got, err := w.Position(); err != nil || got != queue {
+			t.Fatalf("saw %q, %v come back, expected %q", got, err, queue)
+		}
+		d := ListWorkflowsParams{Namespace: namespace, Names: []string{queue}, Cursor: cursor}
+		if _, err := d.Position(); err != nil {
+			wantInvalid(t, err)
+		}
+		d.Cursor = d.NextCursor(queue)
+		if got, err := d.Position(); err != nil || got != queue {
+			t.Fatalf("saw %q, %v come back, expected %q", got, err, queue)
+		}
+		q := ListPausedParams{Namespace: namespace, Cursor: cursor}
+		if _, err := q.Position(); err != nil {
+			wantInvalid(t, err)
+		}
+		if ValidateName("queue", queue) == nil {
+			want := PausedTarget{Queue: queue}
+			q.Cursor = q.NextCursor(want)
+			if got, err := q.Position(); err != nil || got != want {
+				t.Fatalf("saw %+v, %v come back, expected %+v", got, err, want)
+			}
+		}
 	})
 }
 

@@ -100,13 +100,27 @@ type AskWorkersParams struct {
 	Now       time.Time
 }
 
-// ListWorkersParams is the input of ListWorkers, which lists by ID. Case:
-// workers/without-held.
+// ListWorkersParams is the input of ListWorkers, which pages through workers by ID. A page
+// ends before the worker whose Host, Queues, Workflows, Labels, Limits and Takes would bring
+// those of the page above [PageBytes]; all but Host count as JSON. [AllWorkers] reads all
+// pages. Cases: workers/without-held, workers/bounded-in-bytes.
+//
+// P14: workers that are there during the whole listing come exactly once, whatever is put
+// and removed meanwhile. A cursor of another query is refused with ErrInvalid. Case:
+// workers/pages.
 type ListWorkersParams struct {
 	Namespace string
 	// NoHeld leaves Held zero: to count it may read all active runs.
 	NoHeld bool
+	Cursor string
+	Limit  int // 0: 100; at most MaxPage
 	Now    time.Time
+}
+
+// WorkerPage is a page of workers; Next is empty on the last one.
+type WorkerPage struct {
+	Workers []Worker
+	Next    string
 }
 
 // Workflow is a definition that some worker has registered.
@@ -127,11 +141,24 @@ type PutWorkflowsParams struct {
 	Now       time.Time
 }
 
-// ListWorkflowsParams is the input of ListWorkflows, which lists by name; Names
-// empty: all.
+// ListWorkflowsParams is the input of ListWorkflows, which pages through workflows by name.
+// A page ends before the workflow whose Meta would bring those of the page above
+// [PageBytes]. [AllWorkflows] reads all pages. Case: workflows/bounded-in-bytes.
+//
+// P14: workflows that are there during the whole listing come exactly once, whatever is
+// registered meanwhile. A cursor of another query is refused with ErrInvalid. Case:
+// workflows/pages.
 type ListWorkflowsParams struct {
 	Namespace string
-	Names     []string
+	Names     []string // empty: all
+	Cursor    string
+	Limit     int // 0: 100; at most MaxPage
+}
+
+// WorkflowPage is a page of workflows; Next is empty on the last one.
+type WorkflowPage struct {
+	Workflows []Workflow
+	Next      string
 }
 
 // SetPausedParams is the input of SetPaused: runs of a paused queue or a paused
@@ -146,10 +173,23 @@ type SetPausedParams struct {
 	Now       time.Time
 }
 
-// ListPausedParams is the input of ListPaused, which lists by queue, then
-// workflow. Case: pause/listed.
+// ListPausedParams is the input of ListPaused, which pages through what is paused by
+// queue, then workflow. A target is not longer than a name ([MaxName]), so that MaxPage of
+// them stay below [PageBytes]. [AllPaused] reads all pages. Case: pause/listed.
+//
+// P14: what is paused during the whole listing comes exactly once, whatever is paused and
+// resumed meanwhile. A cursor of another query is refused with ErrInvalid. Case:
+// pause/pages.
 type ListPausedParams struct {
 	Namespace string
+	Cursor    string
+	Limit     int // 0: 100; at most MaxPage
+}
+
+// PausedPage is a page of what is paused; Next is empty on the last one.
+type PausedPage struct {
+	Paused []PausedTarget
+	Next   string
 }
 
 // PausedTarget is a paused queue or workflow: one of the two is set.

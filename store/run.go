@@ -324,8 +324,8 @@ const ScanAll = math.MaxInt
 const MaxPage = 1000
 
 // PageBytes bounds what the rows of a page hold together, in bytes, where a call names
-// no bound of its own: the failures of List, the inputs and metas of ListSchedules. The
-// first row always comes.
+// no bound of its own: the failures of List, the inputs and metas of ListSchedules, the metas
+// of ListWorkflows, the texts of ListWorkers. The first row always comes.
 const PageBytes = 2 << 20
 
 // RunPage is a page of runs; Next is empty on the last one.

@@ -114,7 +114,8 @@ type Firing struct {
 }
 
 // ListFiringsParams is the input of ListFirings, newest first. ErrNotFound when
-// there is no such schedule. Case: fire/list.
+// there is no such schedule. A firing has two times and an ID, so that MaxPage of them stay
+// below [PageBytes]. Case: fire/list.
 type ListFiringsParams struct {
 	Namespace string
 	Schedule  string

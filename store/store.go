@@ -72,12 +72,12 @@ type Coordination interface {
 type Registry interface {
 	PutWorker(ctx context.Context, p PutWorkerParams) error
 	RemoveWorker(ctx context.Context, p RemoveWorkerParams) error
-	ListWorkers(ctx context.Context, p ListWorkersParams) ([]Worker, error)
+	ListWorkers(ctx context.Context, p ListWorkersParams) (WorkerPage, error)
 	AskWorkers(ctx context.Context, p AskWorkersParams) (asked int, err error)
 	PutWorkflows(ctx context.Context, p PutWorkflowsParams) error
-	ListWorkflows(ctx context.Context, p ListWorkflowsParams) ([]Workflow, error)
+	ListWorkflows(ctx context.Context, p ListWorkflowsParams) (WorkflowPage, error)
 	SetPaused(ctx context.Context, p SetPausedParams) error
-	ListPaused(ctx context.Context, p ListPausedParams) ([]PausedTarget, error)
+	ListPaused(ctx context.Context, p ListPausedParams) (PausedPage, error)
 	Lock(ctx context.Context, p LockParams) (LockResult, error)
 }
 

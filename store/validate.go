@@ -564,8 +564,11 @@ func (p *AskWorkersParams) Validate() error {
 	return ValidateName("namespace", p.Namespace)
 }
 
-// Validate checks the call.
-func (p *ListWorkersParams) Validate() error { return ValidateName("namespace", p.Namespace) }
+// Validate checks the call, without its cursor.
+func (p *ListWorkersParams) Validate() error {
+	_, err := Page(p.Limit)
+	return first(ValidateName("namespace", p.Namespace), err)
+}
 
 // Validate checks the call.
 func (p *PutWorkflowsParams) Validate() error {
@@ -577,8 +580,11 @@ func (p *PutWorkflowsParams) Validate() error {
 	return first(ValidateName("namespace", p.Namespace), batch("workflows", len(p.Workflows)))
 }
 
-// Validate checks the call.
-func (p *ListWorkflowsParams) Validate() error { return ValidateName("namespace", p.Namespace) }
+// Validate checks the call, without its cursor.
+func (p *ListWorkflowsParams) Validate() error {
+	_, err := Page(p.Limit)
+	return first(ValidateName("namespace", p.Namespace), err)
+}
 
 // Validate checks the call.
 func (p *SetPausedParams) Validate() error {
@@ -588,8 +594,11 @@ func (p *SetPausedParams) Validate() error {
 	return first(ValidateName("namespace", p.Namespace), optionalName("queue", p.Queue), optionalName("workflow", p.Workflow))
 }
 
-// Validate checks the call.
-func (p *ListPausedParams) Validate() error { return ValidateName("namespace", p.Namespace) }
+// Validate checks the call, without its cursor.
+func (p *ListPausedParams) Validate() error {
+	_, err := Page(p.Limit)
+	return first(ValidateName("namespace", p.Namespace), err)
+}
 
 // Validate checks the call.
 func (p *LockParams) Validate() error {

@@ -34,7 +34,7 @@ var ofThisProcess sync.Map
 func (w *Worker) signOn(ctx context.Context) error {
 	ofThisProcess.Store(w.id, nil)
 	row := w.row(store.Online)
-	others, err := w.store.ListWorkers(ctx, store.ListWorkersParams{Namespace: w.namespace, NoHeld: true})
+	others, err := store.AllWorkers(ctx, w.store, store.ListWorkersParams{Namespace: w.namespace, NoHeld: true})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (w *Worker) signAgain(ctx context.Context, failed bool) {
 func (w *Worker) registerAgain(ctx context.Context) error {
 	flows := w.flows()
 	names, _ := w.served()
-	there, err := w.store.ListWorkflows(ctx, store.ListWorkflowsParams{Namespace: w.namespace, Names: names})
+	there, err := store.AllWorkflows(ctx, w.store, store.ListWorkflowsParams{Namespace: w.namespace, Names: names})
 	if err != nil || len(there) == len(flows) {
 		return err
 	}

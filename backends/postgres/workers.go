@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,38 +73,67 @@ func (s *Store) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) er
 	})
 }
 
+// registryPage lists rows, t, of a table that is keyed by the namespace ($2) and a name:
+// those behind the name $3, up to $4 of them and PageBytes, each with whether there are more.
+func registryPage(table, key, which, size, columns, join string) string {
+	return `SELECT ` + columns + `, t.more FROM (SELECT s.*, bool_or(NOT s.fits) OVER () AS more FROM ` + fitting(`
+			SELECT s.*, `+size+` AS size, row_number() OVER (ORDER BY s.`+key+`) AS nth FROM (
+				SELECT s.* FROM pawl.`+table+` s WHERE s.namespace=$2::text AND s.`+key+`>$3::text`+which+`
+				ORDER BY s.`+key+` LIMIT $4::bigint+1) s`, `$4::bigint`, strconv.Itoa(store.PageBytes)) + `) t` + join + `
+		WHERE t.fits ORDER BY t.nth`
+}
+
+var (
+	// It reads the active runs of the namespace, unless $5: an index by worker would cost
+	// each claim and commit more than this rare question is worth.
+	workerPage = registryPage(`workers`, `id`, ``,
+		`octet_length(s.host)+octet_length(s.queues)+octet_length(s.workflows)+octet_length(s.labels)+octet_length(s.limits)+octet_length(s.takes)`,
+		`t.id, t.host, t.pid, t.queues, t.workflows, t.labels, t.slots, t.limits, t.takes, t.status, t.ttl, t.answers, t.started_at, t.seen_at, t.asked_at,
+			coalesce(held.n, 0), t.seen_at + t.ttl <= `+now+` OR coalesce(t.asked_at + t.answers <= `+now+`, false)`,
+		` LEFT JOIN (SELECT r.worker, count(*) AS n FROM pawl.runs r
+			WHERE r.namespace=$2::text AND NOT $5::bool AND r.visible_at IS NOT NULL AND r.status<>4 AND r.leased GROUP BY r.worker) held ON held.worker=t.id`)
+	workflowPage = registryPage(`workflows`, `name`, ` AND ($1::bool OR s.name = ANY($5::text[]))`,
+		`coalesce(octet_length(s.meta), 0)`, `t.name, t.queue, t.meta, t.updated_at`, ``)
+)
+
 // ListWorkers implements store.Registry.
-func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+	var page store.WorkerPage
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return page, err
 	}
-	var workers []store.Worker
-	err := s.read(ctx, stmt{
-		// It reads the active runs of the namespace: an index by worker would cost
-		// each claim and commit more than this rare question is worth.
-		sql: `SELECT w.id, w.host, w.pid, w.queues, w.workflows, w.labels, w.slots, w.limits, w.takes, w.status, w.ttl, w.answers, w.started_at, w.seen_at, w.asked_at,
-				coalesce(held.n, 0), w.seen_at + w.ttl <= ` + now + ` OR coalesce(w.asked_at + w.answers <= ` + now + `, false)
-			FROM pawl.workers w LEFT JOIN (SELECT r.worker, count(*) AS n FROM pawl.runs r
-				WHERE r.namespace=$2::text AND NOT $3::bool AND r.visible_at IS NOT NULL AND r.status<>4 AND r.leased GROUP BY r.worker) held ON held.worker=w.id
-			WHERE w.namespace=$2::text ORDER BY w.id`,
-		args: []any{setNow(p.Now), p.Namespace, p.NoHeld},
+	limit, _ := store.Page(p.Limit)
+	after, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	more := false
+	err = s.read(ctx, stmt{
+		sql:  workerPage,
+		args: []any{setNow(p.Now), p.Namespace, after, int64(limit), p.NoHeld},
 		rows: func(scan func(...any) error) error {
 			var w store.Worker
 			var pid, slots, ttl, answers int64
 			var status int16
 			var offline bool
 			err := scan(&w.ID, &w.Host, &pid, scanJSON(&w.Queues), scanJSON(&w.Workflows), scanJSON(&w.Labels), &slots, scanJSON(&w.Limits), scanJSON(&w.Takes), &status, &ttl,
-				&answers, scanTime(&w.StartedAt), scanTime(&w.SeenAt), scanTime(&w.AskedAt), &w.Held, &offline)
+				&answers, scanTime(&w.StartedAt), scanTime(&w.SeenAt), scanTime(&w.AskedAt), &w.Held, &offline, &more)
 			w.PID, w.Slots, w.Status = int(pid), int(slots), store.WorkerStatus(status)
 			w.TTL, w.Answers = time.Duration(ttl)*time.Microsecond, time.Duration(answers)*time.Microsecond
 			if offline {
 				w.Status = store.Offline
 			}
-			workers = append(workers, w)
+			page.Workers = append(page.Workers, w)
 			return err
 		},
 	})
-	return workers, err
+	if err != nil {
+		return store.WorkerPage{}, err
+	}
+	if more {
+		page.Next = p.NextCursor(page.Workers[len(page.Workers)-1].ID)
+	}
+	return page, nil
 }
 
 // PutWorkflows implements store.Registry.
@@ -134,23 +164,34 @@ func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) er
 }
 
 // ListWorkflows implements store.Registry.
-func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
+func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
+	var page store.WorkflowPage
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return page, err
 	}
-	var list []store.Workflow
-	err := s.read(ctx, stmt{
-		sql: `SELECT name, queue, meta, updated_at FROM pawl.workflows
-			WHERE namespace=$1::text AND ($2::bool OR name = ANY($3::text[])) ORDER BY name`,
-		args: []any{p.Namespace, len(p.Names) == 0, p.Names},
+	limit, _ := store.Page(p.Limit)
+	after, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	more := false
+	err = s.read(ctx, stmt{
+		sql:  workflowPage,
+		args: []any{len(p.Names) == 0, p.Namespace, after, int64(limit), p.Names},
 		rows: func(scan func(...any) error) error {
 			var w store.Workflow
-			err := scan(&w.Name, &w.Queue, &w.Meta, scanTime(&w.UpdatedAt))
-			list = append(list, w)
+			err := scan(&w.Name, &w.Queue, &w.Meta, scanTime(&w.UpdatedAt), &more)
+			page.Workflows = append(page.Workflows, w)
 			return err
 		},
 	})
-	return list, err
+	if err != nil {
+		return store.WorkflowPage{}, err
+	}
+	if more {
+		page.Next = p.NextCursor(page.Workflows[len(page.Workflows)-1].Name)
+	}
+	return page, nil
 }
 
 // SetPaused implements store.Registry.
@@ -184,22 +225,35 @@ func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
 }
 
 // ListPaused implements store.Registry.
-func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) ([]store.PausedTarget, error) {
+func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) (store.PausedPage, error) {
+	var page store.PausedPage
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return page, err
 	}
-	var list []store.PausedTarget
-	err := s.read(ctx, stmt{
-		sql:  `SELECT queue, workflow, since FROM pawl.paused WHERE namespace=$1::text ORDER BY queue, workflow`,
-		args: []any{p.Namespace},
+	limit, _ := store.Page(p.Limit)
+	after, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	err = s.read(ctx, stmt{
+		sql: `SELECT queue, workflow, since FROM pawl.paused
+			WHERE namespace=$1::text AND (queue, workflow)>($2::text, $3::text) ORDER BY queue, workflow LIMIT $4::bigint+1`,
+		args: []any{p.Namespace, after.Queue, after.Workflow, int64(limit)},
 		rows: func(scan func(...any) error) error {
 			var t store.PausedTarget
 			err := scan(&t.Queue, &t.Workflow, scanTime(&t.Since))
-			list = append(list, t)
+			page.Paused = append(page.Paused, t)
 			return err
 		},
 	})
-	return list, err
+	if err != nil {
+		return store.PausedPage{}, err
+	}
+	if len(page.Paused) > limit {
+		page.Paused = page.Paused[:limit]
+		page.Next = p.NextCursor(page.Paused[limit-1])
+	}
+	return page, nil
 }
 
 // Lock implements store.Registry.

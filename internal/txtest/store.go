@@ -172,8 +172,8 @@ func (s *Store) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) er
 }
 
 // ListWorkers implements store.Store.
-func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
-	return inTx(s, ctx, false, func(in store.Store) ([]store.Worker, error) { return in.ListWorkers(ctx, p) })
+func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+	return inTx(s, ctx, false, func(in store.Store) (store.WorkerPage, error) { return in.ListWorkers(ctx, p) })
 }
 
 // AskWorkers implements store.Store.
@@ -188,8 +188,8 @@ func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) er
 }
 
 // ListWorkflows implements store.Store.
-func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
-	return inTx(s, ctx, false, func(in store.Store) ([]store.Workflow, error) { return in.ListWorkflows(ctx, p) })
+func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
+	return inTx(s, ctx, false, func(in store.Store) (store.WorkflowPage, error) { return in.ListWorkflows(ctx, p) })
 }
 
 // SetPaused implements store.Store.
@@ -199,8 +199,8 @@ func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
 }
 
 // ListPaused implements store.Store.
-func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) ([]store.PausedTarget, error) {
-	return inTx(s, ctx, false, func(in store.Store) ([]store.PausedTarget, error) { return in.ListPaused(ctx, p) })
+func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) (store.PausedPage, error) {
+	return inTx(s, ctx, false, func(in store.Store) (store.PausedPage, error) { return in.ListPaused(ctx, p) })
 }
 
 // Lock implements store.Store.

@@ -64,38 +64,68 @@ func (c *Core) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) err
 	return c.runner.Write(ctx, []Stmt{{SQL: `DELETE FROM workers WHERE namespace=? AND id=?`, Args: []any{p.Namespace, p.ID}}})
 }
 
+// registryPage lists rows of a table that is keyed by the namespace (?1) and a name: those
+// behind the name ?2, up to ?3 of them and ?4 bytes, each with whether there are more.
+func registryPage(table, key, which, size, columns, join string) string {
+	return `WITH item AS (SELECT *, row_number() OVER (ORDER BY key) AS nth FROM (
+			SELECT ` + key + ` AS key, ` + size + ` AS size FROM ` + table + `
+			WHERE namespace=?1 AND ` + key + `>?2` + which + ` ORDER BY ` + key + ` LIMIT ?3+1))` +
+		fitting(`nth`, 1, `?3`, `?4`) + `
+		SELECT ` + columns + `, EXISTS (SELECT 1 FROM fit WHERE NOT fits)
+		FROM fit z CROSS JOIN ` + table + ` t ON t.namespace=?1 AND t.` + key + `=z.key` + join + ` WHERE z.fits ORDER BY z.nth`
+}
+
+var (
+	// It reads the active runs of the namespace, unless ?5: an index by worker would cost
+	// each claim and commit more than this rare question is worth.
+	workerPage = registryPage(`workers`, `id`, ``,
+		`octet_length(host)+octet_length(queues)+octet_length(workflows)+octet_length(labels)+octet_length(limits)+octet_length(takes)`,
+		`t.id, t.host, t.pid, t.queues, t.workflows, t.labels, t.slots, t.limits, t.takes, t.status, t.ttl, t.answers, t.started_at, t.seen_at, t.asked_at, coalesce(n, 0)`,
+		` LEFT JOIN (SELECT worker, count(*) AS n FROM runs
+			WHERE namespace=?1 AND NOT ?5 AND visible_at IS NOT NULL AND status<>4 AND leased=1 GROUP BY worker) held ON held.worker=t.id`)
+	workflowPage = registryPage(`workflows`, `name`, ` AND (?5 OR name IN (SELECT value FROM json_each(?6)))`,
+		`coalesce(length(meta), 0)`, `t.name, t.queue, t.meta, t.updated_at`, ``)
+)
+
 // ListWorkers implements store.Registry.
-func (c *Core) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+func (c *Core) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+	var page store.WorkerPage
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	after, err := p.Position()
+	if err != nil {
+		return page, err
 	}
 	now, err := c.now(ctx, p.Now)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
-	var workers []store.Worker
+	more := false
 	err = c.read(ctx, Stmt{
-		// It reads the active runs of the namespace: an index by worker would cost
-		// each claim and commit more than this rare question is worth.
-		SQL: `SELECT id, host, pid, queues, workflows, labels, slots, limits, takes, status, ttl, answers, started_at, seen_at, asked_at, coalesce(n, 0)
-			FROM workers LEFT JOIN (SELECT worker, count(*) AS n FROM runs
-				WHERE namespace=? AND NOT ? AND visible_at IS NOT NULL AND status<>4 AND leased=1 GROUP BY worker) held ON held.worker=workers.id
-			WHERE namespace=? ORDER BY id`,
-		Args: []any{p.Namespace, flag(p.NoHeld), p.Namespace},
+		SQL:  workerPage,
+		Args: []any{p.Namespace, after, int64(limit), int64(store.PageBytes), flag(p.NoHeld)},
 		Rows: func(scan func(...any) error) error {
 			var w store.Worker
 			var ttl, answers int64
 			err := scan(&w.ID, &w.Host, &w.PID, scanJSON{&w.Queues}, scanJSON{&w.Workflows}, scanJSON{&w.Labels}, &w.Slots, scanJSON{&w.Limits}, scanJSON{&w.Takes},
-				&w.Status, &ttl, &answers, scanTime{&w.StartedAt}, scanTime{&w.SeenAt}, scanTime{&w.AskedAt}, &w.Held)
+				&w.Status, &ttl, &answers, scanTime{&w.StartedAt}, scanTime{&w.SeenAt}, scanTime{&w.AskedAt}, &w.Held, &more)
 			w.TTL, w.Answers = time.Duration(ttl)*time.Microsecond, time.Duration(answers)*time.Microsecond
 			if w.SeenAt.UnixMicro()+ttl <= now || !w.AskedAt.IsZero() && w.AskedAt.UnixMicro()+answers <= now {
 				w.Status = store.Offline
 			}
-			workers = append(workers, w)
+			page.Workers = append(page.Workers, w)
 			return err
 		},
 	})
-	return workers, err
+	if err != nil {
+		return store.WorkerPage{}, err
+	}
+	if more {
+		page.Next = p.NextCursor(page.Workers[len(page.Workers)-1].ID)
+	}
+	return page, nil
 }
 
 // PutWorkflows implements store.Registry.
@@ -119,23 +149,34 @@ func (c *Core) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) err
 }
 
 // ListWorkflows implements store.Registry.
-func (c *Core) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
+func (c *Core) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
+	var page store.WorkflowPage
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return page, err
 	}
-	var list []store.Workflow
-	err := c.read(ctx, Stmt{
-		SQL: `SELECT name, queue, meta, updated_at FROM workflows
-			WHERE namespace=? AND (? OR name IN (SELECT value FROM json_each(?))) ORDER BY name`,
-		Args: []any{p.Namespace, flag(len(p.Names) == 0), jsonText(p.Names)},
+	limit, _ := store.Page(p.Limit)
+	after, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	more := false
+	err = c.read(ctx, Stmt{
+		SQL:  workflowPage,
+		Args: []any{p.Namespace, after, int64(limit), int64(store.PageBytes), flag(len(p.Names) == 0), jsonText(p.Names)},
 		Rows: func(scan func(...any) error) error {
 			var w store.Workflow
-			err := scan(&w.Name, &w.Queue, scanBlob{&w.Meta}, scanTime{&w.UpdatedAt})
-			list = append(list, w)
+			err := scan(&w.Name, &w.Queue, scanBlob{&w.Meta}, scanTime{&w.UpdatedAt}, &more)
+			page.Workflows = append(page.Workflows, w)
 			return err
 		},
 	})
-	return list, err
+	if err != nil {
+		return store.WorkflowPage{}, err
+	}
+	if more {
+		page.Next = p.NextCursor(page.Workflows[len(page.Workflows)-1].Name)
+	}
+	return page, nil
 }
 
 // SetPaused implements store.Registry.
@@ -171,21 +212,34 @@ func (c *Core) SetPaused(ctx context.Context, p store.SetPausedParams) error {
 }
 
 // ListPaused implements store.Registry.
-func (c *Core) ListPaused(ctx context.Context, p store.ListPausedParams) ([]store.PausedTarget, error) {
+func (c *Core) ListPaused(ctx context.Context, p store.ListPausedParams) (store.PausedPage, error) {
+	var page store.PausedPage
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return page, err
 	}
-	var list []store.PausedTarget
-	err := c.read(ctx, Stmt{
-		SQL: `SELECT queue, workflow, since FROM paused WHERE namespace=? ORDER BY queue, workflow`, Args: []any{p.Namespace},
+	limit, _ := store.Page(p.Limit)
+	after, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	err = c.read(ctx, Stmt{
+		SQL:  `SELECT queue, workflow, since FROM paused WHERE namespace=? AND (queue, workflow)>(?,?) ORDER BY queue, workflow LIMIT ?+1`,
+		Args: []any{p.Namespace, after.Queue, after.Workflow, int64(limit)},
 		Rows: func(scan func(...any) error) error {
 			var t store.PausedTarget
 			err := scan(&t.Queue, &t.Workflow, scanTime{&t.Since})
-			list = append(list, t)
+			page.Paused = append(page.Paused, t)
 			return err
 		},
 	})
-	return list, err
+	if err != nil {
+		return store.PausedPage{}, err
+	}
+	if len(page.Paused) > limit {
+		page.Paused = page.Paused[:limit]
+		page.Next = p.NextCursor(page.Paused[limit-1])
+	}
+	return page, nil
 }
 
 // Lock implements store.Registry.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 
 	"github.com/pawlhq/pawl/store"
@@ -67,6 +68,26 @@ func failureBytes(f *store.Failure) int {
 }
 
 func scheduleBytes(s *schedule) int { return len(s.Input) + len(s.Meta) }
+
+func workflowBytes(w store.Workflow) int { return len(w.Meta) }
+
+func cloneWorkflow(w store.Workflow) store.Workflow {
+	w.Meta = bytes.Clone(w.Meta)
+	return w
+}
+
+// workerBytes counts lists and maps as JSON.
+func workerBytes(w store.Worker) int {
+	n := len(w.Host)
+	for _, v := range []any{w.Queues, w.Workflows, w.Labels, w.Limits, w.Takes} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic("model: " + err.Error()) // strings and numbers alone
+		}
+		n += len(text)
+	}
+	return n
+}
 
 // omit leaves out what the bound of a call leaves out of a run.
 func omit(r *store.Run) {

@@ -66,9 +66,10 @@ func (s *Store) AskWorkers(ctx context.Context, p store.AskWorkersParams) (asked
 	return asked, nil
 }
 
-func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
-		return nil, err
+func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+	after, err := p.Position()
+	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.WorkerPage{}, err
 	}
 	defer s.mu.Unlock()
 	now := clock(p.Now)
@@ -78,20 +79,26 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]s
 			held[r.Worker]++
 		}
 	}
-	var out []store.Worker
+	var rows []store.Worker
 	for key, w := range s.workers {
-		if key.namespace != p.Namespace {
+		if key.namespace != p.Namespace || w.ID <= after {
 			continue
 		}
-		row := cloneWorker(*w)
+		row := *w
 		row.Held = held[w.ID]
 		if !w.SeenAt.Add(w.TTL).After(now) || !w.AskedAt.IsZero() && !w.AskedAt.Add(w.Answers).After(now) {
 			row.Status = store.Offline
 		}
-		out = append(out, row)
+		rows = append(rows, row)
 	}
-	slices.SortFunc(out, func(a, b store.Worker) int { return cmp.Compare(a.ID, b.ID) })
-	return out, nil
+	slices.SortFunc(rows, func(a, b store.Worker) int { return cmp.Compare(a.ID, b.ID) })
+	var page store.WorkerPage
+	var more bool
+	limit, _ := store.Page(p.Limit)
+	if page.Workers, more = upTo(rows, limit, atMost(store.PageBytes), workerBytes, cloneWorker); more {
+		page.Next = p.NextCursor(page.Workers[len(page.Workers)-1].ID)
+	}
+	return page, nil
 }
 
 func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
@@ -107,20 +114,26 @@ func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) er
 	return nil
 }
 
-func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
-		return nil, err
+func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
+	after, err := p.Position()
+	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.WorkflowPage{}, err
 	}
 	defer s.mu.Unlock()
-	var out []store.Workflow
+	var rows []store.Workflow
 	for key, w := range s.workflows {
-		if key.namespace == p.Namespace && oneOf(p.Names, w.Name) {
-			w.Meta = bytes.Clone(w.Meta)
-			out = append(out, w)
+		if key.namespace == p.Namespace && oneOf(p.Names, w.Name) && w.Name > after {
+			rows = append(rows, w)
 		}
 	}
-	slices.SortFunc(out, func(a, b store.Workflow) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	slices.SortFunc(rows, func(a, b store.Workflow) int { return cmp.Compare(a.Name, b.Name) })
+	var page store.WorkflowPage
+	var more bool
+	limit, _ := store.Page(p.Limit)
+	if page.Workflows, more = upTo(rows, limit, atMost(store.PageBytes), workflowBytes, cloneWorkflow); more {
+		page.Next = p.NextCursor(page.Workflows[len(page.Workflows)-1].Name)
+	}
+	return page, nil
 }
 
 func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
@@ -142,21 +155,29 @@ func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
 	return nil
 }
 
-func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) ([]store.PausedTarget, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
-		return nil, err
+func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) (store.PausedPage, error) {
+	after, err := p.Position()
+	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.PausedPage{}, err
 	}
 	defer s.mu.Unlock()
-	var out []store.PausedTarget
+	var page store.PausedPage
 	for key, since := range s.paused {
-		if key.namespace == p.Namespace {
-			out = append(out, store.PausedTarget{Queue: key.queue, Workflow: key.workflow, Since: since})
+		t := store.PausedTarget{Queue: key.queue, Workflow: key.workflow, Since: since}
+		if key.namespace == p.Namespace && comparePaused(t, after) > 0 {
+			page.Paused = append(page.Paused, t)
 		}
 	}
-	slices.SortFunc(out, func(a, b store.PausedTarget) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
-	})
-	return out, nil
+	slices.SortFunc(page.Paused, comparePaused)
+	if limit, _ := store.Page(p.Limit); len(page.Paused) > limit {
+		page.Paused = page.Paused[:limit]
+		page.Next = p.NextCursor(page.Paused[limit-1])
+	}
+	return page, nil
+}
+
+func comparePaused(a, b store.PausedTarget) int {
+	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
 }
 
 type lock struct {

@@ -57,6 +57,17 @@ func listOf(s *faulty) *verb[store.ListParams, store.RunPage]           { return
 func schedulesOf(s *faulty) *verb[store.ListSchedulesParams, store.SchedulePage] {
 	return &s.listSchedules
 }
+func workersOf(s *faulty) *verb[store.ListWorkersParams, store.WorkerPage] { return &s.listWorkers }
+func workflowsOf(s *faulty) *verb[store.ListWorkflowsParams, store.WorkflowPage] {
+	return &s.listWorkflows
+}
+func pausedOf(s *faulty) *verb[store.ListPausedParams, store.PausedPage] { return &s.listPaused }
+
+// ends is whether a page holds fewer rows than were asked for.
+func ends(rows, asked int) bool {
+	limit, _ := store.Page(asked)
+	return rows < limit
+}
 
 func tell(runs *[]store.Run) {
 	for i := range *runs {
@@ -224,6 +235,79 @@ var boundMutants = []Mutant{
 			page.Next = ""
 		}
 	}))},
+
+	{"workers-without-a-bound", "P14", "a page of ListWorkers heeds no PageBytes", wrap(func(s *faulty) {
+		list := s.listWorkers
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+			page, err := list(ctx, p)
+			for err == nil && page.Next != "" && ends(len(page.Workers), p.Limit) {
+				limit, _ := store.Page(p.Limit)
+				rest := p
+				rest.Cursor, rest.Limit = page.Next, limit-len(page.Workers)
+				var more store.WorkerPage
+				more, err = list(ctx, rest)
+				page.Workers, page.Next = append(page.Workers, more.Workers...), more.Next
+			}
+			return page, err
+		}
+	})},
+	{"workers-end-at-their-bound", "P14", "a page of ListWorkers that its texts have ended looks like the last one", wrap(reads(workersOf, nil, func(p *store.ListWorkersParams, page *store.WorkerPage) {
+		if ends(len(page.Workers), p.Limit) {
+			page.Next = ""
+		}
+	}))},
+	{"workers-end-at-a-page", "P14", "the first page of ListWorkers looks like the last one", wrap(reads(workersOf, nil, func(_ *store.ListWorkersParams, page *store.WorkerPage) { page.Next = "" }))},
+	{"workers-begin-anew", "P14", "ListWorkers heeds no Cursor", wrap(reads(workersOf, func(p *store.ListWorkersParams) { p.Cursor = "" }, nil))},
+	{"workers-stop-at-a-large-one", "P14", "a page of ListWorkers whose first worker is over PageBytes is empty", wrap(reads(workersOf, nil, func(_ *store.ListWorkersParams, page *store.WorkerPage) {
+		if len(page.Workers) > 0 && len(page.Workers[0].Host) > store.PageBytes {
+			page.Workers, page.Next = nil, ""
+		}
+	}))},
+	{"workflows-without-a-bound", "P14", "a page of ListWorkflows heeds no PageBytes", wrap(func(s *faulty) {
+		list := s.listWorkflows
+		s.listWorkflows = func(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
+			page, err := list(ctx, p)
+			for err == nil && page.Next != "" && ends(len(page.Workflows), p.Limit) {
+				limit, _ := store.Page(p.Limit)
+				rest := p
+				rest.Cursor, rest.Limit = page.Next, limit-len(page.Workflows)
+				var more store.WorkflowPage
+				more, err = list(ctx, rest)
+				page.Workflows, page.Next = append(page.Workflows, more.Workflows...), more.Next
+			}
+			return page, err
+		}
+	})},
+	{"workflows-end-at-their-bound", "P14", "a page of ListWorkflows that its metas have ended looks like the last one", wrap(reads(workflowsOf, nil, func(p *store.ListWorkflowsParams, page *store.WorkflowPage) {
+		if ends(len(page.Workflows), p.Limit) {
+			page.Next = ""
+		}
+	}))},
+	{"workflows-begin-anew", "P14", "ListWorkflows heeds no Cursor", wrap(reads(workflowsOf, func(p *store.ListWorkflowsParams) { p.Cursor = "" }, nil))},
+	{"workflows-go-on-among-all", "P14", "a later page of ListWorkflows heeds no Names", wrap(reads(workflowsOf, func(p *store.ListWorkflowsParams) {
+		if after, err := p.Position(); err == nil && after != "" {
+			all := store.ListWorkflowsParams{Namespace: p.Namespace, Limit: p.Limit}
+			all.Cursor = all.NextCursor(after)
+			*p = all
+		}
+	}, nil))},
+	{"paused-ends-at-a-page", "P14", "the first page of ListPaused looks like the last one", wrap(reads(pausedOf, nil, func(_ *store.ListPausedParams, page *store.PausedPage) { page.Next = "" }))},
+	{"paused-without-a-limit", "P14", "ListPaused heeds no Limit", wrap(reads(pausedOf, func(p *store.ListPausedParams) {
+		if _, err := store.Page(p.Limit); err == nil {
+			p.Limit = store.MaxPage
+		}
+	}, nil))},
+	{"paused-goes-on-by-queue-alone", "P14", "a page of ListPaused goes on behind the queue of the one before, and misses workflows", wrap(func(s *faulty) {
+		list := s.listPaused
+		s.listPaused = func(ctx context.Context, p store.ListPausedParams) (store.PausedPage, error) {
+			after, err := p.Position()
+			page, failed := list(ctx, p)
+			if err == nil && p.Cursor != "" {
+				page.Paused = slices.DeleteFunc(page.Paused, func(t store.PausedTarget) bool { return t.Queue == after.Queue })
+			}
+			return page, failed
+		}
+	})},
 
 	{"commits-refused-below-call-bytes", "P12", "a call of commits with CallBytes of payloads is refused", wrap(func(s *faulty) {
 		commit := s.commit

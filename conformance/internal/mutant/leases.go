@@ -68,7 +68,7 @@ var leaseMutants = []Mutant{
 		claim := s.claim
 		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
 			got, err := claim(ctx, p)
-			all, listed := s.ListWorkers(ctx, store.ListWorkersParams{Namespace: p.Namespace, NoHeld: true, Now: p.Now})
+			all, listed := store.AllWorkers(ctx, s, store.ListWorkersParams{Namespace: p.Namespace, NoHeld: true, Now: p.Now})
 			got.Asked = got.Asked || listed == nil && slices.ContainsFunc(all, func(w store.Worker) bool { return !w.AskedAt.IsZero() })
 			return got, err
 		}

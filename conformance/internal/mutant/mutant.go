@@ -54,7 +54,9 @@ type faulty struct {
 	setState      verb[store.SetStateParams, []store.StateEntry]
 	getState      verb[store.GetStateParams, []store.StateEntry]
 	inbox         verb[store.InboxParams, store.Inbox]
-	listWorkers   verb[store.ListWorkersParams, []store.Worker]
+	listWorkers   verb[store.ListWorkersParams, store.WorkerPage]
+	listWorkflows verb[store.ListWorkflowsParams, store.WorkflowPage]
+	listPaused    verb[store.ListPausedParams, store.PausedPage]
 	askWorkers    verb[store.AskWorkersParams, int]
 	pause         verb[store.PauseParams, []store.ControlResult]
 	restart       func(context.Context, store.RestartParams) error
@@ -80,6 +82,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
 			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead,
+			listWorkflows: m.ListWorkflows, listPaused: m.ListPaused,
 		}
 		spoil(s)
 		return s
@@ -128,8 +131,14 @@ func (s *faulty) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, e
 func (s *faulty) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
 	return s.askWorkers(ctx, p)
 }
-func (s *faulty) ListWorkers(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
+func (s *faulty) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
 	return s.listWorkers(ctx, p)
+}
+func (s *faulty) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
+	return s.listWorkflows(ctx, p)
+}
+func (s *faulty) ListPaused(ctx context.Context, p store.ListPausedParams) (store.PausedPage, error) {
+	return s.listPaused(ctx, p)
 }
 func (s *faulty) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
 	return s.lock(ctx, p)

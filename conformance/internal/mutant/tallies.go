@@ -75,6 +75,18 @@ var tallyMutants = []Mutant{
 			}
 		})
 	})},
+	{"forced-cancel-tells-nothing", "P11", "a forced cancel does not tell what it has ended", wrap(func(s *faulty) {
+		cancel := s.cancel
+		s.cancel = func(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+			res, err := cancel(ctx, p)
+			for i := range res {
+				if p.Force {
+					res[i].Ended = nil
+				}
+			}
+			return res, err
+		}
+	})},
 	{"claim-tells-of-the-first-lane-alone", "P18", "a claim tells what waits in the lane of the earliest run alone", wrap(func(s *faulty) {
 		claim := s.claim
 		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {

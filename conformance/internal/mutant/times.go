@@ -92,26 +92,28 @@ var timeMutants = []Mutant{
 	{"paused-workflow-claimed", "P13", "a claim takes runs of a paused workflow", wrap(func(s *faulty) { s.unpaused(func(t store.PausedTarget) bool { return t.Workflow != "" }) })},
 	{"worker-never-offline", "P13", "a worker that is not heard of stays online", wrap(func(s *faulty) {
 		list := s.listWorkers
-		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
-			out, err := list(ctx, p)
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+			page, err := list(ctx, p)
+			out := page.Workers
 			for i := range out {
 				if out[i].Status == store.Offline {
 					out[i].Status = store.Online
 				}
 			}
-			return out, err
+			return page, err
 		}
 	})},
 	{"asked-worker-never-offline", "P13", "a worker that was asked for a sign of life and gives none is offline after its TTL alone", wrap(func(s *faulty) {
 		list := s.listWorkers
-		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
-			out, err := list(ctx, p)
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+			page, err := list(ctx, p)
+			out := page.Workers
 			for i := range out {
 				if w := &out[i]; w.Status == store.Offline && w.SeenAt.Add(w.TTL).After(clock(p.Now)) {
 					w.Status = store.Online
 				}
 			}
-			return out, err
+			return page, err
 		}
 	})},
 	{"asked-again-has-longer", "P13", "who asks a worker again gives it time anew", wrap(func(s *faulty) {
@@ -121,14 +123,15 @@ var timeMutants = []Mutant{
 			again = clock(p.Now)
 			return ask(ctx, p)
 		}
-		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
-			out, err := list(ctx, p)
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+			page, err := list(ctx, p)
+			out := page.Workers
 			for i := range out {
 				if w := &out[i]; !w.AskedAt.IsZero() && again.Add(w.Answers).After(clock(p.Now)) {
 					w.AskedAt, w.Status = again, store.Online
 				}
 			}
-			return out, err
+			return page, err
 		}
 	})},
 	{"asks-whoever-is-there", "P13", "who asks for a sign of life asks those, too, that were heard of lately", wrap(func(s *faulty) {
@@ -143,21 +146,22 @@ var timeMutants = []Mutant{
 		silent := map[string]store.Worker{}
 		s.extend = func(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
 			before, err := list(ctx, store.ListWorkersParams{Namespace: p.Namespace, NoHeld: true, Now: p.Now})
-			for _, w := range before {
+			for _, w := range before.Workers {
 				if err == nil && w.ID == p.Worker && !w.AskedAt.IsZero() {
 					silent[w.ID] = w
 				}
 			}
 			return extend(ctx, p)
 		}
-		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) ([]store.Worker, error) {
-			out, err := list(ctx, p)
+		s.listWorkers = func(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
+			page, err := list(ctx, p)
+			out := page.Workers
 			for i := range out {
 				if w, ok := silent[out[i].ID]; ok {
 					out[i].AskedAt, out[i].Status = w.AskedAt, w.Status
 				}
 			}
-			return out, err
+			return page, err
 		}
 	})},
 	{"lock-ends-early", "P13", "a lock is free a second before it runs out", wrap(func(s *faulty) {
@@ -248,7 +252,7 @@ func (s *faulty) unpaused(which func(store.PausedTarget) bool) {
 
 // withoutPauses takes pauses away while it does something, and puts them back.
 func (s *faulty) withoutPauses(ctx context.Context, namespace string, which func(store.PausedTarget) bool, do func()) {
-	paused, _ := s.ListPaused(ctx, store.ListPausedParams{Namespace: namespace})
+	paused, _ := store.AllPaused(ctx, s, store.ListPausedParams{Namespace: namespace})
 	set := func(on bool) {
 		for _, t := range paused {
 			if which(t) {

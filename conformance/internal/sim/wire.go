@@ -328,7 +328,7 @@ func (w *wire) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, err
 	return carry(ctx, w, "inbox", false, p, w.world.store.Inbox)
 }
 
-func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) ([]store.Workflow, error) {
+func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
 	return carry(ctx, w, "list-workflows", false, p, w.world.store.ListWorkflows)
 }
 
