@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -128,6 +129,62 @@ var explainEngineCases = []EngineCase{
 			}
 			pause(e)
 		}
+	}},
+	{Name: "explain/past-its-timeout", Promise: "P16", Rule: "Of a step whose function goes on past its timeout it is said so, by name, as long as the worker that began it has the run; of one whose timeout has not come, when that ends.", Run: func(e *E) {
+		release := make(chan struct{})
+		wf := workflow.New("wf", func(ctx workflow.Context, timeout time.Duration) (int, error) {
+			return 1, workflow.Do(ctx, "deaf", func(context.Context) error {
+				<-release
+				return nil
+			}, workflow.Timeout(timeout))
+		})
+		e.process(defs(wf)).healthy()
+		late, early, none := start(e, wf, 2*time.Millisecond), start(e, wf, time.Hour), start(e, wf, 0)
+		for _, h := range []workflow.Handle[int]{late, early, none} {
+			e.untilStep(h.ID(), "deaf", store.StepRunning)
+		}
+		x := e.explains("past its timeout", late.ID(), engine.ReasonRunning, "step deaf has run for", "in attempt 1, past its timeout of 2ms", "does not heed its context", "return when its context ends")
+		e.check(!strings.Contains(x.String(), "under way"), "past its timeout: saw %q", x)
+		x = e.explains("before its timeout", early.ID(), engine.ReasonRunning, "step deaf is under way, in attempt 1", "the attempt's timeout ends at")
+		e.check(!strings.Contains(x.String(), "heed"), "before its timeout: saw %q", x)
+		x = e.explains("without a timeout", none.ID(), engine.ReasonRunning, "step deaf is under way, in attempt 1")
+		e.check(!strings.Contains(x.String(), "timeout"), "without a timeout: saw %q", x)
+		close(release)
+		for _, h := range []workflow.Handle[int]{late, early, none} {
+			result(e, h)
+		}
+
+		// What a worker that has gone has recorded says nothing of the step.
+		id, now := store.NewID(), e.clock()
+		_, err := e.s.Create(e.ctx, store.CreateParams{Namespace: "engine", Runs: []store.NewRun{{ID: id, Workflow: "next", Queue: "next", Worker: "ghost", LeaseFor: time.Hour}}})
+		e.ok("create", err)
+		lease := store.Lease{Run: id, Worker: "ghost", Epoch: 1}
+		commit := func(c store.Commit) {
+			e.Helper()
+			res, err := e.s.Commit(e.ctx, store.CommitParams{Namespace: "engine", Commits: []store.Commit{c}})
+			e.ok("commit", errors.Join(err, res[0].Err))
+		}
+		commit(store.Commit{Lease: lease, Seq: 1, Steps: []store.StepRecord{{
+			StepKey: store.StepKey{Name: "deaf", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepRunning, Position: 1, Attempt: 1,
+			StartedAt: now.Add(-time.Hour), DueAt: now.Add(-time.Minute),
+		}}})
+		x = e.explains("its worker is gone", id, engine.ReasonHolderSilent, "step deaf is under way")
+		e.check(!strings.Contains(x.String(), "heed"), "its worker is gone: saw %q", x)
+		commit(store.Commit{Lease: lease, Seq: 2, Transition: &store.Transition{Kind: store.Release}})
+		at, again := make(chan struct{}, 1), make(chan struct{})
+		next := workflow.New("next", func(ctx workflow.Context, _ int) (int, error) {
+			return 1, workflow.Do(ctx, "deaf", func(context.Context) error {
+				at <- struct{}{}
+				<-again
+				return nil
+			}, workflow.Timeout(time.Hour))
+		})
+		e.process(defs(next)).healthy()
+		receive(e, "the step", at)
+		x = e.explains("another worker has it", id, engine.ReasonRunning, "step deaf is under way")
+		e.check(!strings.Contains(x.String(), "heed"), "another worker has it: saw %q", x)
+		close(again)
+		result(e, next.Handle(e.eng, id))
 	}},
 	{Name: "explain/holder-gone", Promise: "P6", Rule: "Of a run whose worker is gone it is said that the lease is waited for, and then that it ran out.", Run: func(e *E) {
 		id := store.NewID()

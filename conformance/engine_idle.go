@@ -12,9 +12,9 @@ import (
 )
 
 // untilIdle runs a worker until nothing is left to do.
-func (e *E) untilIdle(ctx context.Context, defs []workflow.Definition) (time.Time, error) {
+func (e *E) untilIdle(ctx context.Context, defs []workflow.Definition, opts ...engine.Option) (time.Time, error) {
 	e.Helper()
-	eng := engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet))
+	eng := engine.New(newWire(e.s), append(opts, engine.Namespace("engine"), engine.Logger(quiet))...)
 	defer eng.Close()
 	w := worker.New(eng, worker.Concurrency(10), worker.Lease(e.d(leaseFor)), worker.Grace(e.d(time.Second)))
 	e.ok("register", w.Register(defs...))
@@ -73,6 +73,45 @@ var idleEngineCases = []EngineCase{
 		workers, err := store.AllWorkers(e.ctx, e.s, store.ListWorkersParams{Namespace: "engine"})
 		e.ok("list workers", err)
 		e.eq("workers that are left", len(workers), 0)
+	}},
+	{Name: "idle/tells-the-next-purge", Promise: "P13", Rule: "A worker that runs until it is idle tells when retention next deletes a run, not before housekeeping is to be done again, and nothing of runs that are kept.", Run: func(e *E) {
+		wf := workflow.New("wf", func(_ workflow.Context, in int) (int, error) {
+			if in < 0 {
+				return 0, errors.New("negative")
+			}
+			return in, nil
+		})
+		other := workflow.New("other", func(_ workflow.Context, in int) (int, error) { return in, nil })
+		e.eng.Know("wf", "wf")
+		e.eng.Know("other", "other")
+		idle := func(r engine.Retention) time.Duration {
+			e.Helper()
+			e.untidied(e.s)
+			next, err := e.untilIdle(e.ctx, defs(wf, other), engine.Retain(r, "wf"))
+			e.ok("RunUntilIdle", err)
+			if next.IsZero() {
+				return 0
+			}
+			return time.Until(next)
+		}
+		expect := func(what string, saw, expected time.Duration) {
+			e.Helper()
+			e.check(saw <= expected && saw > expected-5*time.Minute || saw == expected, "%s: saw to come again in %v, expected in %v", what, saw, expected)
+		}
+		startN(e, other, 3) // kept for ever
+		expect("nothing to delete", idle(engine.KeepFor(100*time.Hour)), 0)
+		start(e, wf, -1)
+		failed := engine.Retention{Failed: 100 * time.Hour}
+		startN(e, other, 120)
+		expect("a run that failed", idle(failed), 100*time.Hour)
+		start(e, wf, 1)
+		expect("one that completed, and is kept", idle(failed), 100*time.Hour)
+		expect("no retention", idle(engine.Retention{}), 0)
+		// The runs that are kept hide when those behind them ended.
+		expect("behind many that are kept", idle(engine.Retention{Completed: 50 * time.Hour}), 50*time.Hour)
+		start(e, wf, -1)
+		in := idle(engine.Retention{Failed: 50 * time.Second})
+		e.check(in > 55*time.Second && in <= time.Minute, "before housekeeping is to be done again: saw to come again in %v, expected in a minute", in)
 	}},
 	{Name: "idle/ends-with-its-context", Promise: "P11", Rule: "When its context ends first, a worker that runs until it is idle gives back what it holds and says so.", Run: func(e *E) {
 		ctx, cancel := context.WithCancel(e.ctx)

@@ -172,7 +172,8 @@ type sequence struct {
 	signals  []signaled
 	before   map[store.ID]store.Run
 	ops      []operation
-	lines    []string // of the operations, printed
+	applied  map[store.Lease]int64 // Seq of the last commit applied under each lease
+	lines    []string              // of the operations, printed
 
 	difference string
 	kind       string // of the difference: the verb, and the errors on either side
@@ -204,7 +205,7 @@ func (r *random) newSequence(rt *rapid.T) *sequence {
 	}
 	q := &sequence{
 		random: r, rt: rt, model: model.New(model.Options{PayloadLimit: r.limits.Payload}), number: r.number, now: began,
-		used: map[store.ID]bool{}, before: map[store.ID]store.Run{},
+		used: map[store.ID]bool{}, before: map[store.ID]store.Run{}, applied: map[store.Lease]int64{},
 		names: &names{ids: map[store.ID]string{}, texts: map[string]string{}},
 	}
 	for i := range randomIDs {
@@ -278,6 +279,7 @@ func (q *sequence) move() {
 type operation struct {
 	verb   string
 	params any
+	leases map[store.Lease]standing // that params name; see reducer
 	handle int
 	call   func(context.Context, store.Store, any) (any, error)
 }
@@ -291,6 +293,7 @@ func do[P, R any](q *sequence, verb string, p P, call func(store.Store, context.
 		if q.chance(30) {
 			op.handle = 1
 		}
+		op.leases = q.standings(p)
 		q.ops = append(q.ops, op)
 	}
 	res, err := q.execute(op, q.rt != nil)
@@ -301,6 +304,7 @@ func do[P, R any](q *sequence, verb string, p P, call func(store.Store, context.
 // of the final dump are printed only where they differ.
 func (q *sequence) execute(op operation, print bool) (any, error) {
 	want, wantErr := op.call(q.ctx, q.model, op.params)
+	q.count(op.params, want)
 	got, gotErr := patient(q.ctx, func() (any, error) {
 		own := rebase(op.params, q, q) // a backend that writes to its params has no hold on what is recorded
 		return op.call(q.ctx, q.handles[op.handle], own)

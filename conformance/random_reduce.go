@@ -12,24 +12,13 @@ import (
 const reduceFor = 20 * time.Second
 
 // reduce looks for a smaller sequence that still tells the backend from the
-// model, by leaving out operations and then parts of their params. rapid shrinks
+// model, by leaving out operations and then parts of their params. Leases are named
+// by how they stand, so that the claims and commits before them can go. rapid shrinks
 // the draws, of which each operation takes dozens and a later one depends on
 // what came before; here the operations are fixed.
 func (q *sequence) reduce() *sequence {
 	r := reducer{best: q, until: time.Now().Add(reduceFor)}
-	for {
-		size := len(r.best.ops)
-		for n := size; n >= 1; n /= 2 {
-			for i := 0; i+n <= len(r.best.ops); {
-				if !r.try(append(append([]operation(nil), r.best.ops[:i]...), r.best.ops[i+n:]...)) {
-					i += n
-				}
-			}
-		}
-		if len(r.best.ops) == size {
-			break
-		}
-	}
+	r.drop()
 	for i := 0; i < len(r.best.ops); i++ {
 		for n := 0; ; {
 			ops, left := append([]operation(nil), r.best.ops...), n
@@ -46,7 +35,25 @@ func (q *sequence) reduce() *sequence {
 			}
 		}
 	}
+	r.drop() // what only a part has needed
 	return r.best
+}
+
+// drop leaves out operations.
+func (r *reducer) drop() {
+	for {
+		size := len(r.best.ops)
+		for n := size; n >= 1; n /= 2 {
+			for i := 0; i+n <= len(r.best.ops); {
+				if !r.try(append(append([]operation(nil), r.best.ops[:i]...), r.best.ops[i+n:]...)) {
+					i += n
+				}
+			}
+		}
+		if len(r.best.ops) == size {
+			return
+		}
+	}
 }
 
 type reducer struct {
@@ -62,6 +69,11 @@ func (r *reducer) try(ops []operation) bool {
 	q := r.best.newSequence(nil)
 	for _, op := range ops {
 		op.params = rebase(op.params, r.best, q)
+		if op.leases != nil {
+			q.before = q.look()
+			q.renumber(op.params, rebased(op.leases, r.best, q))
+			op.leases = q.standings(op.params)
+		}
 		q.ops = append(q.ops, op)
 		if p := reflect.ValueOf(op.params).FieldByName("Now"); p.IsValid() {
 			q.now = p.Interface().(time.Time)
@@ -80,6 +92,84 @@ func (r *reducer) try(ops []operation) bool {
 		r.best = q
 	}
 	return same
+}
+
+// standing is how a lease that an operation names stood before it, by which the lease is
+// named anew when operations before it are left out: with fewer claims its epoch is another
+// one, with fewer commits its numbers are, and with fewer events what its holder has seen.
+type standing struct {
+	behind  int64 // epochs that the run was given since
+	applied int64 // Seq of the last commit applied under it
+	events  int64 // of the run
+}
+
+// leasesIn lists the leases that params name, and the commits that name them, in place.
+func leasesIn(params any) (leases []*store.Lease, commits []*store.Commit) {
+	switch p := params.(type) {
+	case store.CommitParams:
+		for i := range p.Commits {
+			leases, commits = append(leases, &p.Commits[i].Lease), append(commits, &p.Commits[i])
+		}
+	case store.ExtendParams:
+		for i := range p.Leases {
+			leases = append(leases, &p.Leases[i])
+		}
+	}
+	return leases, commits
+}
+
+// standings tells how the leases in the params of the next operation stand.
+func (q *sequence) standings(params any) map[store.Lease]standing {
+	leases, _ := leasesIn(params)
+	if len(leases) == 0 {
+		return nil
+	}
+	out := make(map[store.Lease]standing, len(leases))
+	for _, l := range leases {
+		if run, ok := q.before[l.Run]; ok {
+			out[*l] = standing{behind: run.Epoch - l.Epoch, applied: q.applied[*l], events: run.Events}
+		}
+	}
+	return out
+}
+
+// renumber names the leases in the params of the next operation by how they stood.
+func (q *sequence) renumber(params any, stood map[store.Lease]standing) {
+	leases, commits := leasesIn(params)
+	was := make(map[*store.Lease]standing, len(leases))
+	for _, l := range leases {
+		run, exists := q.before[l.Run]
+		if s, ok := stood[*l]; ok && exists {
+			was[l] = s
+			l.Epoch = run.Epoch - s.behind
+		}
+	}
+	for _, c := range commits {
+		if s, ok := was[&c.Lease]; ok {
+			c.Seq = max(0, c.Seq+q.applied[c.Lease]-s.applied)
+			c.Seen = max(0, c.Seen+q.before[c.Lease.Run].Events-s.events)
+		}
+	}
+}
+
+// rebased names the leases by the IDs of another sequence.
+func rebased(leases map[store.Lease]standing, from, to *sequence) map[store.Lease]standing {
+	out := make(map[store.Lease]standing, len(leases))
+	for l, s := range leases {
+		out[rebase(l, from, to).(store.Lease)] = s
+	}
+	return out
+}
+
+// count notes which commits the model has applied.
+func (q *sequence) count(params, result any) {
+	results, _ := result.([]store.CommitResult)
+	_, commits := leasesIn(params)
+	for i, res := range results {
+		if res.Err == nil && !res.Repeated {
+			q.applied[commits[i].Lease] = commits[i].Seq
+		}
+	}
 }
 
 // simplify applies the n-th simplification of a value, counting n down, and

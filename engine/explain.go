@@ -572,10 +572,10 @@ func (f *facts) steps() {
 			}
 		case s.Kind == store.KindSleep && !s.DueAt.IsZero():
 			f.detail("step %s sleeps until %s", s.StepKey, f.when(s.DueAt))
+		case s.Kind == store.KindFunction:
+			f.function(s)
 		case !s.DueAt.IsZero():
 			f.detail("step %s (%s) waits since %s, until %s at the latest", s.StepKey, s.Kind, f.when(s.StartedAt), f.when(s.DueAt))
-		case s.Kind == store.KindFunction:
-			f.detail("step %s is under way, in attempt %d, since %s", s.StepKey, s.Attempt, f.when(s.StartedAt))
 		default:
 			f.detail("step %s (%s) waits since %s", s.StepKey, s.Kind, f.when(s.StartedAt))
 		}
@@ -586,6 +586,23 @@ func (f *facts) steps() {
 	if f.last != nil {
 		f.detail("%s ended, the last of them %s (%s) at %s", count(f.done, "step has", "steps have"), f.last.StepKey, f.last.Status, f.when(f.last.FinishedAt))
 	}
+}
+
+// function explains a step whose function is under way. The record holds the timeout of an
+// attempt that the present holder has begun; of another one it says nothing.
+func (f *facts) function(s *store.Step) {
+	held := f.run.Worker != "" && (f.x.Reason == ReasonRunning || f.x.Reason == ReasonCanceling)
+	if s.DueAt.IsZero() || s.Epoch != f.run.Epoch || !held {
+		f.detail("step %s is under way, in attempt %d, since %s", s.StepKey, s.Attempt, f.when(s.StartedAt))
+		return
+	}
+	timeout := s.DueAt.Sub(s.StartedAt)
+	if f.now.Before(s.DueAt.Add(exec.Patience(timeout))) {
+		f.detail("step %s is under way, in attempt %d, since %s; the attempt's timeout ends at %s", s.StepKey, s.Attempt, f.when(s.StartedAt), f.when(s.DueAt))
+		return
+	}
+	f.detail("step %s has run for %v in attempt %d, past its timeout of %v: its function does not heed its context", s.StepKey, f.now.Sub(s.StartedAt).Round(time.Millisecond), s.Attempt, timeout)
+	f.act("make the function of step %s return when its context ends; restart the worker if the function hangs", s.StepKey)
 }
 
 func count(n int, one, many string) string {

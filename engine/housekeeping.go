@@ -74,6 +74,8 @@ type Housekeeper struct {
 
 	locks sync.Mutex
 	until time.Time // the firing lock is held until then, by this process's monotonic clock
+
+	tidied tidied
 }
 
 // wait is why a schedule that is due could not be fired.

@@ -168,15 +168,16 @@ const (
 
 // Tidy deletes what retention says and removes the registrations of workers that died
 // long ago. Pass.Next is when to do it again.
-func (h *Housekeeper) Tidy(ctx context.Context) (Pass, error) {
-	var pass Pass
+func (h *Housekeeper) Tidy(ctx context.Context) (pass Pass, err error) {
 	e := h.engine
+	defer func() { h.tidied.next = pass.Next }()
 	workers, deadErr := e.removeDead(ctx)
 	pass.Workers = workers
 	all, err := e.RetentionOf(ctx)
 	if err != nil {
 		return pass, errors.Join(deadErr, err)
 	}
+	h.tidied.kept = all
 	// A tenth of the shortest retention is how much longer a run may be kept.
 	every := maxTidy
 	for _, r := range all {
@@ -230,13 +231,97 @@ func (h *Housekeeper) Tidy(ctx context.Context) (Pass, error) {
 	return pass, errors.Join(errs...)
 }
 
+// tidied is what a pass of Tidy has found.
+type tidied struct {
+	kept map[string]Retention // by workflow
+	next time.Time            // when to tidy again
+}
+
+// purgePage is how many runs are looked at for when the next one is to be deleted.
+const purgePage = 100
+
+// NextPurge returns when retention, as the last Tidy has read it, next deletes a run, by
+// this machine's clock, and not before Tidy is to be called again; zero: it keeps all runs
+// that are final by now. It reads the hundred final runs that ended first, of those
+// statuses that some retention deletes. Where all of them are kept for longer than later
+// ones may be, the time is that at which one of those may be deleted first.
+func (h *Housekeeper) NextPurge(ctx context.Context) (next time.Time, err error) {
+	statuses, shortest := retained(h.tidied.kept)
+	if len(statuses) == 0 {
+		return time.Time{}, nil
+	}
+	e := h.engine
+	var now, answered time.Time
+	var page store.RunPage
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		if now, err = e.store.Clock(ctx); err != nil {
+			return err
+		}
+		answered = time.Now()
+		page, err = e.list(ctx, store.ListParams{Filter: store.RunFilter{Statuses: statuses}, ByEnd: true, OldestFirst: true, Limit: purgePage})
+		return err
+	})
+	if err != nil {
+		return h.tidied.next, fmt.Errorf("the final runs that ended first: %w", err)
+	}
+	for i := range page.Runs {
+		r := &page.Runs[i]
+		if d := h.tidied.kept[r.Workflow].of(r.Status); d > 0 {
+			next = earliest(next, r.FinishedAt.Add(d))
+		}
+	}
+	if page.Next != "" {
+		next = earliest(next, page.Runs[len(page.Runs)-1].FinishedAt.Add(shortest))
+	}
+	if next.IsZero() {
+		return next, nil
+	}
+	if next = answered.Add(next.Sub(now)); next.Before(h.tidied.next) {
+		return h.tidied.next, nil
+	}
+	return next, nil
+}
+
+// retained lists the final statuses that some retention deletes, and the shortest time for
+// which one keeps a run.
+func retained(all map[string]Retention) (statuses []store.Status, shortest time.Duration) {
+	for _, status := range []store.Status{store.Completed, store.Failed, store.Canceled} {
+		deletes := false
+		for _, r := range all {
+			if d := r.of(status); d > 0 {
+				deletes = true
+				if shortest == 0 || d < shortest {
+					shortest = d
+				}
+			}
+		}
+		if deletes {
+			statuses = append(statuses, status)
+		}
+	}
+	return statuses, shortest
+}
+
+// of is for how long a run that ended so is kept; zero: for ever.
+func (r Retention) of(status store.Status) time.Duration {
+	switch status {
+	case store.Completed:
+		return r.Completed
+	case store.Failed:
+		return r.Failed
+	case store.Canceled:
+		return r.Canceled
+	}
+	return 0
+}
+
 var errElsewhere = errors.New("another process holds the lock")
 
 // byAge groups the final statuses by how long they are kept.
 func (r Retention) byAge() map[time.Duration][]store.Status {
 	ages := make(map[time.Duration][]store.Status)
-	for status, d := range map[store.Status]time.Duration{store.Completed: r.Completed, store.Failed: r.Failed, store.Canceled: r.Canceled} {
-		if d > 0 {
+	for _, status := range []store.Status{store.Completed, store.Failed, store.Canceled} {
+		if d := r.of(status); d > 0 {
 			ages[d] = append(ages[d], status)
 		}
 	}

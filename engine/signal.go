@@ -11,6 +11,11 @@ import (
 // an ID it gets one, so that it arrives once though the request is repeated. It
 // fails with store.ErrNotFound, store.ErrFinished, store.ErrInvalid or
 // store.ErrTooLarge. Most programs use the typed Send of package workflow.
+//
+// It does not check that the payload is encrypted where the run's workers insist on it: it
+// does not know the run's workflow, and would have to read the run first
+// ([Engine.CheckPayload] does). Such a signal is sent, and whoever receives it gets a
+// workflow.DecodeError.
 func (e *Engine) Signal(ctx context.Context, s store.NewSignal) error {
 	if s.ID.IsZero() {
 		s.ID = store.NewID()

@@ -19,6 +19,9 @@ import (
 // store.ErrOutcomeUnknown comes back. When the run has ended before the repeat, the state
 // that it left tells: with the values that were written the write counts as applied (and
 // the version of a deletion is 0), with others store.ErrOutcomeUnknown comes back.
+//
+// As [Engine.Signal] it does not check that the values are encrypted where the run's workers
+// insist on it; [Engine.CheckPayload] does.
 func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.StateWrite) ([]store.StateEntry, error) {
 	compares := false
 	for _, w := range writes {

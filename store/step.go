@@ -93,7 +93,7 @@ type Step struct {
 	Earlier    []FailedAttempt // attempts before this one, in their order: the first and the last ones
 	StartedAt  time.Time       // of the last attempt of a function; of what waits, when the run first came to it
 	FinishedAt time.Time       // when its final record was committed; zero unless final
-	DueAt      time.Time       // of a sleep or a retry; zero: none
+	DueAt      time.Time       // of a sleep, a retry or a wait; of a running function, when its attempt's timeout passes; zero: none
 }
 
 // FailedAttempt is an attempt of a step that failed, and was followed by another one.
@@ -133,7 +133,7 @@ type StepRecord struct {
 	StartedAt time.Time
 	Earlier   []FailedAttempt // those before Attempt, at most MaxEarlier; a record replaces those of the one before, too
 	DueIn     time.Duration   // sets DueAt from the store's clock; 0: none
-	DueAt     time.Time       // an absolute time, as a user named it or a step's record said
+	DueAt     time.Time       // an absolute time, as a user named it or a step's record said, or of an attempt's timeout
 }
 
 // StepsParams is the input of Steps, which pages through a run's steps by

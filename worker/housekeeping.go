@@ -138,6 +138,16 @@ func (w *Worker) tidy(ctx context.Context) time.Duration {
 	return wait
 }
 
+// nextPurge says when retention next deletes a run; zero: never, as things are. It is for a
+// worker that has tidied and is about to leave.
+func (w *Worker) nextPurge(ctx context.Context) time.Time {
+	next, err := w.house.keeper.NextPurge(ctx)
+	if err != nil && ctx.Err() == nil {
+		w.log.Error("when retention next deletes a run is not known, so it may be too early that this worker is to come again", "at", next, "error", err)
+	}
+	return next
+}
+
 // fireDue fires what is due now, for a worker that is about to leave; next: when there
 // is something to fire again, zero: never.
 func (w *Worker) fireDue(ctx context.Context) (fired bool, next time.Time, err error) {

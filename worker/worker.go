@@ -166,7 +166,8 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // RunUntilIdle works until nothing is left to do now, shuts down, and returns when
-// the next run that this worker serves, or the next fire time of a schedule, is due, by
+// the next run that this worker serves, or the next fire time of a schedule, is due, or
+// the next final run is to be deleted by retention ([engine.Housekeeper.NextPurge]), by
 // this machine's clock; zero: none is, before somebody starts or signals one. Schedules
 // that are due are fired first, and housekeeping is done once. It is for programs that are started by
 // a request or a clock and pay for the time that they run: what sleeps is not waited
@@ -207,6 +208,7 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 		w.emptied = make(chan struct{}, 1)
 		if found = w.claimLoop(ctx); found.reached {
 			w.tidy(ctx)
+			found.next = earliest(found.next, w.nextPurge(ctx))
 		}
 	} else {
 		wg.Go(func() { w.scheduleLoop(background) })

@@ -63,7 +63,8 @@ func Backoff(initial time.Duration, factor float64, limit time.Duration) StepOpt
 }
 
 // Timeout bounds each attempt: its context ends after d. The step's function must
-// heed its context; it is not left behind. Default: none.
+// heed its context; it is not left behind. One that does not is named in the worker's log
+// and by Explain. Default: none.
 func Timeout(d time.Duration) StepOption { return func(o *exec.StepOptions) { o.Timeout = d } }
 
 // NonRetryable says that errors which match one of these, by errors.Is, are not

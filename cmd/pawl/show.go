@@ -432,8 +432,11 @@ func (a *app) stepCells(n *node, start time.Time) []cell {
 	}
 	if !s.Status.Final() && !s.DueAt.IsZero() {
 		due := "due " + a.ago(s.DueAt)
-		if s.Status == store.StepPending {
+		switch {
+		case s.Status == store.StepPending:
 			due = "again " + a.ago(s.DueAt)
+		case s.Kind == store.KindFunction:
+			due = "timeout " + a.ago(s.DueAt)
 		}
 		if note != "" {
 			due += ", after: "

@@ -193,13 +193,13 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 	inv.mu.Unlock()
 	began := o.began
 	if opts.Timeout > 0 {
-		overdue := time.AfterFunc(opts.Timeout+min(opts.Timeout, patience), func() {
+		overdue := time.AfterFunc(opts.Timeout+Patience(opts.Timeout), func() {
 			info.Logger().Warn("step goes on past its timeout; its function does not heed its context", "timeout", opts.Timeout, "running", time.Since(began))
 		})
 		defer overdue.Stop()
 	}
 	attempt := o.attempt
-	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt) })
+	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt, opts.Timeout) })
 	defer show.Stop()
 	var err error
 	if tx == nil {
@@ -231,14 +231,15 @@ func (i *StepInfo) end() {
 	i.over = true
 }
 
-// patience bounds how long past its timeout a step goes on before that is logged, which
-// is once for an attempt, after another timeout at most.
-const patience = 5 * time.Second
+// Patience is how long past its timeout a step goes on before it is said not to heed its
+// context: another timeout, 5 seconds at most. It is logged once for an attempt.
+func Patience(timeout time.Duration) time.Duration { return min(timeout, 5*time.Second) }
 
 var errTimeout = errors.New("the step's timeout has passed")
 
-// show records that a long step is under way, so that it can be seen.
-func (o *op) show(attempt int) {
+// show records that a long step is under way, so that it can be seen, and when its
+// attempt's timeout passes, if it has one.
+func (o *op) show(attempt int, timeout time.Duration) {
 	inv := o.b.inv
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -246,7 +247,10 @@ func (o *op) show(attempt int) {
 		return // the timer was late: what came of the attempt stands
 	}
 	r := o.record(store.StepRunning)
-	r.Took = time.Since(o.began)
+	r.StartedAt = inv.stored(o.began)
+	if timeout > 0 {
+		r.DueAt = inv.stored(o.began.Add(timeout))
+	}
 	inv.appendLocked(r, time.Time{})
 	if !inv.flushing {
 		inv.commitLocked()

@@ -370,7 +370,7 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 	var c complaints
 	var sum tally
 	sum.blind = map[string]int{}
-	type byRun struct{ claims, extends, commits, effects, unknown []entry }
+	type byRun struct{ claims, extends, commits, effects, releases, unknown []entry }
 	runs := map[store.ID]*byRun{}
 	for _, e := range ev.journal {
 		if e.Op == "blind" {
@@ -398,6 +398,8 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 			r.commits = append(r.commits, e)
 		case "effect":
 			r.effects = append(r.effects, e)
+		case "release":
+			r.releases = append(r.releases, e)
 		case "unknown":
 			r.unknown = append(r.unknown, e)
 		}
@@ -411,7 +413,9 @@ func checkJournal(ev *evidence, out *outcome) (tally, error) {
 		}
 		sum.claims += len(r.claims)
 		sum.effects += len(r.effects)
-		checkLeases(&c, &sum, id, r.claims, r.extends)
+		checkLeases(&c, &sum, id, r.claims, r.extends, r.releases)
+		r.claims = withoutReleased(r.claims, r.releases, r.commits)
+		sum.takeovers += takeovers(r.claims)
 		checkCommits(&c, &sum, id, r.claims, r.commits)
 		sum.learned(r.unknown, r.commits)
 		sum.quiet = max(sum.quiet, quiet(r.claims, r.commits, r.effects))
@@ -499,9 +503,9 @@ func (out *outcome) checkExternalIDs(c *complaints, ev *evidence) {
 }
 
 // checkLeases: an epoch is given once (P1), and a lease is not taken over while it
-// is good (P13). A claim that came through when its process was killed has no
-// entry.
-func checkLeases(c *complaints, sum *tally, id store.ID, claims, extends []entry) {
+// is good (P13), unless its holder has given the run back, or has tried to. A claim that
+// came through when its process was killed has no entry.
+func checkLeases(c *complaints, sum *tally, id store.ID, claims, extends, releases []entry) {
 	until := map[int64]entry{} // the longest lease of each epoch
 	note := func(e entry) {
 		if l, ok := until[e.Epoch]; !ok || e.From+e.Lease > l.From+l.Lease {
@@ -519,16 +523,49 @@ func checkLeases(c *complaints, sum *tally, id store.ID, claims, extends []entry
 	for _, e := range extends {
 		note(e)
 	}
+	for _, e := range releases {
+		delete(until, e.Epoch)
+	}
 	for _, e := range claims {
 		if !e.Recovered {
 			continue
 		}
-		sum.takeovers++
 		// The lease began after From, and the claim had its answer at To.
 		if before, ok := until[e.Epoch-1]; ok && e.To+1 < before.From+before.Lease {
 			c.addf("run %s: process %d took over epoch %d of process %d at least %d µs before its end", id, e.PID, before.Epoch, before.PID, before.From+before.Lease-e.To)
 		}
 	}
+}
+
+// takeovers counts the leases that were given because the one before had run out.
+func takeovers(claims []entry) (n int) {
+	for _, e := range claims {
+		if e.Recovered {
+			n++
+		}
+	}
+	return n
+}
+
+// withoutReleased returns the claims with Recovered unset where it does not tell of a lease
+// that ran out: the holder before has given the run back and had the answer.
+func withoutReleased(claims, releases, commits []entry) []entry {
+	type number struct{ epoch, seq int64 }
+	asked, over := map[number]bool{}, map[int64]bool{}
+	for _, e := range releases {
+		asked[number{e.Epoch, e.Seq}] = true
+	}
+	for _, e := range commits {
+		if asked[number{e.Epoch, e.Seq}] {
+			over[e.Epoch] = true
+		}
+	}
+	claims = slices.Clone(claims)
+	for i := range claims {
+		e := &claims[i]
+		e.Recovered = e.Recovered && !over[e.Epoch-1]
+	}
+	return claims
 }
 
 // checkCommits: a commit is applied once (P4), and never behind a newer lease (P2).

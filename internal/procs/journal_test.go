@@ -18,7 +18,7 @@ import (
 // anything could come of it. Times are microseconds since 1970 by the wall clock
 // of the machine on which all processes run.
 type entry struct {
-	Op    string   `json:"op"` // effect, claim, extend, commit; unknown: a commit whose answer was lost; asked: what came of one in a transaction; blind: a claim or create
+	Op    string   `json:"op"` // effect, claim, extend, commit; release: a commit that gives the run back, before it is sent; unknown: a commit whose answer was lost; asked: what came of one in a transaction; blind: a claim or create
 	PID   int      `json:"pid"`
 	Run   store.ID `json:"run"`
 	Epoch int64    `json:"epoch"`
@@ -32,7 +32,7 @@ type entry struct {
 	Attempt int    `json:"attempt,omitempty"`
 	Key     string `json:"key,omitempty"` // the idempotency key
 
-	Recovered bool  `json:"recovered,omitempty"` // claim: the lease before ran out
+	Recovered bool  `json:"recovered,omitempty"` // claim: the lease before ran out, or gave the run back as a suspect
 	Lease     int64 `json:"lease,omitempty"`     // claim, extend: for how long, in microseconds
 	Seq       int64 `json:"seq,omitempty"`       // commit
 	Tx        bool  `json:"tx,omitempty"`        // unknown: of a step in a transaction
@@ -212,6 +212,9 @@ func (t *tap) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseSt
 
 func (t *tap) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
 	from := time.Now()
+	if err := t.done(nil, releases(p.Commits, from)); err != nil {
+		return nil, err
+	}
 	results, err := t.Store.Commit(ctx, p)
 	to := time.Now()
 	var list []entry
@@ -229,6 +232,17 @@ func (t *tap) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitR
 		}
 	}
 	return results, t.done(err, list)
+}
+
+// releases are the entries of commits that are to give a run back. They are written before
+// the commits are sent: a process that is killed before it hears the answer has told.
+func releases(commits []store.Commit, at time.Time) (list []entry) {
+	for i := range commits {
+		if c := &commits[i]; c.Transition != nil && c.Transition.Kind == store.Release {
+			list = append(list, entry{Op: "release", Run: c.Lease.Run, Epoch: c.Lease.Epoch, Seq: c.Seq, From: at.UnixMicro()})
+		}
+	}
+	return list
 }
 
 // unknown journals that an answer was lost.
