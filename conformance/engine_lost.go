@@ -157,6 +157,29 @@ var lostEngineCases = []EngineCase{
 		e.eq("executions of one", ran.get("one"), 2)
 		e.eq("steps", len(e.steps(h.ID())), 4)
 	}},
+	{Name: "lost/slow-answers", Promise: "P6", Rule: "A worker to which each answer comes late, within its lease, still gets its runs done, also after it has given one up.", Run: func(e *E) {
+		const steps = 2
+		var ran tally
+		wf := marks(steps, &ran, nil)
+		p := e.build(defs(wf))
+		var done atomic.Bool
+		p.wire.forget(func(c *store.Commit) bool {
+			return c.Seq == 1 && c.Transition == nil && done.CompareAndSwap(false, true)
+		})
+		p.wire.mu.Lock()
+		p.wire.after = func(string) {
+			timer := time.NewTimer(e.d(leaseFor * 7 / 10))
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-e.ctx.Done():
+			}
+		}
+		p.wire.mu.Unlock()
+		h := start(e, wf, 0)
+		p.run()
+		e.consistent(h, steps)
+	}},
 	{Name: "lost/refused-is-not", Promise: "P4", Rule: "A commit that the store refuses uses no number: the run fails with the reason, and what it had recorded stays.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
 			if err := workflow.Do(ctx, "one", func(context.Context) error { return nil }); err != nil {

@@ -58,7 +58,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			timer.Reset(w.leaseFor / 10)
 			continue
 		}
-		if !w.lost.certain(len(w.holding()) > 0, patience) {
+		if !w.lost.certain(len(w.leased()) > 0, patience) {
 			signal(w.renew) // which wakes this loop
 			timer.Reset(w.leaseFor / 10)
 			continue
@@ -176,7 +176,12 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 	// A claim that hangs must not come through after this worker's leases have run
 	// out: it could take the worker's own runs over. And one that is under way when the
 	// worker is to leave gets time to answer: what it takes unseen waits for its lease.
-	patient, giveUp := context.WithDeadline(context.WithoutCancel(ctx), w.ledger.goodUntil())
+	// One that holds nothing has none to take over.
+	until := w.ledger.goodUntil()
+	if at := time.Now().Add(w.callTimeout()); len(w.leased()) == 0 && at.After(until) {
+		until = at
+	}
+	patient, giveUp := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer giveUp()
 	defer context.AfterFunc(ctx, func() {
 		sleep(patient, min(lastAnswer, w.grace))

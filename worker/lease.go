@@ -93,6 +93,7 @@ func (w *Worker) renewLoop(ctx context.Context) {
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	var backoff time.Duration
+	timeout := w.renewTimeout()
 	last := time.Now() // the worker was announced
 	for {
 		select {
@@ -105,18 +106,19 @@ func (w *Worker) renewLoop(ctx context.Context) {
 			}
 		case <-w.renew:
 		}
-		err := w.renewAll(ctx)
+		err := w.renewAll(ctx, timeout)
 		w.answered(err)
 		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}
+			timeout = min(2*timeout, w.callTimeout()) // a store that takes longer is to be heard at last
 			backoff = min(max(2*backoff, 10*time.Millisecond), every)
 			w.log.Error("leases could not be renewed, will try again", "in", backoff, "error", err)
 			timer.Reset(backoff)
 			continue
 		}
-		backoff, last = 0, time.Now()
+		backoff, timeout, last = 0, w.renewTimeout(), time.Now()
 		timer.Reset(every)
 	}
 }
@@ -155,11 +157,12 @@ func (w *Worker) restBeat() time.Duration { return max(5*time.Minute, w.leaseFor
 // asks for one, of which its polls tell it where no hint does.
 func (w *Worker) answers() time.Duration { return 2*w.restPoll + 10*time.Second }
 
-// renewAll extends every lease that is held, and tells runs what it hears.
-func (w *Worker) renewAll(ctx context.Context) error {
+// renewAll extends every lease that is held, and tells runs what it hears. Each call gets
+// as much time.
+func (w *Worker) renewAll(ctx context.Context, timeout time.Duration) error {
 	w.ledger.renewing()
 	told := w.lost.renewing()
-	invs := slices.DeleteFunc(w.holding(), (*exec.Invocation).Lost)
+	invs := w.leased()
 	asked := time.Now()
 	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case
 		part = slices.DeleteFunc(part, func(inv *exec.Invocation) bool { return inv == nil })
@@ -167,7 +170,7 @@ func (w *Worker) renewAll(ctx context.Context) error {
 		for i, inv := range part {
 			leases[i], heard[i] = inv.Lease(), inv.Heard()
 		}
-		callCtx, cancel := context.WithTimeout(ctx, w.renewTimeout())
+		callCtx, cancel := context.WithTimeout(ctx, timeout)
 		states, err := w.store.Extend(callCtx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
 		cancel()
 		if err != nil {

@@ -267,9 +267,10 @@ func (w *Worker) start() error {
 // announce registers the worker and its workflows; false: ctx has ended.
 func (w *Worker) announce(ctx context.Context) bool {
 	flows := w.flows()
+	timeout := w.callTimeout() // of both calls; it grows, for a store that takes longer
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()
-		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
+		callCtx, cancel := context.WithTimeout(ctx, timeout)
 		err := w.store.PutWorkflows(callCtx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 		if err == nil {
 			err = w.signOn(callCtx)
@@ -283,6 +284,7 @@ func (w *Worker) announce(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
+		timeout = min(2*timeout, max(w.callTimeout(), time.Minute))
 		w.log.Error("worker cannot register, will try again", "in", wait, "error", err)
 		if !sleep(ctx, wait) {
 			return false
@@ -352,6 +354,11 @@ func (w *Worker) holding() []*exec.Invocation {
 		list = append(list, inv)
 	}
 	return list
+}
+
+// leased returns those of the runs that are held whose leases are not known to be lost.
+func (w *Worker) leased() []*exec.Invocation {
+	return slices.DeleteFunc(w.holding(), (*exec.Invocation).Lost)
 }
 
 // atOnce is the shortest time of a timer. One of zero is sent by whoever receives from
