@@ -84,12 +84,19 @@ func (h host) Inbox(inv *exec.Invocation, look exec.Look) (box store.Inbox, ok b
 	return box, err == nil
 }
 
+// maxAsk bounds how far the timeout of what is asked page by page grows.
+const maxAsk = 16
+
 // Ask implements [exec.Host].
 func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) error {
+	timeout := h.w.callTimeout() // of all the pages that are to be read
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+		ctx, cancel := context.WithTimeout(h.w.stop, timeout)
 		err := call(ctx, h.w.store, h.w.namespace)
 		timedOut := ctx.Err() != nil
+		if timedOut {
+			timeout = min(2*timeout, maxAsk*h.w.callTimeout())
+		}
 		cancel()
 		if err == nil {
 			return nil
