@@ -102,6 +102,9 @@ func (e *E) answersTake(late time.Duration) {
 	blocked, goOn := make(chan struct{}, 9), make(chan struct{})
 	wf := marks(steps, &ran, nil)
 	waits := workflow.New("waits", func(ctx workflow.Context, _ int) (int, error) {
+		if _, _, err := counted.Get(ctx); err != nil { // asks the store
+			return 0, err
+		}
 		return 1, workflow.Do(ctx, "wait", func(ctx context.Context) error {
 			select {
 			case blocked <- struct{}{}:
