@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -264,6 +265,38 @@ var lostEngineCases = []EngineCase{
 				e.check(took <= 4*leaseFor, "the runs were done %v after the store answered in time again, expected at most four leases", took)
 			}
 			p.stop()
+		}
+	}},
+	{Name: "lost/late-claim", Promise: "P6", Rule: "Runs of a claim whose answer comes when their leases are over are given back before anything of them is begun, and claimed anew.", Run: func(e *E) {
+		const steps, late = 2, 2
+		var ran tally
+		wf := marks(steps, &ran, nil)
+		lease := min(e.d(leaseFor), 3*time.Second) // a claim is given more time than that
+		p := e.build(defs(wf), worker.Lease(lease))
+		p.wire.mu.Lock()
+		p.wire.after = func(verb string) {
+			if verb != "claim" || ran.add(verb) > late {
+				return
+			}
+			timer := time.NewTimer(lease * 3 / 2)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-e.ctx.Done():
+			}
+		}
+		p.wire.mu.Unlock()
+		from := time.Now()
+		h := start(e, wf, 0)
+		p.run()
+		e.consistent(h, steps)
+		e.eq("executions of the first step", ran.get("0/0"), 1)
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.check(run.Epoch > late, "the run was executed under its lease %d, expected one behind the %d that came too late", run.Epoch, late)
+		if e.h.Bubble {
+			took := time.Since(from)
+			e.check(took <= (late+1)*2*lease, "it took %v, expected two leases for each claim", took)
 		}
 	}},
 	{Name: "lost/refused-is-not", Promise: "P4", Rule: "A commit that the store refuses uses no number: the run fails with the reason, and what it had recorded stays.", Run: func(e *E) {
