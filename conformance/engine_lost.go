@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -93,6 +94,54 @@ func rewinding(run func(e *E)) func(e *E) {
 	}
 }
 
+// answersTake lets a worker whose store takes so long for each answer do three runs: one
+// that loses a commit, one that waits in a step, and one that comes meanwhile.
+func (e *E) answersTake(late time.Duration) {
+	e.Helper()
+	const steps = 2
+	var ran tally
+	blocked, goOn := make(chan struct{}, 9), make(chan struct{})
+	wf := marks(steps, &ran, nil)
+	waits := workflow.New("waits", func(ctx workflow.Context, _ int) (int, error) {
+		if _, _, err := counted.Get(ctx); err != nil { // asks the store
+			return 0, err
+		}
+		return 1, workflow.Do(ctx, "wait", func(ctx context.Context) error {
+			select {
+			case blocked <- struct{}{}:
+			default:
+			}
+			select {
+			case <-goOn:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	p := e.build(defs(wf, waits))
+	var done atomic.Bool
+	p.wire.forget(func(c *store.Commit) bool {
+		return c.Seq == 1 && c.Transition == nil && done.CompareAndSwap(false, true)
+	})
+	p.wire.answerLate(e.d(late))
+	h := start(e, wf, 0)
+	p.run()
+	e.consistent(h, steps)
+	e.check(done.Load(), "no commit was lost")
+
+	waiting := start(e, waits, 0)
+	receive(e, "the step that waits", blocked)
+	e.consistent(start(e, wf, 1), steps)
+	close(goOn)
+	e.eq("output of the run that waited", result(e, waiting), 1)
+	run, err := e.eng.Get(e.ctx, waiting.ID())
+	e.ok("get", err)
+	e.eq("epoch of the run that waited, whose lease was renewed in time", run.Epoch, int64(1))
+	p.wire.answerLate(0)
+	p.stop()
+}
+
 var lostEngineCases = []EngineCase{
 	{Name: "lost/commit", Promise: "P2", Rule: "A worker whose store has lost a commit gives the run up; who claims it then goes on with what the store has.", Run: func(e *E) {
 		const steps = 4
@@ -124,11 +173,15 @@ var lostEngineCases = []EngineCase{
 		deaf := make(chan struct{})
 		hear := sync.OnceFunc(func() { close(deaf) })
 		defer hear()
+		begun := make(chan struct{})
+		begin := sync.OnceFunc(func() { close(begun) })
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
 			g := workflow.NewGroup(ctx)
 			g.Go("deaf", func(ctx workflow.Context) error {
 				return workflow.Do(ctx, "deaf", func(context.Context) error {
-					if ran.add("deaf") == 1 {
+					first := ran.add("deaf") == 1
+					begin()
+					if first {
 						<-deaf
 					}
 					return nil
@@ -136,7 +189,11 @@ var lostEngineCases = []EngineCase{
 			})
 			g.Go("other", func(ctx workflow.Context) error {
 				for _, name := range []string{"one", "two", "three"} {
-					if err := workflow.Do(ctx, name, func(context.Context) error { ran.add(name); return nil }); err != nil {
+					if err := workflow.Do(ctx, name, func(context.Context) error {
+						<-begun // a deaf step that begins after the loss is kept
+						ran.add(name)
+						return nil
+					}); err != nil {
 						return err
 					}
 				}
@@ -156,6 +213,91 @@ var lostEngineCases = []EngineCase{
 		hear()
 		e.eq("executions of one", ran.get("one"), 2)
 		e.eq("steps", len(e.steps(h.ID())), 4)
+	}},
+	{Name: "lost/slow-answers", Promise: "P6", Rule: "A worker to which each answer comes late, within its lease, gets its runs done: also after it has given one up, and also such as come while it holds another.", Run: func(e *E) {
+		e.answersTake(leaseFor * 7 / 10)
+		if e.h.Bubble { // elsewhere the machine takes its part of what is left
+			e.answersTake(leaseFor * 9 / 10)
+		}
+	}},
+	{Name: "lost/slow-for-a-while", Promise: "P6", Rule: "A worker to which answers come later than its leases last holds no run for ever: once they come in time it goes on, with what it had begun and with what is new.", Run: func(e *E) {
+		const steps = 2
+		for _, running := range []bool{false, true} {
+			var ran tally
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			release := sync.OnceFunc(func() { close(goOn) })
+			defer release()
+			wf := marks(steps, &ran, func(_ context.Context, step int) error {
+				if running && step == 1 && ran.add("block") == 1 {
+					close(begun)
+					<-goOn
+				}
+				return nil
+			})
+			p := e.build(defs(wf))
+			hs := []workflow.Handle[[]string]{start(e, wf, 0)}
+			if running {
+				p.run()
+				receive(e, "the second step", begun)
+			}
+			calls := make(chan struct{}, 100)
+			p.wire.hook(func(string) {
+				select {
+				case calls <- struct{}{}:
+				default:
+				}
+			})
+			p.wire.answerLate(e.d(leaseFor * 3 / 2))
+			if !running {
+				p.run()
+			}
+			hs = append(hs, start(e, wf, 1))
+			for range 12 { // in which it registers, claims, and tries to renew its leases
+				receive(e, "a call to the slow store", calls)
+			}
+			release()
+			p.wire.answerLate(0)
+			from := time.Now()
+			for _, h := range hs {
+				e.consistent(h, steps)
+			}
+			if took := time.Since(from); e.h.Bubble {
+				e.check(took <= 4*leaseFor, "the runs were done %v after the store answered in time again, expected at most four leases", took)
+			}
+			p.stop()
+		}
+	}},
+	{Name: "lost/late-claim", Promise: "P6", Rule: "Runs of a claim whose answer comes when their leases are over are given back before anything of them is begun, and claimed anew.", Run: func(e *E) {
+		const steps, late = 2, 2
+		var ran tally
+		wf := marks(steps, &ran, nil)
+		lease := min(e.d(leaseFor), 3*time.Second) // a claim is given more time than that
+		p := e.build(defs(wf), worker.Lease(lease))
+		p.wire.mu.Lock()
+		p.wire.after = func(verb string) {
+			if verb != "claim" || ran.add(verb) > late {
+				return
+			}
+			timer := time.NewTimer(lease * 3 / 2)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-e.ctx.Done():
+			}
+		}
+		p.wire.mu.Unlock()
+		from := time.Now()
+		h := start(e, wf, 0)
+		p.run()
+		e.consistent(h, steps)
+		e.eq("executions of the first step", ran.get("0/0"), 1)
+		run, err := e.eng.Get(e.ctx, h.ID())
+		e.ok("get", err)
+		e.check(run.Epoch > late, "the run was executed under its lease %d, expected one behind the %d that came too late", run.Epoch, late)
+		if e.h.Bubble {
+			took := time.Since(from)
+			e.check(took <= (late+1)*2*lease, "it took %v, expected two leases for each claim", took)
+		}
 	}},
 	{Name: "lost/refused-is-not", Promise: "P4", Rule: "A commit that the store refuses uses no number: the run fails with the reason, and what it had recorded stays.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {

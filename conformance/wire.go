@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -22,6 +23,7 @@ type wire struct {
 	silent  chan struct{}  // closed when there are none; nil: nobody waits for that
 	loses   map[string]int // by verb: of the next so many calls the answer is lost
 	cutNext bool           // the wire is cut behind the next call
+	late    time.Duration  // by which each answer comes later
 	// before, when set, is called with each verb's name before it goes out.
 	before func(verb string)
 	after  func(verb string) // likewise, when the call has been done
@@ -118,6 +120,14 @@ func (w *wire) hook(fn func(verb string)) {
 	w.before = fn
 }
 
+// answerLate lets every answer come later, to calls from now on. Who gives up before that
+// does not get it.
+func (w *wire) answerLate(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late = by
+}
+
 func (w *wire) executed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +165,7 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 	}
 	for {
 		w.mu.Lock()
-		state, up := w.state, w.up
+		state, up, late := w.state, w.up, w.late
 		lost, last := false, write && w.cutNext && state == wireUp
 		if last {
 			w.state, w.cutNext = wireCut, false
@@ -189,6 +199,14 @@ func (w *wire) pass(ctx context.Context, verb string, write bool, call func() er
 		w.executed()
 		if after != nil {
 			after(verb)
+		}
+		if late > 0 {
+			timer := time.NewTimer(late)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
 		}
 		if last {
 			return errCut

@@ -30,6 +30,8 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 		more    = true // work is due that was not claimed for want of slots, or of memory
 		backoff time.Duration
 		portion portion
+		took    time.Duration   // by the last claim
+		renewed <-chan struct{} // waited for, as no lease is known to be good
 	)
 	defer timer.Stop()
 	for {
@@ -37,6 +39,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 		case <-ctx.Done():
 			return found
 		case <-timer.C:
+		case <-renewed: // where the store answers late, leases are known to be good for moments
 		case <-w.wake:
 		case <-w.emptied:
 		case <-w.freed:
@@ -54,11 +57,13 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			// Leases may have run out (the process was stopped, the store was out of
 			// reach). They are renewed before anything is claimed: otherwise this
 			// worker might take its own runs over.
+			renewed = w.ledger.wait()
 			signal(w.renew)
 			timer.Reset(w.leaseFor / 10)
 			continue
 		}
-		if !w.lost.certain(len(w.holding()) > 0, patience) {
+		renewed = nil
+		if !w.lost.certain(len(w.leased()) > 0, patience) {
 			signal(w.renew) // which wakes this loop
 			timer.Reset(w.leaseFor / 10)
 			continue
@@ -75,7 +80,9 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 		}
 		resting := w.emptied != nil && len(w.holding()) == 0
 		asked := time.Now()
-		claimed, err := w.claim(ctx, demands, n, portion)
+		claimed, err := w.claim(ctx, demands, n, portion, w.longer(took))
+		answered := time.Now()
+		took = answered.Sub(asked)
 		w.slots.give(n - len(claimed.Runs))
 		if err != nil {
 			if ctx.Err() != nil {
@@ -90,8 +97,11 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 			continue
 		}
 		backoff = 0
-		portion.succeeded()
-		answered := time.Now()
+		if w.tooLate(asked, answered) {
+			portion.failed()
+		} else {
+			portion.succeeded()
+		}
 		if ctx.Err() != nil {
 			w.drain() // they are given back
 		}
@@ -143,7 +153,7 @@ func (w *Worker) claimLoop(ctx context.Context) (found idle) {
 
 // claim asks the store once, for no more runs of a workflow than its limit has room
 // for.
-func (w *Worker) claim(ctx context.Context, all []demand, n int, size portion) (store.Claimed, error) {
+func (w *Worker) claim(ctx context.Context, all []demand, n int, size portion, timeout time.Duration) (store.Claimed, error) {
 	demands := make([]store.Demand, 0, len(all))
 	got := make(map[string]int) // room by workflow
 	for _, d := range all {
@@ -158,7 +168,7 @@ func (w *Worker) claim(ctx context.Context, all []demand, n int, size portion) (
 	}
 	claimed, err := store.Claimed{}, error(nil)
 	if len(demands) > 0 {
-		claimed, err = w.ask(ctx, demands, n, size)
+		claimed, err = w.ask(ctx, demands, n, size, timeout)
 	}
 	for name, room := range got {
 		used := 0
@@ -172,11 +182,17 @@ func (w *Worker) claim(ctx context.Context, all []demand, n int, size portion) (
 	return claimed, err
 }
 
-func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size portion) (store.Claimed, error) {
+func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size portion, timeout time.Duration) (store.Claimed, error) {
 	// A claim that hangs must not come through after this worker's leases have run
 	// out: it could take the worker's own runs over. And one that is under way when the
 	// worker is to leave gets time to answer: what it takes unseen waits for its lease.
-	patient, giveUp := context.WithDeadline(context.WithoutCancel(ctx), w.ledger.goodUntil())
+	// One that holds nothing has none to take over. And where the store answers late,
+	// leases are good for longer than the worker knows.
+	until := w.ledger.goodUntil()
+	if at := time.Now().Add(timeout); at.After(until) && (w.slow.Load() || len(w.leased()) == 0) {
+		until = at
+	}
+	patient, giveUp := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer giveUp()
 	defer context.AfterFunc(ctx, func() {
 		sleep(patient, min(lastAnswer, w.grace))
@@ -226,10 +242,19 @@ const lastAnswer = 5 * time.Second
 // not hang the worker.
 func (w *Worker) callTimeout() time.Duration { return max(w.leaseFor, 5*time.Second) }
 
-// renewTimeout is shorter: there is to be time for another try before the leases
-// have run out.
-func (w *Worker) renewTimeout() time.Duration {
-	return max(w.leaseFor/3, min(w.leaseFor, 2*time.Second))
+// longer is the timeout of a call that is made again, the last one having taken so long.
+func (w *Worker) longer(took time.Duration) time.Duration {
+	return min(max(2*took, w.callTimeout()), 2*w.callTimeout())
+}
+
+// late tells of an answer that has taken so much of a lease that the next renewal in
+// turn may come too late.
+func (w *Worker) late(took time.Duration) bool { return took >= w.leaseFor/3 }
+
+// tooLate tells of an answer to a claim that came when the leases which it brings were
+// over, as far as the worker knows.
+func (w *Worker) tooLate(asked, answered time.Time) bool {
+	return answered.Sub(asked) >= w.leaseFor
 }
 
 // demand is a part of what a claim asks for; limited: of a single workflow, whose limit

@@ -37,11 +37,22 @@ func (h host) Ready(inv *exec.Invocation) bool {
 
 // State implements [exec.Host].
 func (h host) State(ctx context.Context, inv *exec.Invocation, keys ...string) ([]store.StateEntry, error) {
+	timeout := h.w.callTimeout()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		entries, err := h.w.eng.GetState(ctx, inv.Lease().Run, keys...)
-		if !store.Retryable(err) || !h.pause(ctx, inv, wait) {
-			return entries, err
+		var entries []store.StateEntry
+		began := time.Now()
+		err := limited(ctx, timeout, func(ctx context.Context) (err error) {
+			entries, err = h.w.store.GetState(ctx, store.GetStateParams{Namespace: h.w.namespace, Run: inv.Lease().Run, Keys: keys})
+			return err
+		})
+		if err == nil {
+			return entries, nil
 		}
+		took := time.Since(began)
+		if !store.Retryable(err) && took < timeout || !h.pause(ctx, inv, wait) {
+			return nil, fmt.Errorf("state of run %s: %w", inv.Lease().Run, err)
+		}
+		timeout = h.w.longer(took)
 	}
 }
 
@@ -84,12 +95,19 @@ func (h host) Inbox(inv *exec.Invocation, look exec.Look) (box store.Inbox, ok b
 	return box, err == nil
 }
 
+// maxAsk bounds how far the timeout of what is asked page by page grows.
+const maxAsk = 16
+
 // Ask implements [exec.Host].
 func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) error {
+	timeout := h.w.callTimeout() // of all the pages that are to be read
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
+		ctx, cancel := context.WithTimeout(h.w.stop, timeout)
 		err := call(ctx, h.w.store, h.w.namespace)
 		timedOut := ctx.Err() != nil
+		if timedOut {
+			timeout = min(2*timeout, maxAsk*h.w.callTimeout())
+		}
 		cancel()
 		if err == nil {
 			return nil

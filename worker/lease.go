@@ -92,8 +92,13 @@ func (w *Worker) renewLoop(ctx context.Context) {
 	every := w.leaseFor / 3
 	timer := time.NewTimer(every)
 	defer timer.Stop()
-	var backoff time.Duration
-	last := time.Now() // the worker was announced
+	var (
+		backoff time.Duration
+		took    time.Duration // by the last renewal
+		last    = time.Now()  // the worker was announced
+		signing sync.WaitGroup
+	)
+	defer signing.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,7 +110,10 @@ func (w *Worker) renewLoop(ctx context.Context) {
 			}
 		case <-w.renew:
 		}
-		err := w.renewAll(ctx)
+		began := time.Now()
+		failed, err := w.renewAll(ctx, w.renewTimeout(took))
+		took = time.Since(began)
+		w.noteLate(took)
 		w.answered(err)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -117,8 +125,28 @@ func (w *Worker) renewLoop(ctx context.Context) {
 			continue
 		}
 		backoff, last = 0, time.Now()
-		timer.Reset(every)
+		timer.Reset(max(every-took, atOnce)) // counted from when it was asked for, as the leases are
+		signing.Go(func() { w.signAgain(ctx, failed) })
 	}
+}
+
+// noteLate notes how long a renewal took, and says when that becomes too long.
+func (w *Worker) noteLate(took time.Duration) {
+	switch late := w.late(took); {
+	case w.slow.Swap(late) == late:
+	case late:
+		w.log.Warn("the store answers late: runs go on slowly, and not at all once an answer takes as long as a lease", "took", took, "lease", w.leaseFor)
+	default:
+		w.log.Info("the store answers in time again", "took", took, "lease", w.leaseFor)
+	}
+}
+
+// renewTimeout bounds a renewal. It is shorter than a lease: there is to be time for
+// another try before the leases have run out. After a renewal that took longer, answered or
+// not, it grows, up to a lease: an answer after that is of no use.
+func (w *Worker) renewTimeout(took time.Duration) time.Duration {
+	least := max(w.leaseFor/3, min(w.leaseFor, 2*time.Second))
+	return min(max(least, 2*took), w.leaseFor)
 }
 
 // needless tells whether a heartbeat may be left out. Where nothing is held that is every
@@ -155,46 +183,65 @@ func (w *Worker) restBeat() time.Duration { return max(5*time.Minute, w.leaseFor
 // asks for one, of which its polls tell it where no hint does.
 func (w *Worker) answers() time.Duration { return 2*w.restPoll + 10*time.Second }
 
-// renewAll extends every lease that is held, and tells runs what it hears.
-func (w *Worker) renewAll(ctx context.Context) error {
+// renewAll extends every lease that is held; failed: calls have failed before it. Each
+// of its calls gets as much time.
+func (w *Worker) renewAll(ctx context.Context, timeout time.Duration) (failed bool, err error) {
 	w.ledger.renewing()
 	told := w.lost.renewing()
-	invs := slices.DeleteFunc(w.holding(), (*exec.Invocation).Lost)
+	invs := w.leased()
 	asked := time.Now()
 	for part := range slices.Chunk(append(invs, nil), 1000) { // nil: a heartbeat goes out in any case
 		part = slices.DeleteFunc(part, func(inv *exec.Invocation) bool { return inv == nil })
-		leases, heard := make([]store.Lease, len(part)), make([]int64, len(part))
-		for i, inv := range part {
-			leases[i], heard[i] = inv.Lease(), inv.Heard()
-		}
-		callCtx, cancel := context.WithTimeout(ctx, w.renewTimeout())
-		states, err := w.store.Extend(callCtx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
-		cancel()
-		if err != nil {
-			w.lost.fails()
-			return err
+		if err := w.extend(ctx, part, timeout); err != nil {
+			return false, err
 		}
 		w.ledger.hears(asked)
-		for i, s := range states {
-			part[i].News(s.Events)
-			switch {
-			case s.Lost:
-				part[i].Lose()
-			case s.Events < heard[i]:
-				part[i].Logger().Warn("the run is given up: the database has lost events of it that this worker knows", "events", s.Events, "known", heard[i])
-				part[i].Lose()
-			case s.Canceling:
-				part[i].Cancel()
-			case s.Pausing:
-				part[i].Drain()
-			}
-		}
 	}
 	w.ledger.renewed(asked.Add(w.leaseFor))
-	failed := told()
+	failed = told()
 	if failed {
 		signal(w.wake) // claims have waited for it
 	}
-	w.signAgain(ctx, failed)
+	return failed, nil
+}
+
+// extend extends leases with one call, and tells their runs what it hears.
+func (w *Worker) extend(ctx context.Context, invs []*exec.Invocation, timeout time.Duration) error {
+	leases, heard := make([]store.Lease, len(invs)), make([]int64, len(invs))
+	for i, inv := range invs {
+		leases[i], heard[i] = inv.Lease(), inv.Heard()
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	states, err := w.store.Extend(ctx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
+	if err != nil {
+		w.lost.fails()
+		return err
+	}
+	for i, s := range states {
+		invs[i].News(s.Events)
+		switch {
+		case s.Lost:
+			invs[i].Lose()
+		case s.Events < heard[i]:
+			invs[i].Logger().Warn("the run is given up: the database has lost events of it that this worker knows", "events", s.Events, "known", heard[i])
+			invs[i].Lose()
+		case s.Canceling:
+			invs[i].Cancel()
+		case s.Pausing:
+			invs[i].Drain()
+		}
+	}
 	return nil
+}
+
+// extendEarly extends the leases of a claim whose answer has taken much of their time. A
+// renewal under way does not bring them, and they may end before the next one.
+func (w *Worker) extendEarly(invs []*exec.Invocation) {
+	w.leases.Go(func() {
+		if err := w.extend(w.stop, invs, w.leaseFor); err != nil && w.stop.Err() == nil {
+			w.log.Warn("the leases of a claim that was answered late could not be extended at once; the next renewal does it", "runs", len(invs), "error", err)
+			signal(w.renew)
+		}
+	})
 }

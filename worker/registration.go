@@ -30,18 +30,25 @@ var ofThisProcess sync.Map
 
 // signOn registers the worker anew. What a former process has left behind is taken
 // away: a registration of the same name, and those of the same host and process id,
-// which nobody else can have now.
-func (w *Worker) signOn(ctx context.Context) error {
+// which nobody else can have now. Each call gets as much time.
+func (w *Worker) signOn(ctx context.Context, timeout time.Duration) error {
 	ofThisProcess.Store(w.id, nil)
 	row := w.row(store.Online)
-	others, err := store.AllWorkers(ctx, w.store, store.ListWorkersParams{Namespace: w.namespace, NoHeld: true})
+	var others []store.Worker
+	err := limited(ctx, timeout, func(ctx context.Context) (err error) {
+		others, err = store.AllWorkers(ctx, w.store, store.ListWorkersParams{Namespace: w.namespace, NoHeld: true})
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	for _, o := range others {
 		_, ours := ofThisProcess.Load(o.ID)
 		if o.ID == w.id && !w.sign.tried || !ours && o.Host == row.Host && o.PID == row.PID {
-			if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: o.ID}); err != nil {
+			err := limited(ctx, timeout, func(ctx context.Context) error {
+				return w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: o.ID})
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -52,7 +59,9 @@ func (w *Worker) signOn(ctx context.Context) error {
 	w.mu.Lock()
 	w.worked = time.Now()
 	w.mu.Unlock()
-	return w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row})
+	return limited(ctx, timeout, func(ctx context.Context) error {
+		return w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row})
+	})
 }
 
 // row is how the worker registers.
@@ -89,10 +98,11 @@ func (w *Worker) signAgain(ctx context.Context, failed bool) {
 		status = store.Draining
 	}
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, w.renewTimeout())
-	defer cancel()
-	w.put(ctx, status, rest)
-	if err := w.registerAgain(ctx); err != nil {
+	_ = limited(ctx, w.callTimeout(), func(ctx context.Context) error {
+		w.put(ctx, status, rest)
+		return nil
+	})
+	if err := limited(ctx, 2*w.callTimeout(), w.registerAgain); err != nil && ctx.Err() == nil {
 		w.log.Warn("worker could not register its workflows again", "error", err)
 	}
 }

@@ -95,6 +95,15 @@ func (w *Worker) execute(ctx context.Context, claimed *store.Claimed, asked, ans
 			invs = append(invs, inv)
 		}
 	}
+	switch {
+	case len(invs) == 0:
+	case w.tooLate(asked, answered):
+		w.log.Warn("the answer to a claim came after its leases were over: what it took is given back", "runs", len(invs), "took", answered.Sub(asked), "lease", w.leaseFor)
+		giveBack(invs)
+		return
+	case w.late(answered.Sub(asked)):
+		w.extendEarly(invs)
+	}
 	var suspect *exec.Invocation
 	alone := false
 	var later, others []*exec.Invocation

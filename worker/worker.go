@@ -64,6 +64,7 @@ type Worker struct {
 	commits  *batch.Group[store.Commit, store.CommitResult]
 	ledger   ledger
 	lost     lost
+	slow     atomic.Bool // the last renewal was answered late, or not
 	suspects suspects
 	house    housekeeping
 	tel      *telemetry.Telemetry
@@ -269,14 +270,15 @@ func (w *Worker) start() error {
 // announce registers the worker and its workflows; false: ctx has ended.
 func (w *Worker) announce(ctx context.Context) bool {
 	flows := w.flows()
+	timeout := w.callTimeout() // of each call
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		asked := time.Now()
-		callCtx, cancel := context.WithTimeout(ctx, w.callTimeout())
-		err := w.store.PutWorkflows(callCtx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
+		err := limited(ctx, timeout, func(ctx context.Context) error {
+			return w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
+		})
 		if err == nil {
-			err = w.signOn(callCtx)
+			err = w.signOn(ctx, timeout)
 		}
-		cancel()
 		if err == nil {
 			w.ledger.renewed(asked.Add(w.leaseFor))
 			w.registered.Store(true)
@@ -285,6 +287,7 @@ func (w *Worker) announce(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
+		timeout = w.longer(timeout)
 		w.log.Error("worker cannot register, will try again", "in", wait, "error", err)
 		if !sleep(ctx, wait) {
 			return false
@@ -354,6 +357,18 @@ func (w *Worker) holding() []*exec.Invocation {
 		list = append(list, inv)
 	}
 	return list
+}
+
+// leased returns those of the runs that are held whose leases are not known to be lost.
+func (w *Worker) leased() []*exec.Invocation {
+	return slices.DeleteFunc(w.holding(), (*exec.Invocation).Lost)
+}
+
+// limited makes a call that ends within d.
+func limited(ctx context.Context, d time.Duration, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return call(ctx)
 }
 
 // atOnce is the shortest time of a timer. One of zero is sent by whoever receives from
