@@ -166,7 +166,7 @@ func TestRepeats(t *testing.T) { // P4
 		Spawn: []store.NewRun{child(id, "a", 1), child(id, "a", 1)}, Transition: &store.Transition{Kind: store.Sleep, After: time.Hour},
 	}
 	first := b.commit(c)
-	assert.Equal(t, store.CommitResult{Status: store.Sleeping, Events: 2, VisibleAt: b.now.Add(time.Hour)}, first)
+	assert.Equal(t, store.CommitResult{Status: store.Sleeping, Events: 2, VisibleAt: b.now.Add(time.Hour), Spawned: store.Tally(nil, "q", "w", store.Pending, 1)}, first)
 	after := b.inbox(id)
 	assert.Equal(t, []store.Group{{Name: "g", Total: 1, Open: 1}}, after.Groups)
 	assert.Empty(t, after.Signals)
@@ -174,7 +174,7 @@ func TestRepeats(t *testing.T) { // P4
 
 	b.advance(time.Second)
 	again := first
-	again.Repeated = true
+	again.Repeated, again.Spawned = true, nil // what it made is told once
 	assert.Equal(t, again, b.commit(c), "also of the transition that ended the lease")
 	c.Seq = 2
 	assert.ErrorIs(t, b.commit(c).Err, store.ErrLeaseLost, "a new commit needs the lease")
@@ -301,7 +301,7 @@ func TestCancelTree(t *testing.T) { // P11
 	abandoned := child(root, "free", 2)
 	abandoned.OnClose = store.CloseAbandon
 	require.NoError(t, b.commit(store.Commit{Lease: run.Lease, Spawn: []store.NewRun{child(root, "a", 1), abandoned}}).Err)
-	assert.Equal(t, store.ControlResult{Status: store.Canceling}, b.cancel(root))
+	assert.Equal(t, store.ControlResult{Status: store.Canceling, Ended: store.Tally(nil, "q", "w", store.Canceled, 1)}, b.cancel(root))
 	assert.Equal(t, store.ControlResult{Status: store.Canceling}, b.cancel(root), "a repeat")
 	kid := b.get(store.DeriveID(root, "a"))
 	assert.Equal(t, store.Canceled, kid.Status)
