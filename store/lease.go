@@ -93,7 +93,7 @@ type ClaimParams struct {
 }
 
 // Demand asks for runs of some workflows in one queue, or in several: Max bounds those
-// of all its queues together, and P7 is their order. Case: claim/queues-of-one-demand.
+// of all its queues together, and P7 is their order.
 type Demand struct {
 	Queue      string
 	MoreQueues []string // further queues
@@ -133,7 +133,7 @@ type Claimed struct {
 	Now time.Time
 	// Asked says that the worker is asked for a sign of life (AskWorkers): it gives one by
 	// Extend, of no lease if it holds none. It may be false once for what was asked while
-	// the claim was under way, and a claim that names no workflow does not tell it. Case: workers/asked-is-told.
+	// the claim was under way, and a claim that names no workflow does not tell it.
 	Asked bool
 }
 
@@ -217,7 +217,7 @@ type CommitParams struct {
 // commit/other-worker, commit/never-leased, commit/after-finish,
 // commit/races-takeover.
 //
-// P3: of one commit, all or nothing. Cases: commit/all-or-nothing,
+// P3: of one commit, all or nothing. Cases: commit/keeps-the-worker, commit/all-or-nothing,
 // commit/everything-at-once, commit/batch, commit/nothing, commit/seen-whole.
 //
 // Seq is 1 for the first commit under a lease and then one more for each that is

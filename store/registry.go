@@ -93,7 +93,9 @@ type RemoveWorkerParams struct {
 //
 // P18: where nobody is to be asked, nothing is written. A worker learns by its claims that
 // it is asked (Claimed.Asked); one that nobody asks reads no more for it. A store with hints
-// tells of it by HintRescan. Cases: workers/asked-is-told, hints/asked.
+// tells of it by HintRescan. Case: workers/asked-is-told.
+//
+// Further cases: hints/asked.
 type AskWorkersParams struct {
 	Namespace string
 	Silent    time.Duration // above zero
