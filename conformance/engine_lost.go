@@ -293,7 +293,8 @@ var lostEngineCases = []EngineCase{
 		e.eq("executions of the first step", ran.get("0/0"), 1)
 		run, err := e.eng.Get(e.ctx, h.ID())
 		e.ok("get", err)
-		e.check(run.Epoch > late, "the run was executed under its lease %d, expected one behind the %d that came too late", run.Epoch, late)
+		// A claim may find the run locked by the write that gives it back, and bring nothing.
+		e.check(run.Epoch > 1, "the run was executed under its lease %d, expected one behind the first, which came too late", run.Epoch)
 		if e.h.Bubble {
 			took := time.Since(from)
 			e.check(took <= (late+1)*2*lease, "it took %v, expected two leases for each claim", took)

@@ -296,7 +296,9 @@ func (inv *Invocation) refuse() *store.Failure {
 		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
 			"the run's lease ran out %d times in a row without progress, the last time when its worker executed nothing else: it kills or blocks its worker; look at the workers' logs of that time, then restart it", n)}
 	}
+	inv.mu.Lock() // its lease is being renewed, which may tell that it is canceled
 	begun := inv.canceling || len(inv.recorded) > 0 || inv.moreSteps
+	inv.mu.Unlock()
 	if !begun && !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
 		return deadlineFailure(inv.run.Deadline)
 	}
