@@ -19,12 +19,18 @@ func (e *E) explains(what string, id store.ID, reason engine.Reason, words ...st
 	x, err := e.eng.Explain(e.ctx, id)
 	e.ok("explain", err)
 	e.eq(what+": reason", x.Reason, reason)
+	e.saysOf(what, &x, append(words, id.String())...)
+	return x
+}
+
+// saysOf checks the words of an explanation.
+func (e *E) saysOf(what string, x *engine.Explanation, words ...string) {
+	e.Helper()
 	text := x.String()
-	for _, w := range append(words, id.String(), x.Summary) {
+	for _, w := range append(words, x.Summary) {
 		e.check(strings.Contains(text, w), "%s: the explanation does not say %q:\n%s", what, w, text)
 	}
 	e.check(x.Summary != "", "%s: there is no summary", what)
-	return x
 }
 
 var explainEngineCases = []EngineCase{

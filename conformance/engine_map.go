@@ -252,7 +252,7 @@ var mapEngineCases = []EngineCase{
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
 		_, err := h.Result(e.ctx)
 		e.check(errors.Is(err, engine.ErrCanceled), "saw %v", err)
-		e.eq("items", e.statuses(h.ID()), map[store.Status]int{store.Canceled: 5})
+		e.eq("items", e.settled(h.ID()), map[store.Status]int{store.Canceled: 5})
 	}},
 	{Name: "map/reduce", Promise: "P9", Rule: "Reduce folds the outputs in the order of the items and records what comes of it; a replay does not fold again.", Run: func(e *E) {
 		var folds tally

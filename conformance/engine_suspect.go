@@ -234,7 +234,7 @@ var suspectEngineCases = []EngineCase{
 				e.ok("explain", err)
 				if x.Reason == engine.ReasonSuspect {
 					found = true
-					e.explains("suspect", h.ID(), engine.ReasonSuspect, "waits as a suspect", "one at a time", "2 times in a row")
+					e.saysOf("suspect", &x, h.ID().String(), "waits as a suspect", "one at a time", "2 times in a row")
 					e.check(!x.Until.IsZero(), "it is not said until when it waits")
 				}
 			}
