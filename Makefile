@@ -20,7 +20,7 @@ test: ## Run all tests
 
 .PHONY: race
 race: ## Run all tests with the race detector
-	$(GO) test -race -gcflags='modernc.org/...=-race=false -d=checkptr=0' -timeout 15m ./...
+	$(GO) test -race -gcflags='modernc.org/...=-race=false -d=checkptr=0' -timeout 40m ./...
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck and the import arrows
