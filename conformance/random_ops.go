@@ -418,8 +418,8 @@ func withoutSteps(ctx context.Context, s store.Store, p *store.ClaimParams, runs
 		}
 		for j, st := range page.Steps {
 			all += len(st.Output)
-			if st.Failure != nil {
-				all += store.MaxFailure // it counts as it is stored
+			if st.Failure != nil || len(st.Earlier) > 0 {
+				all += store.MaxFailure // they count as they are stored
 			}
 			if j >= len(r.Steps) {
 				continue

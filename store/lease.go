@@ -76,8 +76,8 @@ type ClaimParams struct {
 	// it has cut off something of one run, nothing of that kind may come with those
 	// behind it. Of each run no more than MaxPage steps, signals, entries and groups
 	// come. A backend whose database takes less than MaxBytes in an answer may cut
-	// earlier. A failure counts as it is stored, which may be somewhat more than its
-	// fields.
+	// earlier. A failure, and a step's earlier ones, count as they are stored, which may be
+	// somewhat more than their fields.
 	MaxBytes int
 	// Bare leaves everything of a size unread: runs come with [Run.Omitted] set,
 	// without Steps (MoreSteps says whether there are any) and without an Inbox
