@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// The backends that come with the library.
+// The backends that are part of the library.
 var (
 	onPostgres = Backend{
 		Open: func(ctx context.Context, url string, c Config) (store.Store, error) {
@@ -17,6 +17,7 @@ var (
 			return opened(s, err)
 		},
 		SchemaOf: func(ctx context.Context, url string) (store.Schema, error) { return postgres.SchemaOf(ctx, url) },
+		PlanOf:   func(ctx context.Context, url string) (store.SchemaPlan, error) { return postgres.PlanOf(ctx, url) },
 		SchemaSQL: func(url string, since int64) (string, error) {
 			name, err := postgres.SchemaName(url)
 			if err != nil {
@@ -31,6 +32,7 @@ var (
 			return opened(s, err)
 		},
 		SchemaOf:  func(ctx context.Context, url string) (store.Schema, error) { return sqlite.SchemaOf(ctx, url) },
+		PlanOf:    func(ctx context.Context, url string) (store.SchemaPlan, error) { return sqlite.PlanOf(ctx, url) },
 		SchemaSQL: func(_ string, since int64) (string, error) { return sqlite.SchemaSQL(since) },
 	}
 	onTurso = Backend{
@@ -39,11 +41,12 @@ var (
 			return opened(s, err)
 		},
 		SchemaOf:  func(ctx context.Context, url string) (store.Schema, error) { return turso.SchemaOf(ctx, url) },
+		PlanOf:    func(ctx context.Context, url string) (store.SchemaPlan, error) { return turso.PlanOf(ctx, url) },
 		SchemaSQL: func(_ string, since int64) (string, error) { return turso.SchemaSQL(since) },
 	}
 )
 
-// opened returns no store, instead of a pointer that is nil, where there is an error.
+// opened returns a nil interface instead of a nil pointer if there is an error.
 func opened(s store.Store, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends"
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
-// A run exported from Postgres is imported into SQLite, shown and forked there.
+// TestExportFromPostgresToSQLite exports a run from PostgreSQL, imports it into SQLite, and shows
+// and forks it there.
 func TestExportFromPostgresToSQLite(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -56,7 +57,7 @@ func TestExportFromPostgresToSQLite(t *testing.T) {
 
 	broken = true
 	stop := work(production)
-	h, err := wf.Start(ctx, production, 4200, engine.ID("order-42"))
+	h, err := wf.Start(ctx, production, 4200, engine.ExternalID("order-42"))
 	require.NoError(t, err)
 	_, err = h.Result(ctx)
 	require.ErrorIs(t, err, engine.ErrFailed)

@@ -10,15 +10,15 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// FuzzOpen gives Open URLs of schemes that no backend has. What follows a known
-// scheme is the backend's to fuzz: here it would make files.
+// FuzzOpen passes Open URLs of schemes that no backend has. URLs of known schemes are left to the
+// backends' own fuzz tests: here they would create files.
 func FuzzOpen(f *testing.F) {
 	for _, url := range []string{"", ":", "pawl.db", "mysql://localhost/pawl", "SQLITE:pawl.db", " sqlite:pawl.db", "\xff:x", "a b:c", "sqlite"} {
 		f.Add(url)
 	}
 	f.Fuzz(func(t *testing.T, url string) {
 		if scheme, _, ok := strings.Cut(url, ":"); ok && known[scheme] {
-			return // a backend's own
+			return // fuzzed by the backend
 		}
 		s, err := backends.Open(context.Background(), url)
 		if s != nil || !errors.Is(err, store.ErrInvalid) {
@@ -27,5 +27,5 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// known are the schemes that have a backend, or are to have one.
+// known are the schemes that have a backend, or will have one.
 var known = map[string]bool{"sqlite": true, "postgres": true, "postgresql": true, "libsql": true, "http": true, "https": true, "ws": true, "wss": true}

@@ -1,5 +1,3 @@
-// Package backends opens a store by its URL. A program that imports one
-// backend's package alone carries no other's driver.
 package backends
 
 import (
@@ -25,9 +23,9 @@ func Open(ctx context.Context, url string, opts ...Option) (store.Store, error) 
 	return b.Open(ctx, url, apply(opts))
 }
 
-// SchemaOf tells which migrations the database has had that the URL names, and
-// changes nothing. [Open] applies those that are missing, unless the URL says
-// migrate=false. The error of a backend that has no schema matches store.ErrUnsupported.
+// SchemaOf reports which migrations the database at the URL has had. It changes nothing. [Open]
+// applies the missing ones, unless the URL says migrate=false. The error of a backend that has no
+// schema matches store.ErrUnsupported.
 func SchemaOf(ctx context.Context, url string) (store.Schema, error) {
 	b, err := find(url)
 	if err != nil {
@@ -39,10 +37,24 @@ func SchemaOf(ctx context.Context, url string) (store.Schema, error) {
 	return b.SchemaOf(ctx, url)
 }
 
-// SchemaSQL returns the SQL that leads from a version of the schema, 0 for none,
-// to the newest, in the dialect of the backend that the URL names; empty when
-// there is nothing to do. It connects to nothing. The error of a backend that has no SQL
-// schema matches store.ErrUnsupported.
+// PlanOf reports what [Open] would do to the schema of the database at the URL: the statements,
+// what they lock, and roughly for how long. It changes nothing. The error of a backend that has no
+// plans matches store.ErrUnsupported.
+func PlanOf(ctx context.Context, url string) (store.SchemaPlan, error) {
+	b, err := find(url)
+	if err != nil {
+		return store.SchemaPlan{}, err
+	}
+	if b.PlanOf == nil {
+		return store.SchemaPlan{}, noSchema(url)
+	}
+	return b.PlanOf(ctx, url)
+}
+
+// SchemaSQL returns the SQL that migrates from a version of the schema (0 for none) to the newest,
+// in the dialect of the backend that the URL names. It returns "" if there is nothing to do. It
+// does not connect to anything. The error of a backend that has no SQL schema matches
+// store.ErrUnsupported.
 func SchemaSQL(url string, since int64) (string, error) {
 	b, err := find(url)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Option configures [Open], whichever backend the URL names. What one backend alone has is
-// an option of its own package, or a parameter of its URLs.
+// Option configures [Open] for any backend. Options that only one backend has are in its
+// own package, or are parameters of its URLs.
 type Option func(*Config)
 
-// Config is what the options of [Open] say, for a [Backend].
+// Config contains the options of [Open], for a [Backend].
 type Config struct {
 	Logger           *slog.Logger  // nil: slog.Default()
 	Limits           *store.Limits // of payloads; nil: the backend's own
-	WithoutMigration bool          // the schema stays as it is, and must be the newest
+	WithoutMigration bool          // the schema is not changed, and must be the newest
 }
 
 func apply(opts []Option) (c Config) {
@@ -27,14 +27,14 @@ func apply(opts []Option) (c Config) {
 // WithLogger sets where the backend logs. Default: slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(c *Config) { c.Logger = l } }
 
-// WithLimits sets the payload sizes that are enforced. All programs on one database should have the
-// same ones.
+// WithLimits sets the limits of payload sizes. All programs on one database should use the same
+// limits.
 func WithLimits(l store.Limits) Option { return func(c *Config) { c.Limits = &l } }
 
-// WithoutMigration leaves the schema as it is, and fails if it is not the newest.
+// WithoutMigration leaves the schema unchanged, and fails if it is not the newest.
 func WithoutMigration() Option { return func(c *Config) { c.WithoutMigration = true } }
 
-// of makes a backend's own options.
+// of converts the options to those of a backend.
 func of[T any](c Config, logger func(*slog.Logger) T, limits func(store.Limits) T, keep func() T) (list []T) {
 	if c.Logger != nil {
 		list = append(list, logger(c.Logger))

@@ -12,20 +12,22 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Backend is how [Open], [SchemaOf] and [SchemaSQL] reach the databases of a URL's scheme.
-// Its functions may be called concurrently. They get the URL as it was given.
+// Backend opens databases for [Open], [SchemaOf], [PlanOf] and [SchemaSQL]. Its functions may be
+// called concurrently. They receive the URL unchanged.
 type Backend struct {
-	// Open opens a store. Where the database has a schema, it is brought up to date before,
-	// unless Config.WithoutMigration or the URL's parameter migrate=false say that it must
-	// be up to date: tools give migrate=true or migrate=false with each URL, so a backend
-	// without a schema ignores the parameter. A URL that makes no sense is an error that
-	// matches store.ErrInvalid.
+	// Open opens a store. If the database has a schema, Open first brings it up to date, unless
+	// Config.WithoutMigration or the URL's parameter migrate=false say that it must be up to date
+	// already. Tools add migrate=true or migrate=false to each URL, so a backend without a schema
+	// must ignore the parameter. The error for an invalid URL matches store.ErrInvalid.
 	Open func(ctx context.Context, url string, c Config) (store.Store, error)
-	// SchemaOf tells which migrations a database has had, and changes nothing. Nil: there
-	// is no schema that has versions.
+	// SchemaOf reports which migrations a database has had. It changes nothing. It is nil if there
+	// is no versioned schema.
 	SchemaOf func(ctx context.Context, url string) (store.Schema, error)
-	// SchemaSQL returns the SQL that leads from a version of the schema to the newest, and
-	// connects to nothing. Nil: there is none.
+	// PlanOf reports what the missing migrations would do. It changes nothing. It is nil if the
+	// backend cannot tell.
+	PlanOf func(ctx context.Context, url string) (store.SchemaPlan, error)
+	// SchemaSQL returns the SQL that migrates from a version of the schema to the newest. It does
+	// not connect to anything. It is nil if there is no such SQL.
 	SchemaSQL func(url string, since int64) (string, error)
 }
 
@@ -42,36 +44,36 @@ var (
 	}
 )
 
-// schemes are what RFC 3986 takes for one, in lower case.
+// schemes matches URL schemes as defined by RFC 3986, in lower case.
 var schemes = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
 
-// Register makes a backend known by the scheme of its URLs, such as "bolt" for
-// bolt:pawl.db, to [Open] and to the tools that are built on it. It is called by the
-// backend's package, in its init, or by a program before it opens stores. Register panics
-// if the scheme is not one in lower case or is taken, or if the backend has no Open.
+// Register adds a backend to [Open], and to the tools that use it, under a URL scheme, for example
+// "bolt" for bolt:pawl.db. The backend's package calls Register in its init function, or a program
+// calls it before it opens stores. Register panics if the scheme is not in lower case or is already
+// registered, or if the backend has no Open.
 func Register(scheme string, b Backend) {
 	registering.Lock()
 	defer registering.Unlock()
 	switch _, taken := registered[scheme]; {
 	case !schemes.MatchString(scheme):
-		panic(fmt.Sprintf("backends: Register: %q is not a URL's scheme in lower case", scheme))
+		panic(fmt.Sprintf("backends: Register: %q is not a URL scheme in lower case", scheme))
 	case taken || refused(scheme):
-		panic(fmt.Sprintf("backends: Register: the scheme %q is taken", scheme))
+		panic(fmt.Sprintf("backends: Register: the scheme %q is already registered", scheme))
 	case b.Open == nil:
 		panic(fmt.Sprintf("backends: Register: the backend of scheme %q has no Open", scheme))
 	}
 	registered[scheme] = b
 }
 
-// Schemes lists the schemes that are known, sorted.
+// Schemes returns the known schemes, sorted.
 func Schemes() []string {
 	registering.RLock()
 	defer registering.RUnlock()
 	return slices.Sorted(maps.Keys(registered))
 }
 
-// refused are schemes that a libSQL server has and that the backend does not take; it
-// says why.
+// refused are schemes that a libSQL server has but the backend does not accept, with the
+// reason.
 func refused(scheme string) bool { return scheme == "ws" || scheme == "wss" }
 
 func find(url string) (Backend, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A backend of one's own is opened by its scheme, with the options and the URL as given;
-// it needs no schema.
+// TestRegister checks that a registered backend is opened by its scheme, with the options and the
+// URL unchanged; it needs no schema.
 func TestRegister(t *testing.T) {
 	var gotURL string
 	var got backends.Config

@@ -30,68 +30,28 @@ func (b *bench) churn(ctx context.Context, srv *server) error {
 		return err
 	}
 	defer drop()
-	var sides [2]struct {
-		st    *postgres.Store
-		done  atomic.Int64
-		spent atomic.Int64 // nanoseconds
-	}
+	var run churning
 	schema, drop := srv.schema()
 	defer drop()
 	for i, at := range []*server{srv, control} {
-		if sides[i].st, err = at.open(ctx, schema, 8); err != nil {
+		if run.sides[i].st, err = at.open(ctx, schema, 8); err != nil {
 			return err
 		}
-		defer sides[i].st.Close()
+		defer run.sides[i].st.Close()
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	var failed atomic.Pointer[error]
 	for n := range 2 {
-		wg.Go(func() {
-			for i := n; ctx.Err() == nil; i++ {
-				side := &sides[i%2]
-				from := time.Now()
-				err := turn(ctx, side.st, fmt.Sprint("worker", n), 0, &side.done)
-				side.spent.Add(int64(time.Since(from)))
-				if err != nil && ctx.Err() == nil {
-					failed.Store(&err)
-					stop()
-				}
-			}
-		})
-	}
-	// windows passes n runs, in ten parts, and gives the rates of both databases.
-	windows := func(n int64) (list [][2]float64, err error) {
-		for range 10 {
-			var done, spent [2]int64
-			for i := range sides {
-				done[i], spent[i] = sides[i].done.Load(), sides[i].spent.Load()
-			}
-			for sides[0].done.Load()-done[0] < n/10 {
-				if err := rest(ctx, 5*time.Millisecond); err != nil {
-					if err := failed.Load(); err != nil {
-						return nil, *err
-					}
-					return nil, err
-				}
-			}
-			var rates [2]float64
-			for i := range sides {
-				rates[i] = 2 * float64(sides[i].done.Load()-done[i]) / time.Duration(sides[i].spent.Load()-spent[i]).Seconds()
-			}
-			list = append(list, rates)
-			fmt.Fprintf(os.Stderr, "  %.0f/s, without a snapshot %.0f/s, ratio %.2f\n", rates[0], rates[1], rates[0]/rates[1])
-		}
-		return list, nil
+		wg.Go(func() { run.work(ctx, n, stop) })
 	}
 	size := int64(b.churned)
-	if _, err := windows(size / 20); err != nil { // warming up
+	if _, err := run.windows(ctx, size/20); err != nil { // warming up
 		return err
 	}
-	before, err := windows(size / 4)
+	before, err := run.windows(ctx, size/4)
 	if err != nil {
 		return err
 	}
@@ -104,7 +64,7 @@ func (b *bench) churn(ctx context.Context, srv *server) error {
 		return err
 	}
 	began := time.Now()
-	during, err := windows(size)
+	during, err := run.windows(ctx, size)
 	if err != nil {
 		return err
 	}
@@ -113,24 +73,80 @@ func (b *bench) churn(ctx context.Context, srv *server) error {
 		return err
 	}
 	ended := time.Now()
-	after, err := windows(size / 4)
+	after, err := run.windows(ctx, size/4)
 	if err != nil {
 		return err
 	}
+	b.addChurn(before, during, after, held, time.Since(ended))
+	return nil
+}
+
+// churning is the work on both databases.
+type churning struct {
+	sides [2]struct {
+		st    *postgres.Store
+		done  atomic.Int64
+		spent atomic.Int64 // nanoseconds
+	}
+	failed atomic.Pointer[error]
+}
+
+// work passes batches to both databases in turns, until ctx ends. If one fails, it calls stop.
+func (c *churning) work(ctx context.Context, n int, stop func()) {
+	for i := n; ctx.Err() == nil; i++ {
+		side := &c.sides[i%2]
+		from := time.Now()
+		err := turn(ctx, side.st, fmt.Sprint("worker", n), 0, &side.done)
+		side.spent.Add(int64(time.Since(from)))
+		if err != nil && ctx.Err() == nil {
+			c.failed.Store(&err)
+			stop()
+		}
+	}
+}
+
+// windows waits until n runs have passed, in ten parts, and returns the rates of both databases for
+// each part.
+func (c *churning) windows(ctx context.Context, n int64) (list [][2]float64, err error) {
+	for range 10 {
+		var done, spent [2]int64
+		for i := range c.sides {
+			done[i], spent[i] = c.sides[i].done.Load(), c.sides[i].spent.Load()
+		}
+		for c.sides[0].done.Load()-done[0] < n/10 {
+			if err := rest(ctx, 5*time.Millisecond); err != nil {
+				if err := c.failed.Load(); err != nil {
+					return nil, *err
+				}
+				return nil, err
+			}
+		}
+		var rates [2]float64
+		for i := range c.sides {
+			rates[i] = 2 * float64(c.sides[i].done.Load()-done[i]) / time.Duration(c.sides[i].spent.Load()-spent[i]).Seconds()
+		}
+		list = append(list, rates)
+		fmt.Fprintf(os.Stderr, "  %.0f/s, without a snapshot %.0f/s, ratio %.2f\n", rates[0], rates[1], rates[0]/rates[1])
+	}
+	return list, nil
+}
+
+// addChurn adds the rates before, during and after the snapshot, which was held so long and ended so
+// long ago.
+func (b *bench) addChurn(before, during, after [][2]float64, held, since time.Duration) {
 	var rates, both []float64
 	for _, w := range before {
 		rates, both = append(rates, w[0]), append(both, w[0]/w[1])
 	}
-	name := fmt.Sprintf("churn of %d runs", size)
+	name := fmt.Sprintf("churn of %d runs", b.churned)
 	b.add(name+": before the snapshot", "/s", rates...)
 	for i, w := range during {
 		b.add(fmt.Sprintf("%s: under it, tenth %2d of %.0f s, to before", name, i+1, held.Seconds()), "x", w[0]/median(rates))
 		b.add(fmt.Sprintf("%s: under it, tenth %2d of %.0f s, to the other database", name, i+1, held.Seconds()), "x", w[0]/w[1]/median(both))
 	}
 	for _, i := range []int{0, len(after) - 1} {
-		b.add(fmt.Sprintf("%s: after it, tenth %2d of %.0f s, to the other database", name, i+1, time.Since(ended).Seconds()), "x", after[i][0]/after[i][1]/median(both))
+		b.add(fmt.Sprintf("%s: after it, tenth %2d of %.0f s, to the other database", name, i+1, since.Seconds()), "x", after[i][0]/after[i][1]/median(both))
 	}
-	return nil
 }
 
 // turn makes, claims and completes a batch of runs with so many steps.
@@ -152,7 +168,7 @@ func turn(ctx context.Context, st store.Store, worker string, steps int, done *a
 		for i, r := range c.Runs {
 			commits[i] = store.Commit{Lease: r.Lease, Seq: int64(step) + 1}
 			if step == steps {
-				commits[i].Transition = &store.Transition{Kind: store.Complete, Output: []byte("7")}
+				commits[i].Transition = &store.Transition{Kind: store.CompleteRun, Output: []byte("7")}
 				continue
 			}
 			commits[i].Steps = []store.StepRecord{{

@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&b.samples, "samples", 300, "samples of latencies")
 	flag.IntVar(&b.items, "items", 20_000, "items of the generator")
 	flag.IntVar(&b.scale, "scale", 10_000, "the most processes, slots, steps and queues of the part \"scale\"")
-	flag.StringVar(&b.curve, "curve", "", "only this curve of it: workers, slots, payload, steps, table (up to -crowd runs) or queues")
+	flag.StringVar(&b.curve, "curve", "", "only this curve of it: workers, slots, payload, steps, table (up to -crowd runs) or queues; of the part \"processes\": only this load")
 	charts := flag.String("charts", "", "write charts of the curves and of the throughput, as SVG files, to this directory")
 	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the others, to profile Pawl alone")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")

@@ -49,18 +49,28 @@ func beWorker(where string) error {
 	if err != nil {
 		return err
 	}
+	var counts *counting
+	slots := 200
+	if _, ok := os.LookupEnv(envReport); ok {
+		counts = &counting{Store: st.(*postgres.Store)}
+		st, slots = counts, 100
+		time.AfterFunc(time.Second, counts.atRest)
+	}
 	s := newSubject(st)
 	defer s.close()
 	_, fully := os.LookupEnv(envFull)
 	if fully {
 		err = s.workFull(context.Background())
 	} else {
-		err = s.work(context.Background(), 200, far, threeStep)
+		err = s.work(context.Background(), slots, far, threeStep)
 	}
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until the other process ends it, or ends
+	if err == nil && counts != nil {
+		err = counts.report()
+	}
 	if err == nil && fully {
 		var kB int
 		if kB, err = mostMemory(); err == nil {

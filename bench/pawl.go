@@ -46,7 +46,7 @@ func (at *site) open(ctx context.Context, place string) (*subject, error) {
 }
 
 func newSubject(st store.Store) *subject {
-	return &subject{st: st, eng: engine.New(st, engine.Logger(quiet), engine.TriggerCheck(engine.TriggerAny)), stop: func() {}}
+	return &subject{st: st, eng: engine.New(st, engine.Logger(quiet), engine.Require(engine.RequireNothing)), stop: func() {}}
 }
 
 // work starts a worker.
@@ -73,8 +73,7 @@ func (s *subject) close() {
 
 // know registers a workflow, as some worker has done before in any program that runs.
 func (s *subject) know(ctx context.Context, w workflow.Definition) error {
-	def := w.Define(engine.JSON{})
-	return s.st.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: "default", Workflows: []store.Workflow{{Name: def.Name, Queue: def.Queue}}})
+	return s.st.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: "default", Workflows: []store.Workflow{{Name: w.Name(), Queue: w.Queue()}}})
 }
 
 // drain works off a backlog of no-op runs and tells how long that took, until all are

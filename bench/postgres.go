@@ -78,6 +78,8 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"handles", b.waiting},
 		{"layout", b.layouts},
 		{"churn", b.churn},
+		{"processes", b.processes},
+		{"transactions", b.inTx},
 		{"memory", func(ctx context.Context, _ *server) error { return b.memory(ctx, &at) }},
 		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
 		{"lists", func(ctx context.Context, _ *server) error { return b.lists(ctx, &at) }},

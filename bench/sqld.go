@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/backends/turso"
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
 )
 

@@ -14,31 +14,31 @@ import (
 	"github.com/pawlhq/pawl/engine"
 )
 
-// Keyring holds keys of AES by their names: 16, 24 or 32 random bytes each. To rotate
-// keys, give every program the new key first, then make it Current, and keep the old
-// one for as long as a payload exists that it has sealed: until its runs are purged.
+// Keyring holds AES keys by name, of 16, 24 or 32 random bytes each. To rotate keys, first give
+// every program the new key, then make it Current. Keep the old key for as long as payloads exist
+// that it has sealed: until their runs are purged.
 type Keyring struct {
 	Current string            // the name of the key that seals
-	Keys    map[string][]byte // all that open, Current among them
-	// AllowPlain lets payloads through that were never sealed: for a time, where
-	// encryption is new to a store that has runs. Who can write to the database could
-	// pass off payloads of their own.
+	Keys    map[string][]byte // all keys that open payloads, including Current
+	// AllowPlain accepts payloads that were never sealed. Use it for a time, when
+	// encryption is new to a store that has runs. An attacker who can write to the
+	// database could then pass off payloads of their own.
 	AllowPlain bool
 }
 
-// ErrKey: a payload was sealed with a key that the keyring does not have, or a keyring
-// cannot seal. The text names the key.
+// ErrKey: a payload was sealed with a key that the keyring does not have, or the keyring is
+// not valid. The error names the key.
 var ErrKey = errors.New("no such key")
 
-// ErrPlain: a payload that was not sealed came where only sealed ones are allowed.
+// ErrPlain is [engine.ErrPlain]: a payload was not sealed, and only sealed ones are allowed.
 var ErrPlain = engine.ErrPlain
 
-// AESGCM seals payloads with AES-GCM (NIST SP 800-38D) under a random nonce of 12
-// bytes. One key should seal no more than 4,000,000,000 payloads. A payload is not
-// bound to its run: who can write to the database can put one in another's place, but
-// can neither read nor change it.
+// AESGCM returns a transform that seals payloads with AES-GCM (NIST SP 800-38D) under a
+// random nonce of 12 bytes. One key should seal no more than 4,000,000,000 payloads. A
+// payload is not bound to its run: an attacker who can write to the database can put one
+// payload in another's place, but can neither read nor change it.
 //
-// A keyring that is wrong is reported by the first use, with [ErrKey].
+// A keyring that is not valid is reported at its first use, with [ErrKey].
 func AESGCM(keys Keyring) Transform {
 	t := &aesGCM{current: keys.Current, plain: keys.AllowPlain, ciphers: map[string]cipher.AEAD{}}
 	for name, key := range keys.Keys {
@@ -89,9 +89,8 @@ func (t *aesGCM) Seal(data []byte) ([]byte, error) {
 
 func (t *aesGCM) takesPlain() bool { return t.plain }
 
-// keyedDigest makes a digest that only those can make who have the current key. It
-// begins with what tells that key from others: digests under different keys are not
-// compared.
+// keyedDigest makes a digest that can only be made with the current key. The digest begins with
+// bytes that identify the key: digests under different keys are not compared.
 func (t *aesGCM) keyedDigest(digest []byte) ([]byte, error) {
 	if t.err != nil {
 		return nil, t.err
@@ -115,7 +114,7 @@ func (t *aesGCM) Open(sealed []byte) ([]byte, error) {
 		if t.plain {
 			return sealed, nil
 		}
-		return nil, fmt.Errorf("%w: it is older than the encryption, or not from Pawl; Keyring.AllowPlain lets such payloads through", ErrPlain)
+		return nil, fmt.Errorf("%w: it predates encryption or is not from Pawl; Keyring.AllowPlain accepts such payloads", ErrPlain)
 	}
 	if len(rest) < 1 || len(rest) < 1+int(rest[0]) {
 		return nil, damaged("encrypted")
@@ -124,7 +123,7 @@ func (t *aesGCM) Open(sealed []byte) ([]byte, error) {
 	name, head := string(rest[1:end]), sealed[:len(sealedMark)+end]
 	c := t.ciphers[name]
 	if c == nil {
-		return nil, fmt.Errorf("%w: the payload was sealed with key %.64q, and the keyring has %s; add that key to Keyring.Keys", ErrKey, name, t.names())
+		return nil, fmt.Errorf("%w: the payload is encrypted with key %.64q, but the keyring has %s; add that key to Keyring.Keys", ErrKey, name, t.names())
 	}
 	data, err := c.Open(nil, nil, rest[end:], head)
 	if err != nil {

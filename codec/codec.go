@@ -1,15 +1,3 @@
-// Package codec puts further encodings behind the engine's: compression (package
-// codec/zstd), encryption ([AESGCM]), Protocol Buffers (package codec/protobuf).
-// The store sees none of it.
-//
-//	keys := codec.Keyring{Current: "2026-11", Keys: map[string][]byte{"2026-11": key}}
-//	eng := engine.New(st, engine.Encoding(codec.Chain(engine.JSON{}, zstd.New(), codec.AESGCM(keys))))
-//
-// All engines and workers of a namespace need the same codec. What a [Transform] has
-// written begins with a mark, so that payloads from before it was added are still
-// read; so add it to every program first, and take it out never. Payload limits
-// count the encoded bytes. Names, external ids, state keys and the texts of errors
-// are no payloads: they are stored as they are.
 package codec
 
 import (
@@ -18,19 +6,19 @@ import (
 	"github.com/pawlhq/pawl/engine"
 )
 
-// Transform changes encoded payloads on their way to the store and back. It may be
-// used by many goroutines.
+// Transform changes encoded payloads on their way to the store and back. Its methods must
+// be safe for concurrent use.
 type Transform interface {
 	// Seal returns what is stored for data.
 	Seal(data []byte) ([]byte, error)
-	// Open returns the data of what Seal has returned. What Seal has not made comes
-	// back as it is, unless the transform insists on it.
+	// Open returns the data of what Seal has returned. It returns data that Seal has not made
+	// unchanged, unless the transform requires that all data is sealed.
 	Open(sealed []byte) ([]byte, error)
 }
 
-// Chain is a codec that encodes by base and sends the bytes through the transforms, in
-// their order, and back in the opposite one. An absent payload stays absent. What a
-// transform cannot seal or open matches [engine.ErrCodec].
+// Chain returns a codec that encodes with base and then applies the transforms in their
+// order. Decoding applies them in the opposite order. An empty payload stays empty. If a
+// transform cannot seal or open a payload, the error matches [engine.ErrCodec].
 func Chain(base engine.Codec, transforms ...Transform) engine.Codec {
 	return chain{base, transforms}
 }
@@ -50,12 +38,12 @@ func (c chain) Marshal(v any) ([]byte, error) {
 	return data, err
 }
 
-// unable is the error of a transform, as [engine.Codec] has it.
+// unable wraps the error of a transform as [engine.Codec] requires.
 func unable(err error) error { return fmt.Errorf("%w: %w", engine.ErrCodec, err) }
 
-// Digest implements [engine.Digester], where the base does: of what was encoded, by the
-// base; with encryption in the chain under its current key, so that the hash tells
-// nothing to those who do not have it.
+// Digest implements [engine.Digester], if the base does: the base digests what it encoded. With
+// encryption in the chain, the digest is keyed with the current key, so that it reveals nothing
+// without the key.
 func (c chain) Digest(data []byte) ([]byte, error) {
 	base, ok := c.base.(engine.Digester)
 	if !ok {
@@ -107,11 +95,11 @@ func (c chain) Unmarshal(data []byte, v any) error {
 	return c.base.Unmarshal(data, v)
 }
 
-// Mark begins what a transform has sealed: a zero byte, with which neither JSON nor
-// Protocol Buffers begin, and a letter of the transform's.
+// Mark returns the two bytes with which the output of a transform begins: a zero byte, with
+// which neither JSON nor Protocol Buffers begin, and the transform's own letter.
 func Mark(letter byte) [2]byte { return [2]byte{0, letter} }
 
-// cut takes the mark away; false: it is not there.
+// cut removes the mark. It returns false if there is none.
 func cut(data []byte, mark [2]byte) ([]byte, bool) {
 	if len(data) < len(mark) || [2]byte(data) != mark {
 		return data, false

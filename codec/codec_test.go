@@ -77,7 +77,7 @@ func TestZstd(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, short, plain, "from before the compression")
 
-	// What looks like its own is told apart.
+	// Data that looks like its own is distinguished.
 	odd := []byte{0, 'Z', 1, 2, 3}
 	sealed, err := z.Seal(odd)
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestKeyRotation(t *testing.T) {
 	require.NoError(t, err)
 	_, err = before.Open(sealed)
 	require.ErrorIs(t, err, codec.ErrKey)
-	require.EqualError(t, err, `no such key: the payload was sealed with key "b", and the keyring has a; add that key to Keyring.Keys`)
+	require.EqualError(t, err, `no such key: the payload is encrypted with key "b", but the keyring has a; add that key to Keyring.Keys`)
 
 	other := codec.AESGCM(codec.Keyring{Current: "b", Keys: map[string][]byte{"b": keyA[:16]}})
 	_, err = other.Open(sealed)
@@ -176,7 +176,7 @@ func TestProtobuf(t *testing.T) {
 	require.Equal(t, `"text"`, string(data))
 }
 
-// Inputs are compared by what they are, however they were compressed and sealed.
+// Inputs are compared by their content, however they were compressed and sealed.
 func TestDigests(t *testing.T) {
 	t.Parallel()
 	digest := func(c engine.Codec, v any) []byte {
@@ -201,7 +201,7 @@ func TestDigests(t *testing.T) {
 	require.NotEqual(t, digest(sealed("a"), one)[:8], digest(sealed("b"), one)[:8], "digests under different keys are not compared")
 }
 
-// What a codec cannot open is told from what is not of the type.
+// A payload that a codec cannot open is distinguished from one that does not have the type.
 func TestErrCodec(t *testing.T) {
 	t.Parallel()
 	ring := codec.Keyring{Current: "a", Keys: map[string][]byte{"a": keyA}}

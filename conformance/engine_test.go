@@ -28,7 +28,7 @@ func (s unhinted) Features() store.Features {
 	return f
 }
 
-func (s unhinted) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+func (s unhinted) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	ch := make(chan []store.Hint)
 	context.AfterFunc(ctx, func() { close(ch) })
 	return ch, ctx.Err()

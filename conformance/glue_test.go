@@ -23,6 +23,7 @@ func TestConformance(t *testing.T) {
 		Reopen: func(t testing.TB, s store.Store) store.Store {
 			return open(t, s.(*Store).Path())
 		},
+		Unmeasured: "it is in memory, and looks at all that it holds",
 		Exceptions: map[string]string{
 			"close/leaves-the-data": "the data is in memory and goes with the first handle",
 			"close/tells-first":     "the hints go with it",

@@ -4,28 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/pawlhq/pawl/store"
 )
 
-// bulkBatch bounds the runs that one write of a bulk action changes.
+// bulkBatch limits the runs that one write of a bulk action changes.
 const bulkBatch = 500
 
-// restartsAtOnce is how many runs are restarted at the same time: each is a write of
-// its own.
-const restartsAtOnce = 8
-
-// Bulk tells what an action on many runs has done so far.
+// Bulk tells how far an action on many runs is.
 type Bulk struct {
-	// Done counts the runs that are now as was asked; those that were so already
-	// count too.
+	// Done counts the runs that are now in the requested state, including those that
+	// already were.
 	Done int64
-	// Canceling counts those of Done that are canceled and not final yet: they are when
-	// they have cleaned up.
+	// Canceling counts the runs of Done that are not final yet, because they still have
+	// to clean up.
 	Canceling int64
-	// Skipped counts the runs that had ended, or otherwise become something that the
-	// action does not apply to, before it reached them.
+	// Skipped counts the runs that the action no longer applies to, for example because
+	// they have ended in the meantime.
 	Skipped int64
 }
 
@@ -37,10 +32,10 @@ type bulk struct {
 	progress func(Bulk)
 }
 
-// AtMost ends the action when it has done so many runs. Default: no limit.
+// AtMost ends the action after n runs. The default is no limit.
 func AtMost(n int64) BulkOption { return func(b *bulk) { b.limit = n } }
 
-// Report lets f be told after each batch how far the action is.
+// Report calls f with the progress after each batch.
 func Report(f func(Bulk)) BulkOption { return func(b *bulk) { b.progress = f } }
 
 // active are the statuses of runs that are not final.
@@ -48,29 +43,29 @@ func active() []store.Status {
 	return []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling}
 }
 
-// CancelMany cancels the runs that a filter selects, oldest first, as
-// [Engine.Cancel] does, some hundred with each write. A filter without statuses
-// means runs that are not final. Runs that are made meanwhile may be left out.
+// CancelMany cancels the runs that a filter selects, oldest first, as [Engine.Cancel] does,
+// some hundred with each write. A filter without statuses selects runs that are not final.
+// Runs that are created meanwhile may be left out.
 //
-// When it fails, what was done stays done, and Bulk says how much; the same call
-// goes on with the rest. A filter that selects everything is refused with
-// store.ErrInvalid: say with Statuses that it is meant.
+// When it fails, what was done stays done, and Bulk says how much; the same call again does
+// the rest. A filter that selects every run is refused with store.ErrInvalid: set Statuses
+// to say that this is meant.
 func (e *Engine) CancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
 	return e.bulk(ctx, "cancel", filter, active(), opts, e.batched("cancel", reason, func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason})
 	}))
 }
 
-// ForceCancelMany ends the runs that a filter selects, as [Engine.ForceCancel] does; see
-// [Engine.CancelMany].
+// ForceCancelMany ends the runs that a filter selects, each as [Engine.ForceCancel] does.
+// Otherwise it is like [Engine.CancelMany].
 func (e *Engine) ForceCancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
 	return e.bulk(ctx, "forced cancel", filter, active(), opts, e.batched("forced cancel", reason, func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason, Force: true})
 	}))
 }
 
-// PauseMany pauses the runs that a filter selects, as [Engine.Pause] does; see
-// [Engine.CancelMany]. New runs are kept back by [Engine.PauseQueue] and
+// PauseMany pauses the runs that a filter selects, each as [Engine.Pause] does. Otherwise
+// it is like [Engine.CancelMany]. To hold back new runs, use [Engine.PauseQueue] or
 // [Engine.PauseWorkflow].
 func (e *Engine) PauseMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
 	return e.bulk(ctx, "pause", filter, active(), opts, e.batched("pause", "", func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
@@ -78,22 +73,23 @@ func (e *Engine) PauseMany(ctx context.Context, filter store.RunFilter, opts ...
 	}))
 }
 
-// ResumeMany resumes the runs that a filter selects, as [Engine.Resume] does; see
-// [Engine.CancelMany].
+// ResumeMany resumes the runs that a filter selects, each as [Engine.Resume] does.
+// Otherwise it is like [Engine.CancelMany]. A filter without statuses selects runs that are
+// paused or running: of these, some may be about to pause.
 func (e *Engine) ResumeMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
 	return e.bulk(ctx, "resume", filter, []store.Status{store.Paused, store.Running}, opts, e.batched("resume", "", func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids, Resume: true})
 	}))
 }
 
-// RestartMany restarts the runs that a filter selects, as [Engine.Restart] does; see
-// [Engine.CancelMany]. A filter without statuses means failed runs. A run whose
-// external id another active run has is skipped.
+// RestartMany restarts the runs that a filter selects, each as [Engine.Restart] does.
+// Otherwise it is like [Engine.CancelMany]. A filter without statuses selects failed runs.
+// A run whose external id another active run has is skipped.
 func (e *Engine) RestartMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
 	return e.bulk(ctx, "restart", filter, []store.Status{store.Failed}, opts, e.restartAll)
 }
 
-// bulk lists what a filter selects and lets act do each page of it.
+// bulk lists the runs that a filter selects and calls act for each page.
 func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, statuses []store.Status, opts []BulkOption,
 	act func(ctx context.Context, ids []store.ID, done *Bulk) error) (done Bulk, err error) {
 	var b bulk
@@ -104,7 +100,7 @@ func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, 
 		return done, e.fault
 	}
 	if selectsAll(filter) {
-		return done, fmt.Errorf("%s of many runs: %w", verb, store.Invalid("filter", fmt.Sprintf("it selects every run of namespace %q; name a workflow, a queue, a time, or the statuses that are meant", e.namespace)))
+		return done, fmt.Errorf("%s of many runs: %w", verb, store.Invalid("filter", fmt.Sprintf("it selects every run of namespace %q; name a workflow, a queue, a time, or statuses", e.namespace)))
 	}
 	if len(filter.Statuses) == 0 {
 		filter.Statuses = statuses
@@ -130,7 +126,7 @@ func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, 
 			}
 		}
 		if err != nil {
-			return done, fmt.Errorf("%s of many runs, of which %d are done: %w", verb, done.Done, err)
+			return done, fmt.Errorf("%s of many runs, stopped after %d: %w", verb, done.Done, err)
 		}
 		if cursor = page.Next; cursor == "" || b.limit > 0 && done.Done >= b.limit {
 			return done, nil
@@ -141,10 +137,10 @@ func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, 
 func selectsAll(f store.RunFilter) bool {
 	return len(f.Statuses) == 0 && f.Workflow == "" && f.Queue == "" && f.Parent.IsZero() && f.ExternalID == "" && f.IDPrefix == "" &&
 		f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero() && f.FinishedAfter.IsZero() && f.FinishedBefore.IsZero() &&
-		f.FailureCode == "" && f.FailureText == "" && f.FailedStep == "" && f.MinAttempt == 0
+		f.FailureCode == "" && f.FailureText == "" && f.FailedStep == "" && f.MinAttempt == 0 && !f.Pinned && len(f.PinnedTo) == 0
 }
 
-// batched makes the action on a page of a call for many runs.
+// batched performs the action on a page with one call for many runs.
 func (e *Engine) batched(verb, details string, call func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error)) func(context.Context, []store.ID, *Bulk) error {
 	return func(ctx context.Context, ids []store.ID, done *Bulk) error {
 		if err := e.Record(ctx, verb, "", details, ids...); err != nil {
@@ -159,7 +155,7 @@ func (e *Engine) batched(verb, details string, call func(ctx context.Context, id
 			return err
 		}
 		for i := range results {
-			e.Telemetry().Ended(results[i].Ended)
+			e.telemetry().Ended(results[i].Ended)
 		}
 		for i, res := range results {
 			if err := done.add(ids[i], res.Err); err != nil {
@@ -173,7 +169,8 @@ func (e *Engine) batched(verb, details string, call func(ctx context.Context, id
 	}
 }
 
-// add counts the outcome of one run; what is neither done nor skipped is an error.
+// add counts the outcome of one run. An outcome that is neither done nor skipped is an
+// error.
 func (b *Bulk) add(id store.ID, err error) error {
 	switch {
 	case err == nil:
@@ -186,31 +183,21 @@ func (b *Bulk) add(id store.ID, err error) error {
 	return nil
 }
 
-func (e *Engine) restartAll(ctx context.Context, ids []store.ID, done *Bulk) error {
-	atOnce := restartsAtOnce
-	if e.root != nil {
-		atOnce = 1 // a transaction takes one call at a time
-	}
-	errs := make([]error, len(ids))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range min(atOnce, len(ids)) {
-		wg.Go(func() {
-			for i := range next {
-				errs[i] = e.Restart(ctx, ids[i])
-			}
-		})
-	}
-	for i := range ids {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	var failed []error
-	for i, err := range errs {
-		if err := done.add(ids[i], err); err != nil {
-			failed = append(failed, err)
+// addAll counts the outcomes of a page.
+func (b *Bulk) addAll(ids []store.ID, results []store.ControlResult) error {
+	for i, res := range results {
+		if err := b.add(ids[i], res.Err); err != nil {
+			return err
 		}
 	}
-	return errors.Join(failed...)
+	return nil
+}
+
+// restartAll restarts the runs of a page.
+func (e *Engine) restartAll(ctx context.Context, ids []store.ID, done *Bulk) error {
+	results, err := e.restart(ctx, ids)
+	if err != nil {
+		return err
+	}
+	return done.addAll(ids, results)
 }

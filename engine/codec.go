@@ -7,30 +7,36 @@ import (
 	"github.com/pawlhq/pawl/internal/exec"
 )
 
-// Codec turns inputs, outputs and other payloads into bytes and back. The store
-// sees only the bytes. It may be used by many goroutines.
+// Codec turns inputs, outputs and other payloads into bytes and back. The store sees only
+// the bytes. Its methods must be safe for concurrent use.
 //
 // An error that matches [ErrCodec] says that this codec, as it is set up, cannot handle the
-// payload, and that another might: a key is missing, the bytes are encoded by something that
-// it does not know, or are damaged. A worker that meets it while it executes a run gives the
-// run back; the run does not fail. Any other error of Unmarshal says that the payload is
-// not of v's type, and the workflow's code is told (workflow.DecodeError).
+// payload, and that another might: a key is missing, or the bytes are encoded in a way that
+// it does not know, or are damaged. A worker that gets it while it executes a run gives the
+// run back, and the run does not fail. Any other error of Unmarshal says that the payload
+// does not fit v's type. The workflow's code gets it as a workflow.DecodeError.
 type Codec interface {
+	// Marshal returns the encoding of v.
 	Marshal(v any) ([]byte, error)
+	// Unmarshal decodes data into the value that v points to. Data is empty where there is
+	// no payload, as for a run that was started without input.
 	Unmarshal(data []byte, v any) error
 }
 
 // Errors of codecs, matched with errors.Is.
 var (
-	// ErrCodec: the codec, as it is set up, cannot handle the payload.
-	ErrCodec = exec.ErrCodec
-	// ErrPlain: a payload that is not encrypted came where the codec insists on it. It comes
-	// together with ErrCodec.
-	ErrPlain = exec.ErrPlain
+	// ErrCodec means that the codec, as configured, cannot handle the payload.
+	ErrCodec = errCodec() // "the codec cannot handle the payload"
+	// ErrPlain means that a payload is not encrypted although the codec requires it. Such
+	// an error also matches ErrCodec.
+	ErrPlain = errPlain() // "the payload is not encrypted"
 )
 
-// JSON is the default codec. An absent payload leaves the value as it is, so that
-// a run started without input gets the zero value.
+func errCodec() error { return exec.ErrCodec }
+func errPlain() error { return exec.ErrPlain }
+
+// JSON is the default codec. Unmarshal of an empty payload leaves the value as it is, so
+// that a run that was started without input gets the zero value.
 type JSON struct{}
 
 // Marshal implements [Codec].
@@ -47,13 +53,13 @@ func (JSON) Unmarshal(data []byte, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-// Unmarked is for codecs whose encodings never begin with a zero byte, as that of JSON. With
-// it begins what package codec has compressed or encrypted: such data gives an error that
-// matches [ErrCodec].
+// Unmarked returns an error that matches [ErrCodec] if package codec has compressed or
+// encrypted the data: such data begins with a zero byte. It is for codecs whose encodings
+// never do, such as JSON.
 func Unmarked(data []byte) error {
 	if len(data) == 0 || data[0] != 0 {
 		return nil
 	}
 	mark := data[:min(2, len(data))]
-	return fmt.Errorf("%w: it is compressed or encrypted (its mark is %q), and this codec is neither; give the engine the codec of the others with engine.Encoding", ErrCodec, mark)
+	return fmt.Errorf("%w: it is compressed or encrypted (mark %q), which this codec does not support; set the codec that the other programs use with engine.PayloadCodec", ErrCodec, mark)
 }

@@ -12,82 +12,108 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Cancel cancels a run. One that never started, or has recorded nothing, ends at once. One
-// that a worker has ends as soon as its code has heard of it and cleaned up. Any other is
-// claimed once more, whatever it waited for and though it is paused, so that it can clean
-// up: see workflow.Cleanup. Until then it is canceling, and who waits for it waits on; a
-// paused queue or workflow holds it back. Its children follow. A canceled run stays
-// canceled; one that has completed or failed gives store.ErrFinished.
+// Cancel cancels a run, and its children with it.
+//
+//   - A run that never started, or has recorded nothing, ends at once.
+//   - A run that a worker has ends as soon as its code has learned of the cancel and cleaned
+//     up.
+//   - Any other run is claimed once more, whatever it waits for and even if it is paused, so
+//     that it can clean up: see workflow.Cleanup. Until then it is canceling, and calls that
+//     wait for it go on waiting. A paused queue or workflow holds it back.
+//
+// A run that is canceled stays canceled. One that has completed or failed gives
+// store.ErrFinished.
 func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 	return e.control(ctx, id, "cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason})
 	})
 }
 
-// ForceCancel ends a run at once, whoever has it: for one that stays canceling because
-// its code does not heed its context, or whose worker hangs. Its worker has lost it and
-// cannot change it any more, so that this is safe beside a worker that lives; but what
-// the code does outside goes on until it notices, and its workflow.Cleanup does not
-// run. Children are canceled as by [Engine.Cancel]. One that has completed or failed
-// gives store.ErrFinished.
+// ForceCancel ends a run at once, whoever has it. It is for a run that stays canceling
+// because its code ignores its context, or because its worker hangs. The worker has then
+// lost the run and cannot change it any more, so that it is safe even if the worker is
+// alive. What the code does outside the store goes on until it notices, and its
+// workflow.Cleanup does not run.
+//
+// Children are canceled as by [Engine.Cancel]. A run that has completed or failed gives
+// store.ErrFinished.
 func (e *Engine) ForceCancel(ctx context.Context, id store.ID, reason string) error {
 	return e.control(ctx, id, "forced cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason, Force: true})
 	})
 }
 
-// Pause keeps a run from going on until [Engine.Resume]: at once when no worker has
-// it, otherwise as soon as the step that is under way has ended. Its times go on, and
-// what reaches it waits for it. Children are not paused. A run that is paused, or
-// canceling, stays as it is; a final one gives store.ErrFinished.
+// Pause keeps a run from going on until [Engine.Resume]: at once if no worker has it,
+// otherwise as soon as the step that is under way has ended. Its timers run on, and what
+// reaches the run waits for it. Children are not paused. A run that is paused or canceling
+// stays as it is. A final run gives store.ErrFinished.
 func (e *Engine) Pause(ctx context.Context, id store.ID) error {
 	return e.control(ctx, id, "pause", "", func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}})
 	})
 }
 
-// Resume lets a paused run go on as what it was; one that is not paused stays as it
-// is. A final run gives store.ErrFinished.
+// Resume lets a paused run go on from the status that it had. A run that is not paused
+// stays as it is. A final run gives store.ErrFinished.
 func (e *Engine) Resume(ctx context.Context, id store.ID) error {
 	return e.control(ctx, id, "resume", "", func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Resume: true})
 	})
 }
 
-// Restart lets a failed or canceled run go on from what it completed. What failed
-// is tried again, without the old deadline. store.ErrConflict when the run is
-// neither failed nor canceled (one that is canceling will be), store.ErrAlreadyExists when another active run has
-// its external id.
+// Restart lets a failed or canceled run resume after the steps that it has completed. What
+// failed is tried again, without the old deadline. It fails with store.ErrConflict if the
+// run is neither failed nor canceled (a run that is canceling will be), and with
+// store.ErrAlreadyExists if another active run has its external id.
 func (e *Engine) Restart(ctx context.Context, id store.ID) error {
-	if err := e.Record(ctx, "restart", "", "", id); err != nil {
-		return err
+	res, err := e.restart(ctx, []store.ID{id})
+	if err == nil {
+		err = res[0].Err
 	}
-	doubt := false
-	err := e.retry(ctx, func(ctx context.Context) error {
-		err := e.store.Restart(ctx, store.RestartParams{Namespace: e.namespace, ID: id})
-		if doubt && errors.Is(err, store.ErrConflict) {
-			return nil // the request whose answer was lost has restarted it
-		}
-		doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
-		return err
-	})
 	if err != nil {
 		return fmt.Errorf("restart of run %s: %w", id, err)
-	}
-	if !doubt {
-		e.countStarted(ctx, telemetry.FromRestart, id)
 	}
 	return nil
 }
 
-// countStarted counts a run of which the id alone is at hand.
-func (e *Engine) countStarted(ctx context.Context, origin string, id store.ID) {
-	if !e.Telemetry().Counting() {
+// restart restarts runs and counts them.
+func (e *Engine) restart(ctx context.Context, ids []store.ID) (results []store.ControlResult, err error) {
+	if err := e.Record(ctx, "restart", "", "", ids...); err != nil {
+		return nil, err
+	}
+	doubt := false // whether a request whose answer was lost may have restarted runs
+	err = e.retry(ctx, func(ctx context.Context) (err error) {
+		results, err = e.store.Restart(ctx, store.RestartParams{Namespace: e.namespace, IDs: ids})
+		doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var restarted []store.ID
+	for i := range results {
+		switch res := &results[i]; {
+		case res.Err == nil:
+			restarted = append(restarted, ids[i])
+		case doubt && errors.Is(res.Err, store.ErrConflict):
+			res.Err = nil // the request whose answer was lost has restarted it
+		}
+	}
+	e.countStarted(ctx, telemetry.FromRestart, restarted...)
+	return results, nil
+}
+
+// countStarted counts runs of which the ids alone are at hand.
+func (e *Engine) countStarted(ctx context.Context, origin string, ids ...store.ID) {
+	if !e.telemetry().Counting() || len(ids) == 0 {
 		return
 	}
-	runs, err := e.store.Get(ctx, store.GetParams{Namespace: e.namespace, IDs: []store.ID{id}, NoInput: true, MaxBytes: 1})
-	if err == nil && len(runs) == 1 {
-		e.Telemetry().Started(origin, store.RunCount{Queue: runs[0].Queue, Workflow: runs[0].Workflow, Count: 1})
+	runs, err := e.store.Get(ctx, store.GetParams{Namespace: e.namespace, IDs: ids, NoInput: true, MaxBytes: 1})
+	if err != nil {
+		return
+	}
+	for _, r := range runs {
+		e.telemetry().Started(origin, store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Count: 1})
 	}
 }
 
@@ -98,7 +124,7 @@ func (e *Engine) control(ctx context.Context, id store.ID, verb, details string,
 	err := e.retry(ctx, func(ctx context.Context) error {
 		res, err := call(ctx)
 		if err == nil {
-			e.Telemetry().Ended(res[0].Ended)
+			e.telemetry().Ended(res[0].Ended)
 			err = res[0].Err
 		}
 		return err
@@ -109,34 +135,35 @@ func (e *Engine) control(ctx context.Context, id store.ID, verb, details string,
 	return nil
 }
 
-// PauseQueue keeps all runs of a queue from being claimed until [Engine.ResumeQueue].
-// Runs that execute go on; starts go into the queue and wait. The queue need not
-// exist yet. Pausing what is paused does nothing.
+// PauseQueue keeps the runs of a queue from being claimed until [Engine.ResumeQueue]. Runs
+// that execute go on. New runs go into the queue and wait. The queue need not exist yet.
+// Pausing a paused queue does nothing.
 func (e *Engine) PauseQueue(ctx context.Context, queue string) error {
-	return e.setPaused(ctx, store.SetPausedParams{Queue: queue, Paused: true})
+	return e.pauseTarget(ctx, store.PauseTargetParams{Queue: queue})
 }
 
-// ResumeQueue ends [Engine.PauseQueue].
+// ResumeQueue ends [Engine.PauseQueue]. Resuming a queue that is not paused does nothing.
 func (e *Engine) ResumeQueue(ctx context.Context, queue string) error {
-	return e.setPaused(ctx, store.SetPausedParams{Queue: queue})
+	return e.pauseTarget(ctx, store.PauseTargetParams{Queue: queue, Resume: true})
 }
 
-// PauseWorkflow keeps all runs of a workflow, in whatever queue, from being claimed
-// until [Engine.ResumeWorkflow], as [Engine.PauseQueue] does for a queue.
+// PauseWorkflow keeps the runs of a workflow, in any queue, from being claimed until
+// [Engine.ResumeWorkflow]. Otherwise it is like [Engine.PauseQueue].
 func (e *Engine) PauseWorkflow(ctx context.Context, workflow string) error {
-	return e.setPaused(ctx, store.SetPausedParams{Workflow: workflow, Paused: true})
+	return e.pauseTarget(ctx, store.PauseTargetParams{Workflow: workflow})
 }
 
-// ResumeWorkflow ends [Engine.PauseWorkflow].
+// ResumeWorkflow ends [Engine.PauseWorkflow]. Resuming a workflow that is not paused does
+// nothing.
 func (e *Engine) ResumeWorkflow(ctx context.Context, workflow string) error {
-	return e.setPaused(ctx, store.SetPausedParams{Workflow: workflow})
+	return e.pauseTarget(ctx, store.PauseTargetParams{Workflow: workflow, Resume: true})
 }
 
-func (e *Engine) setPaused(ctx context.Context, p store.SetPausedParams) error {
+func (e *Engine) pauseTarget(ctx context.Context, p store.PauseTargetParams) error {
 	p.Namespace = e.namespace
-	verb, target := "resume", "queue "+p.Queue
-	if p.Paused {
-		verb = "pause"
+	verb, target := "pause", "queue "+p.Queue
+	if p.Resume {
+		verb = "resume"
 	}
 	if p.Workflow != "" {
 		target = "workflow " + p.Workflow
@@ -144,7 +171,7 @@ func (e *Engine) setPaused(ctx context.Context, p store.SetPausedParams) error {
 	if err := e.Record(ctx, verb, target, ""); err != nil {
 		return err
 	}
-	err := e.retry(ctx, func(ctx context.Context) error { return e.store.SetPaused(ctx, p) })
+	err := e.retry(ctx, func(ctx context.Context) error { return e.store.PauseTarget(ctx, p) })
 	if err == nil {
 		return nil
 	}
@@ -154,15 +181,15 @@ func (e *Engine) setPaused(ctx context.Context, p store.SetPausedParams) error {
 	return fmt.Errorf("%s of queue %q: %w", verb, p.Queue, err)
 }
 
-// Paused lists the queues and workflows that are paused. Paused runs are had from
-// [Engine.List] by their status.
+// Paused returns the queues and workflows that are paused. To list paused runs, use
+// [Engine.List] with status Paused.
 func (e *Engine) Paused(ctx context.Context) (paused []store.PausedTarget, err error) {
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
 		paused, err = store.AllPaused(ctx, e.store, store.ListPausedParams{Namespace: e.namespace})
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("what is paused in namespace %q: %w", e.namespace, err)
+		return nil, fmt.Errorf("pauses of namespace %q: %w", e.namespace, err)
 	}
 	return paused, nil
 }
@@ -176,15 +203,15 @@ type forkPlan struct {
 	position int64
 }
 
-// FromStep lets the fork run a step again, with all that follows it. The step is
-// named as [store.StepKey.String] writes it: "charge", "charge#2" for the second use
-// of the name, "branch/charge" in a branch.
+// FromStep makes the fork run a step again, with everything that follows it. The step is
+// named as [store.StepKey.String] writes it: "charge", "charge#2" for the second use of the
+// name, "branch/charge" in a branch.
 func FromStep(step string) ForkOption { return func(p *forkPlan) { p.step = step } }
 
-// FromPosition is [FromStep] by the step's Position.
+// FromPosition is [FromStep] with the step given by its Position.
 func FromPosition(position int64) ForkOption { return func(p *forkPlan) { p.position = position } }
 
-// ForkID sets the new run's ID. Forking twice with one ID is one fork.
+// ForkID sets the new run's ID. Forking twice with the same ID makes one run.
 func ForkID(id store.ID) ForkOption { return func(p *forkPlan) { p.id = id } }
 
 // Forked is the outcome of a fork.
@@ -195,15 +222,15 @@ type Forked struct {
 	Kept, Again []store.StepKey
 }
 
-// Fork makes a new run out of a run of any status: with the same workflow, queue,
-// priority and input, and with the outcomes of the steps that had completed before
-// the step given, or of all completed ones when none is (but for those of a
-// workflow.Cleanup that a cancel has caused). The rest is run anew, with
-// idempotency keys of the new run. The fork has no parent, external id, deadline,
-// flow state or signals of the old run, which is left alone.
+// Fork makes a new run out of a run of any status. The new run has the same workflow,
+// queue, priority and input, and the outcomes of the steps that had completed before the
+// step given by [FromStep] or [FromPosition], or of all completed steps if none is given.
+// Steps of a workflow.Cleanup that a cancel has caused are left out. The rest is run anew,
+// with idempotency keys of the new run. The fork has no parent, external id, deadline, flow
+// state or signals. The old run is not affected.
 //
-// store.ErrNotFound when there is no such run or step; the error names the steps
-// that there are.
+// It fails with store.ErrNotFound if there is no such run or step. The error names the
+// steps that there are.
 func (e *Engine) Fork(ctx context.Context, id store.ID, opts ...ForkOption) (Forked, error) {
 	var plan forkPlan
 	for _, opt := range opts {
@@ -228,7 +255,7 @@ func (e *Engine) Fork(ctx context.Context, id store.ID, opts ...ForkOption) (For
 		p.Before, before = &steps[i].StepKey, steps[i].Position
 	}
 	if p.Before == nil {
-		// What cleaned up after a cancel belongs to the old course alone.
+		// The cleanup after a cancel belongs only to the old course.
 		i := slices.IndexFunc(steps, func(s store.Step) bool {
 			return s.Name == exec.CleanupLimit && s.Kind == store.KindSleep && s.Status != store.StepCompleted
 		})
@@ -271,7 +298,7 @@ func (p forkPlan) String() string {
 	return fmt.Sprintf("step %q at position %d", p.step, p.position)
 }
 
-// stepNames lists what may be forked from, the first and the last of many.
+// stepNames lists the steps that a fork can begin at: the first and the last of many.
 func stepNames(steps []store.Step) string {
 	if len(steps) == 0 {
 		return "it has no recorded step"

@@ -11,15 +11,16 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Bounds of a write of new runs, besides [store.CallBytes].
+// Limits of a write of new runs, in addition to [store.CallBytes].
 const (
 	startBatch = 500  // of concurrent starts
 	manyBatch  = 1000 // of StartMany
 )
 
-// newStarts makes the group in which concurrent starts share writes. A start whose
-// write fails is sent again as long as its caller has patience: by its ID it is made
-// once. A write that fails gets smaller; a start that fails on its own stops no other.
+// newStarts makes the group in which concurrent starts share writes. A start whose write
+// fails is sent again within its caller's RetryFor; its ID ensures that it creates one
+// run. A failed write is repeated with fewer starts, and a start that fails alone does
+// not stop others.
 func (e *Engine) newStarts() *batch.Group[newStart, store.CreateResult] {
 	return batch.New(batch.Config[newStart, store.CreateResult]{
 		Items: startBatch, Bytes: store.CallBytes, Size: func(s newStart) int { return s.run.Size() },
@@ -27,24 +28,24 @@ func (e *Engine) newStarts() *batch.Group[newStart, store.CreateResult] {
 	})
 }
 
-// newStart is one of several starts that share a write.
+// newStart is one of several starts in a shared write.
 type newStart struct {
 	run   store.NewRun
-	until time.Time // its caller has patience
+	until time.Time // end of the caller's RetryFor
 }
 
-// startOne makes a run together with others that are started now. It fails within
-// RetryFor, whatever the others wait for.
+// startOne creates a run together with other concurrent starts. It fails within RetryFor,
+// whatever the other starts wait for.
 func (e *Engine) startOne(ctx context.Context, run store.NewRun) (store.CreateResult, error) {
-	// What a call says that ends with the patience is waited for.
+	// Wait a little longer for the answer of a call that ends at the same time.
 	patient, cancel := context.WithTimeout(ctx, e.retryFor+max(e.retryFor/10, 100*time.Millisecond))
 	defer cancel()
 	res, sent, err := e.starts.Do(patient, newStart{run, time.Now().Add(e.retryFor)})
 	switch {
 	case err == nil:
 		return res, res.Err
-	case ctx.Err() == nil: // the end of patience
-		err = fmt.Errorf("no answer within %v of the %s store", e.retryFor, e.store.Features().Name)
+	case ctx.Err() == nil: // RetryFor has passed
+		err = fmt.Errorf("no answer from the %s store within %v", e.store.Features().Name, e.retryFor)
 		if res.Err != nil {
 			err = fmt.Errorf("%w: %v", err, res.Err)
 		}
@@ -58,7 +59,7 @@ func (e *Engine) startOne(ctx context.Context, run store.NewRun) (store.CreateRe
 	return store.CreateResult{}, err
 }
 
-// create makes one write of new runs.
+// create sends one write of new runs.
 func (e *Engine) create(starts []newStart) ([]store.CreateResult, error) {
 	runs := make([]store.NewRun, len(starts))
 	until := time.Time{}
@@ -79,8 +80,9 @@ func (e *Engine) create(starts []newStart) ([]store.CreateResult, error) {
 	return results, err
 }
 
-// startFailed decides about a start whose write failed: of several, any may be the
-// cause. Once an answer was lost, no later failure tells that nothing was applied.
+// startFailed decides what to do with a start whose write failed. If there are several
+// starts, any of them may be the cause. Once an answer was lost, a later failure does not
+// prove that nothing was applied.
 func (e *Engine) startFailed(_ newStart, before store.CreateResult, f batch.Failure) (res store.CreateResult, done bool) {
 	err := afterLost(before.Err, f.Err)
 	waited := time.Since(f.Since)
@@ -88,31 +90,31 @@ func (e *Engine) startFailed(_ newStart, before store.CreateResult, f batch.Fail
 	case !store.Retryable(f.Err):
 		return store.CreateResult{Err: err}, f.Alone
 	case e.ctx.Err() != nil || waited+f.Next >= e.retryFor:
-		err = fmt.Errorf("the %s store was out of reach for %v: %w", e.store.Features().Name, waited.Round(time.Millisecond), err)
+		err = fmt.Errorf("the %s store was unreachable for %v: %w", e.store.Features().Name, waited.Round(time.Millisecond), err)
 		return store.CreateResult{Err: err}, true
 	}
 	return store.CreateResult{Err: err}, false
 }
 
-// outOfPatience is the error of a call that was given up; err is what it said.
+// outOfPatience returns the error of a call that was given up; err is the call's error.
 func (e *Engine) outOfPatience(err error) error {
 	kind := store.ErrUnavailable
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		kind = store.ErrOutcomeUnknown
 	}
-	return fmt.Errorf("no answer within %v of the %s store: %w", e.retryFor, e.store.Features().Name, kind)
+	return fmt.Errorf("no answer from the %s store within %v: %w", e.store.Features().Name, e.retryFor, kind)
 }
 
-// afterLost is the error of a request whose last failure is err, after one with the
-// error before.
+// afterLost returns the error of a request whose last error is err and whose earlier
+// error is before.
 func afterLost(before, err error) error {
 	if errors.Is(before, store.ErrOutcomeUnknown) && !errors.Is(err, store.ErrOutcomeUnknown) {
-		return fmt.Errorf("%v, after an answer was lost: %w", err, store.ErrOutcomeUnknown)
+		return fmt.Errorf("%v, after an earlier answer was lost: %w", err, store.ErrOutcomeUnknown)
 	}
 	return err
 }
 
-// parts cuts a list of runs into what one write carries.
+// parts divides a list of runs into writes.
 func parts(runs []store.NewRun) iter.Seq[[]store.NewRun] {
 	return func(yield func([]store.NewRun) bool) {
 		for len(runs) > 0 {
@@ -132,14 +134,14 @@ func parts(runs []store.NewRun) iter.Seq[[]store.NewRun] {
 	}
 }
 
-// createMany makes runs in one write, or in more when the store finds it too large.
+// createMany creates runs in one write, or in several if the store finds it too large.
 func (e *Engine) createMany(ctx context.Context, runs []store.NewRun) (results []store.CreateResult, err error) {
 	began := time.Now()
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
 		results, err = e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
 		return err
 	})
-	e.Telemetry().Made(runs, results, time.Since(began), err)
+	e.telemetry().Made(runs, results, time.Since(began), err)
 	if n := len(runs); n < 2 || !errors.Is(err, store.ErrTooLarge) {
 		return results, err
 	}

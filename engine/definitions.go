@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Definition is a workflow as workers have registered it last.
+// Definition is the latest registration of a workflow.
 type Definition struct {
 	Name  string
-	Queue string // by default
-	// Graph is the picture that came with it, in JSON; nil: none.
+	Queue string // default queue
+	// Graph is the registered graph as JSON, or nil.
 	Graph     json.RawMessage
-	Retention Retention // as its workers have it
-	// Encryption is what the codec of its workers does.
+	Retention Retention // as registered by its workers
+	// Encryption is what the codec of its workers requires.
 	Encryption Encryption
 	UpdatedAt  time.Time
 }
 
-// Definitions lists the workflows of these names, or all, that a worker has ever
-// registered, by name.
+// Definitions returns the workflows of these names that a worker has ever registered, in
+// the order of their names. Without names it returns all.
 func (e *Engine) Definitions(ctx context.Context, names ...string) ([]Definition, error) {
 	if e.fault != nil {
 		return nil, e.fault
@@ -34,7 +34,7 @@ func (e *Engine) Definitions(ctx context.Context, names ...string) ([]Definition
 		var meta workflowMeta
 		if len(w.Meta) > 0 {
 			if err := json.Unmarshal(w.Meta, &meta); err != nil {
-				return nil, fmt.Errorf("what is kept with workflow %q in namespace %q cannot be decoded: %w", w.Name, e.namespace, err)
+				return nil, fmt.Errorf("the metadata of workflow %q in namespace %q cannot be decoded: %w", w.Name, e.namespace, err)
 			}
 		}
 		defs[i] = Definition{Name: w.Name, Queue: w.Queue, Graph: meta.Graph, Retention: meta.Retention, Encryption: meta.Encryption, UpdatedAt: w.UpdatedAt}

@@ -1,12 +1,3 @@
-// Package engine is the client of Pawl: it starts runs, waits for their results,
-// and reads and steers them. It runs no workflow; a worker does.
-//
-//	st, err := backends.Open(ctx, "sqlite:pawl.db")
-//	eng := engine.New(st)
-//	defer eng.Close()
-//
-// An Engine may be used by many goroutines. Typed starts and results are in
-// package workflow.
 package engine
 
 import (
@@ -25,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// DefaultNamespace is where an engine works that was not told another.
+// DefaultNamespace is the namespace of an engine for which [Namespace] sets none.
 const DefaultNamespace = "default"
 
 // Engine is a client of one namespace of a store.
@@ -34,10 +25,10 @@ type Engine struct {
 	namespace   string
 	codec       Codec
 	log         *slog.Logger
-	trigger     Trigger
+	require     Requirement
 	retryFor    time.Duration
-	poll        time.Duration        // 0: as waiting sees fit
-	retention   map[string]Retention // by workflow; of "": the others
+	poll        time.Duration        // 0: chosen by the wait
+	retention   map[string]Retention // by workflow; "" is for all others
 	keepFirings time.Duration
 
 	starts  *batch.Group[newStart, store.CreateResult]
@@ -50,58 +41,65 @@ type Engine struct {
 
 	tracing trace.TracerProvider
 	metrics metric.MeterProvider
-	measure time.Duration // 0: runs are not counted for the metrics
+	measure time.Duration // 0: the metrics have no counts of runs
 	tel     *telemetry.Telemetry
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	actor string  // who the engine acts for; empty: nothing is recorded
-	root  *Engine // of a view inside a transaction
-	fault error   // of such a view: why no call can succeed
+	actor string  // on whose behalf the engine acts; empty: nothing is recorded
+	root  *Engine // set for a view inside a transaction
+	fault error   // for such a view: why no call can succeed
 }
 
 // Option configures an engine.
 type Option func(*Engine)
 
-// Namespace makes the engine work in another namespace than [DefaultNamespace].
+// Namespace sets the namespace that the engine works in. The default is [DefaultNamespace].
 func Namespace(name string) Option { return func(e *Engine) { e.namespace = name } }
 
-// Logger sets where the engine, and workers on it, log. Default: slog.Default().
+// Logger sets where the engine and its workers log. The default is slog.Default().
 func Logger(l *slog.Logger) Option { return func(e *Engine) { e.log = l } }
 
-// Encoding sets the codec of all payloads. Default: [JSON]. All engines and
-// workers of a namespace need the same one.
-func Encoding(c Codec) Option { return func(e *Engine) { e.codec = c } }
+// PayloadCodec sets how the engine and its workers encode payloads: the inputs and outputs of
+// runs and steps, signals and flow state. The default is [JSON]. Package codec has codecs that
+// compress and encrypt.
+//
+// All programs of a namespace need codecs that can read each other's payloads. [Codec] says what
+// happens to a payload that a codec cannot read.
+func PayloadCodec(c Codec) Option { return func(e *Engine) { e.codec = c } }
 
-// Trigger says what a start requires of its workflow.
-type Trigger uint8
+// Requirement is what a start requires of its workflow.
+type Requirement uint8
 
-// The trigger policies.
+// The policies of [Requirement].
 const (
-	// TriggerRegistered: some worker has registered the workflow, once.
-	TriggerRegistered Trigger = iota
-	// TriggerAny: nothing; the run waits until a worker knows its workflow.
-	TriggerAny
-	// TriggerOnline: some worker that takes the workflow from the run's queue is online now.
-	// The store is asked, and the answer counts for two seconds: a worker that was killed may
-	// still be counted on for a minute. Where all such workers are at rest and none was heard
-	// of for 20 s, they are asked for a sign of life, which takes a moment if one lives (see
-	// [Engine.Workers]); in a transaction they are taken at their word. It holds for starts
-	// and for schedules that are put. Children and items are started without it: of those
-	// that wait in a queue that nobody serves, [Engine.Explain] tells.
-	TriggerOnline
+	// RequireRegistered requires that a worker has registered the workflow at any time.
+	RequireRegistered Requirement = iota
+	// RequireNothing requires nothing. The run waits until a worker registers its
+	// workflow.
+	RequireNothing
+	// RequireOnline: some worker that takes the workflow from the run's queue is online
+	// now. The engine asks the store and uses the answer for two seconds. A worker that was
+	// killed may still count as online for a minute. If all such workers are at rest and
+	// none was heard of for 20 s, the engine asks them for a sign of life, which takes a
+	// moment if one lives (see [Engine.Workers]); in a transaction it does not ask and
+	// counts them as online. The check holds for starts and for schedules that are put.
+	// Children and items are started without it: [Engine.Explain] tells of those that wait
+	// in a queue that no worker serves.
+	RequireOnline
 )
 
-// TriggerCheck sets the trigger policy. Default: [TriggerRegistered].
-func TriggerCheck(t Trigger) Option { return func(e *Engine) { e.trigger = t } }
+// Require sets what a start requires of its workflow. The default is
+// [RequireRegistered].
+func Require(r Requirement) Option { return func(e *Engine) { e.require = r } }
 
-// RetryFor sets how long a request is repeated while the store is out of reach,
-// within its context. Default: 10 s.
+// RetryFor sets how long a request is retried while the store cannot be reached, within its
+// context. The default is 10 s.
 func RetryFor(d time.Duration) Option { return func(e *Engine) { e.retryFor = d } }
 
-// Poll sets the longest time between looks at runs that are waited for, where no hint
-// tells of their end. Default: 5 s where the store gives hints, 1 s otherwise.
+// Poll sets the longest time between looks at runs that are waited for, if no hint tells of
+// their end. The default is 5 s if the store gives hints, and 1 s otherwise.
 func Poll(d time.Duration) Option { return func(e *Engine) { e.poll = d } }
 
 // New makes an engine on a store. The caller keeps the store and closes it after
@@ -120,8 +118,8 @@ func New(st store.Store, opts ...Option) *Engine {
 	return e
 }
 
-// Close ends what the engine does in the background. Waiting calls return with
-// [ErrClosed]. Runs are not touched.
+// Close ends the engine's background work. Calls that wait return [ErrClosed]. Runs are not
+// affected.
 func (e *Engine) Close() {
 	e.cancel()
 	if e.root == nil {
@@ -141,9 +139,9 @@ func (e *Engine) Codec() Codec { return e.codec }
 // Logger returns the engine's logger.
 func (e *Engine) Logger() *slog.Logger { return e.log }
 
-// retry repeats a call while the store is out of reach; inside a transaction
-// nothing is repeated. Once an answer was lost, no later failure tells that nothing
-// was applied.
+// retry repeats a call while the store is unreachable; inside a transaction it repeats
+// nothing. Once an answer was lost, a later failure does not prove that nothing was
+// applied.
 func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error) error {
 	if e.fault != nil {
 		return e.fault
@@ -156,7 +154,7 @@ func (e *Engine) retry(ctx context.Context, call func(ctx context.Context) error
 	var before error
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := call(patience)
-		if patience.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) { // the end of patience, not of ctx
+		if patience.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) { // RetryFor has passed, not ctx
 			err = e.outOfPatience(err)
 		}
 		if !store.Retryable(err) {

@@ -8,26 +8,28 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Errors that callers match with errors.Is, beside those of package store.
+// Errors that callers match with errors.Is, in addition to those of package store.
 var (
-	// ErrUnknownWorkflow: no worker has ever registered a workflow of that name.
+	// ErrUnknownWorkflow means that no worker has ever registered a workflow with that
+	// name (see [RequireRegistered]).
 	ErrUnknownWorkflow = errors.New("unknown workflow")
-	// ErrNoWorker: no worker that takes the workflow from the run's queue is online (see
-	// [TriggerOnline]).
+	// ErrNoWorker means that no worker that takes the workflow from the run's queue is
+	// online (see [RequireOnline]).
 	ErrNoWorker = errors.New("no worker is online")
-	// ErrFailed: the awaited run failed. The error is a [*RunError].
+	// ErrFailed means that the awaited run failed. The error is a [*RunError].
 	ErrFailed = errors.New("run failed")
-	// ErrCanceled: the awaited run was canceled. The error is a [*RunError].
+	// ErrCanceled means that the awaited run was canceled. The error is a [*RunError].
 	ErrCanceled = errors.New("run canceled")
-	// ErrNondeterministic: the awaited run failed because its records do not fit
-	// its workflow's code. The error is a [*RunError] that names the step.
-	ErrNondeterministic = errors.New("history does not fit the code")
-	// ErrClosed: the engine was closed.
+	// ErrNondeterministic means that the awaited run failed because its history does not
+	// match its workflow's code. The error is a [*RunError] that names the step.
+	ErrNondeterministic = errors.New("history does not match the code")
+	// ErrClosed means that the engine was closed.
 	ErrClosed = errors.New("engine closed")
 )
 
-// RunError is how an awaited run ended that did not complete. It matches
-// [ErrFailed] or [ErrCanceled].
+// RunError is the error of an awaited run that did not complete. It matches [ErrFailed] or
+// [ErrCanceled], and [ErrNondeterministic] if that is why the run failed. errors.As finds
+// its [*store.Failure].
 type RunError struct {
 	Run      store.ID
 	Workflow string
@@ -43,7 +45,8 @@ func (e *RunError) Error() string {
 	return fmt.Sprintf("run %s of workflow %q %s: %s", e.Run, e.Workflow, e.Status, msg)
 }
 
-// Is matches [ErrFailed], [ErrCanceled] and [ErrNondeterministic].
+// Is reports whether target is [ErrFailed], [ErrCanceled] or [ErrNondeterministic] and
+// describes the run's end.
 func (e *RunError) Is(target error) bool {
 	switch target {
 	case ErrFailed:
@@ -56,7 +59,7 @@ func (e *RunError) Is(target error) bool {
 	return false
 }
 
-// Unwrap gives the recorded failure.
+// Unwrap returns the recorded failure; nil if there is none.
 func (e *RunError) Unwrap() error {
 	if e.Failure == nil {
 		return nil

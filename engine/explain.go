@@ -12,49 +12,51 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Reason is in one word why a run is where it is.
+// Reason is why a run is in its present state, in one word.
 type Reason string
 
-// The reasons.
+// The values of [Reason].
 const (
 	ReasonCompleted      Reason = "completed"
 	ReasonFailed         Reason = "failed"
 	ReasonCanceled       Reason = "canceled"
 	ReasonPaused         Reason = "paused"          // the run itself
-	ReasonQueuePaused    Reason = "queue-paused"    //
-	ReasonWorkflowPaused Reason = "workflow-paused" //
-	ReasonScheduled      Reason = "scheduled"       // its time to start has not come
-	ReasonRetry          Reason = "retry"           // of the run
-	ReasonSuspect        Reason = "suspect"         // its leases ran out in a row, and another such run has its turn
-	ReasonSetAside       Reason = "set-aside"       // a worker could not read or open it, and gave it back for a while
-	ReasonStepRetry      Reason = "step-retry"      // a step's next attempt has not come
+	ReasonQueuePaused    Reason = "queue-paused"    // its queue
+	ReasonWorkflowPaused Reason = "workflow-paused" // its workflow
+	ReasonScheduled      Reason = "scheduled"       // its start time is in the future
+	ReasonRetry          Reason = "retry"           // the run's next attempt is not due yet
+	ReasonSuspect        Reason = "suspect"         // its leases expired in a row, and another such run has its turn
+	ReasonSetAside       Reason = "set-aside"       // a worker could not read or open it, and released it for a while
+	ReasonStepRetry      Reason = "step-retry"      // a step's next attempt is not due yet
 	ReasonNeverServed    Reason = "never-served"    // no worker has ever registered its workflow
-	ReasonNoWorker       Reason = "no-worker"       // none that serves it is online
-	ReasonWaiting        Reason = "waiting"         // due, and workers that serve it are online
-	ReasonRunning        Reason = "running"         //
-	ReasonHolderSilent   Reason = "holder-silent"   // the worker that holds it is not heard of
+	ReasonNoWorker       Reason = "no-worker"       // no worker that serves it is online
+	ReasonStranded       Reason = "stranded"        // due, and pinned to a build that no online worker has
+	ReasonWaiting        Reason = "waiting"         // due, with online workers that serve it
+	ReasonRunning        Reason = "running"         // a worker executes it
+	ReasonHolderSilent   Reason = "holder-silent"   // the worker that holds it has stopped reporting
 	ReasonLeaseOver      Reason = "lease-over"      // it was leased, and its worker has not renewed the lease
-	ReasonCanceling      Reason = "canceling"       //
-	ReasonSleep          Reason = "sleep"           //
-	ReasonSignal         Reason = "signal"          // it waits for one
-	ReasonChildren       Reason = "children"        // it waits for some
-	ReasonEvent          Reason = "event"           // another event, such as a change of its flow state
+	ReasonCanceling      Reason = "canceling"       // it is being canceled and has to clean up
+	ReasonSleep          Reason = "sleep"           // it sleeps until a time
+	ReasonSignal         Reason = "signal"          // it waits for a signal
+	ReasonChildren       Reason = "children"        // it waits for children
+	ReasonEvent          Reason = "event"           // it waits for another event, such as a change of its flow state
 )
 
-// Explanation says in words why a run is where it is.
+// Explanation says in words why a run is in its present state.
 type Explanation struct {
 	Run    store.Run // without Input, Output and Meta
 	Reason Reason
-	// Summary is a sentence; Details are further ones; Actions say what can be done.
+	// Summary is one sentence, Details are further sentences, and Actions are what an
+	// operator can do.
 	Summary string
 	Details []string
 	Actions []string
-	// At is the store's time to which the explanation belongs, and Until when the run
-	// is to go on by itself; zero: it is not known, or never.
+	// At is the store's time of the explanation. Until is when the run will continue on
+	// its own; zero means unknown or never.
 	At, Until time.Time
 }
 
-// String gives the explanation as text of several lines.
+// String returns the explanation as text of several lines.
 func (x Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run %s of workflow %q, queue %q: %s\n%s\n", x.Run.ID, x.Run.Workflow, x.Run.Queue, x.Run.Status, x.Summary)
@@ -70,10 +72,10 @@ func (x Explanation) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Explain says why a run is where it is and what it waits for. It asks the store
-// several times, so that parts may be of different moments, and for a run that only
-// waits for its turn it counts the runs of the namespace: it is for people.
-// store.ErrNotFound.
+// Explain says why a run is where it is and what it waits for. It asks the store several
+// times, so that its parts may be of different moments. For a run that only waits for its
+// turn it counts the runs of the namespace, so it is meant for people, not for monitoring.
+// It fails with store.ErrNotFound.
 func (e *Engine) Explain(ctx context.Context, id store.ID) (Explanation, error) {
 	f := facts{e: e, ctx: ctx}
 	if err := f.gather(id); err != nil {
@@ -86,7 +88,7 @@ func (e *Engine) Explain(ctx context.Context, id store.ID) (Explanation, error) 
 	return f.x, nil
 }
 
-// facts are what an explanation is made of.
+// facts are what an explanation is based on.
 type facts struct {
 	e       *Engine
 	ctx     context.Context
@@ -94,11 +96,11 @@ type facts struct {
 	run     *store.Run
 	now     time.Time
 	workers []store.Worker
-	known   bool // the workflow was registered once
-	foreign bool // with another queue than the run's
+	known   bool // some worker has registered the workflow
+	foreign bool // registered with another queue than the run's
 	paused  []store.PausedTarget
-	open    []store.Step // those that are not final
-	last    *store.Step  // that ended last
+	open    []store.Step // steps that are not final
+	last    *store.Step  // the step that ended last
 	done    int
 	box     store.Inbox
 	err     error
@@ -168,7 +170,7 @@ func (f *facts) say(r Reason, format string, args ...any) {
 	f.x.Reason, f.x.Summary = r, fmt.Sprintf(format, args...)
 }
 
-// when writes a time with how far it is from now.
+// when formats a time with its distance from now.
 func (f *facts) when(t time.Time) string {
 	d := t.Sub(f.now).Round(time.Millisecond)
 	if d.Abs() >= 10*time.Second {
@@ -201,21 +203,22 @@ func (f *facts) explain() {
 	case store.Sleeping:
 		f.sleeping()
 	}
+	f.pin()
 	if !r.Deadline.IsZero() {
 		f.detail("its deadline is %s; then it fails", f.when(r.Deadline))
 	}
 	if n, alone := exec.Crashes(r); n > 0 {
-		f.detail("leases of it have run out %s in a row: its worker was killed, hangs, or was cut off; look at the workers' logs of that time", count(n, "time", "times"))
+		f.detail("its lease has expired %s in a row: its worker was killed, hangs, or was cut off; check the workers' logs of that time", count(n, "time", "times"))
 		if alone {
-			f.detail("it is executed alone, or was when its lease ran out: if that happens and the count is above worker.MaxCrashes, it fails")
+			f.detail("it is executed alone, or was when its lease expired: if that lease expires and the count is above worker.MaxCrashes, it fails")
 		}
 	}
 	for _, p := range f.paused {
 		switch {
 		case p.Queue == r.Queue && f.x.Reason != ReasonQueuePaused:
-			f.detail("its queue is paused, since %s: it will not be claimed before that is resumed", f.when(p.Since))
+			f.detail("its queue has been paused since %s: the run cannot be claimed until the queue is resumed", f.when(p.Since))
 		case p.Workflow == r.Workflow && f.x.Reason != ReasonWorkflowPaused:
-			f.detail("its workflow is paused, since %s: it will not be claimed before that is resumed", f.when(p.Since))
+			f.detail("its workflow has been paused since %s: the run cannot be claimed until the workflow is resumed", f.when(p.Since))
 		}
 	}
 	if n := len(f.box.Signals); n > 0 {
@@ -233,7 +236,7 @@ func (f *facts) final() {
 	took := r.FinishedAt.Sub(r.CreatedAt).Round(time.Millisecond)
 	switch r.Status {
 	case store.Completed:
-		f.say(ReasonCompleted, "The run completed at %s, %v after it was made.", f.when(r.FinishedAt), took)
+		f.say(ReasonCompleted, "The run completed at %s, %v after its creation.", f.when(r.FinishedAt), took)
 		f.detail("%s recorded", count(f.done, "step is", "steps are"))
 	case store.Failed:
 		f.say(ReasonFailed, "The run failed at %s, in attempt %d: %s", f.when(r.FinishedAt), r.Attempt, message(r.Failure))
@@ -244,31 +247,31 @@ func (f *facts) final() {
 		if f.last != nil {
 			f.detail("the step that ended last is %s (%s)", f.last.StepKey, f.last.Status)
 		}
-		f.act("restart it: it goes on from what it completed, and what failed is tried again")
-		f.act("fork it from a step: a new run goes on from there, and this one stays as it is")
+		f.act("restart it: it resumes after the steps that completed, and retries what failed")
+		f.act("fork it from a step: a new run continues from there, and this one stays unchanged")
 	case store.Canceled:
 		f.say(ReasonCanceled, "The run was canceled at %s: %s", f.when(r.FinishedAt), message(r.Failure))
-		f.act("restart it, if it is to go on after all")
+		f.act("restart it if it should continue after all")
 	}
 	if r.Worker != "" {
 		f.detail("worker %q ended it", r.Worker)
 	}
 }
 
-// why adds what a code of the engine's own says.
+// why adds advice for a failure code of the engine.
 func (f *facts) why(code string) {
 	switch code {
 	case exec.CodeNondeterministic:
-		f.act("deploy the code that recorded its history, or give the changed workflow a new version, before it is restarted")
+		f.act("before restarting it, deploy the code that recorded its history, or give the changed workflow a new version")
 	case exec.CodeDeadlock:
-		f.act("deploy code in which one of the branches that the failure names goes on, before it is restarted: as it is, it comes to the same place")
+		f.act("before restarting it, deploy code in which one of the branches named by the failure can proceed: unchanged code blocks at the same place")
 	case exec.CodeCrashed:
-		f.act("find out from the workers' logs why it ends its process (memory, a fatal error, a step that blocks) before it is restarted")
+		f.act("before restarting it, find out from the workers' logs why it ends its process (memory, a fatal error, a step that blocks)")
 	case exec.CodeDecode:
-		f.act("deploy code whose type takes the payload, and restart the run: a signal that was passed over is received again; for another input start another run")
+		f.act("deploy code whose type accepts the payload, and restart the run: a signal that was skipped is received again; to change the input, start a new run")
 	case exec.CodeDeadline:
 		f.detail("its deadline was %s", f.when(f.run.Deadline))
-		f.act("a restarted run has no deadline any more")
+		f.act("a restarted run has no deadline")
 	}
 }
 
@@ -293,51 +296,51 @@ func (f *facts) held() {
 	}
 	switch {
 	case r.Worker == "":
-		f.say(ReasonCanceling, "The run is canceled, and waits for a worker to clean up and end it: %s", message(r.Failure))
+		f.say(ReasonCanceling, "The run is being canceled and waits for a worker to clean up and end it: %s", message(r.Failure))
 		f.demand()
 	case !r.VisibleAt.After(f.now):
-		f.say(ReasonLeaseOver, "The run was leased to %s, which has not renewed the lease: it ran out at %s, and any worker may take the run over.", holder, f.when(r.VisibleAt))
+		f.say(ReasonLeaseOver, "The run was leased to %s, which has not renewed the lease: it expired at %s, and any worker may take the run over.", holder, f.when(r.VisibleAt))
 		f.demand()
 	case i < 0 || f.workers[i].Status == store.Offline:
 		f.x.Until = r.VisibleAt
-		f.say(ReasonHolderSilent, "The run is leased to %s, which is not heard of: the lease ends at %s, and then another worker takes the run over.", holder, f.when(r.VisibleAt))
+		f.say(ReasonHolderSilent, "The run is leased to %s, which does not respond: the lease ends at %s, and then another worker takes the run over.", holder, f.when(r.VisibleAt))
 		if i >= 0 {
-			f.detail("it was heard of last at %s", f.when(f.workers[i].SeenAt))
+			f.detail("it last reported at %s", f.when(f.workers[i].SeenAt))
 		} else {
-			f.detail("it has signed off, or never registered")
+			f.detail("it has removed its registration, or never registered")
 		}
 		f.act("wait for the end of the lease")
 	case canceling:
-		f.say(ReasonCanceling, "The run is canceled (%s), and %s still executes it: it ends as soon as its code has heeded its context and cleaned up.", message(r.Failure), holder)
+		f.say(ReasonCanceling, "The run is being canceled (%s), and %s still executes it: it ends once its code has returned after the end of its context and cleaned up.", message(r.Failure), holder)
 		f.detail("the lease, which the worker renews, lasts until %s", f.when(r.VisibleAt))
-		f.act("look into the step that is under way: it should return when its context ends")
+		f.act("check the running step: it should return when its context ends")
 	default:
 		f.say(ReasonRunning, "The run is executed by %s.", holder)
 		f.detail("the lease, which the worker renews, lasts until %s", f.when(r.VisibleAt))
 		if f.workers[i].Status == store.Draining {
-			f.detail("the worker shuts down: it gives the run back behind the present step")
+			f.detail("the worker is shutting down: it releases the run after the current step")
 		}
 	}
 	if r.Pausing {
-		f.detail("it is to pause: it stops behind the step that is under way")
-		f.act("resume it, if it is not to pause after all")
+		f.detail("a pause is pending: the run stops after the running step")
+		f.act("resume it to withdraw the pause")
 	}
 	f.steps()
 	if len(f.open) == 0 && f.x.Reason == ReasonRunning {
-		f.detail("no step of it is known to be under way; a step that has just begun is shown after a second")
+		f.detail("no running step is known; a step is shown once it has run for a second")
 	}
 }
 
-// blocked says that what is paused keeps the run from being claimed.
+// blocked says that a pause keeps the run from being claimed.
 func (f *facts) blocked() bool {
 	for _, p := range f.paused {
 		switch {
 		case p.Queue != "" && p.Queue == f.run.Queue:
-			f.say(ReasonQueuePaused, "The run is due, and its queue %q is paused, since %s.", p.Queue, f.when(p.Since))
+			f.say(ReasonQueuePaused, "The run is due, but its queue %q has been paused since %s.", p.Queue, f.when(p.Since))
 			f.act("resume the queue")
 			return true
 		case p.Workflow != "" && p.Workflow == f.run.Workflow:
-			f.say(ReasonWorkflowPaused, "The run is due, and its workflow %q is paused, since %s.", p.Workflow, f.when(p.Since))
+			f.say(ReasonWorkflowPaused, "The run is due, but its workflow %q has been paused since %s.", p.Workflow, f.when(p.Since))
 			f.act("resume the workflow")
 			return true
 		}
@@ -345,21 +348,22 @@ func (f *facts) blocked() bool {
 	return false
 }
 
-// serving lists the workers that would claim the run, and the queues from which workers
-// that are online take its workflow otherwise.
+// serving returns the workers that would claim the run, and the queues from which online
+// workers otherwise take its workflow.
 func (f *facts) serving() (online []store.Worker, elsewhere []string) {
-	for i := range f.workers {
-		if w := &f.workers[i]; w.Serves(f.run.Queue, f.run.Workflow) {
+	workers := f.ofBuild()
+	for i := range workers {
+		if w := &workers[i]; w.Serves(f.run.Queue, f.run.Workflow) {
 			online = append(online, *w)
 		}
 	}
 	if len(online) == 0 {
-		elsewhere = queuesServed(f.workers, f.run.Workflow)
+		elsewhere = queuesServed(workers, f.run.Workflow)
 	}
 	return online, elsewhere
 }
 
-// unserved says that there is nobody to claim the run.
+// unserved says that no worker can claim the run.
 func (f *facts) unserved() bool {
 	online, elsewhere := f.serving()
 	if len(online) > 0 {
@@ -367,31 +371,36 @@ func (f *facts) unserved() bool {
 	}
 	r := f.run
 	switch {
+	case r.Pin != nil:
+		f.say(ReasonNoWorker, "The run is due and pinned to build %q, but no online worker of that build takes its workflow %q from its queue %q.", r.Pin.Build, r.Workflow, r.Queue)
+		f.act("run a worker of build %q that serves workflow %q in queue %q, or unpin the run", r.Pin.Build, r.Workflow, r.Queue)
 	case len(elsewhere) > 0:
-		f.say(ReasonNoWorker, "The run is due, and no worker takes its workflow %q from its queue %q: those that are online take it from %s.", r.Workflow, r.Queue, quoted(elsewhere))
+		f.say(ReasonNoWorker, "The run is due, but no worker takes its workflow %q from its queue %q: online workers take it from %s.", r.Workflow, r.Queue, quoted(elsewhere))
 		f.act("run a worker with worker.Queues(%q), or cancel the run and start it in a queue that is served", r.Queue)
 	case !f.known:
-		f.say(ReasonNeverServed, "The run is due, and no worker has ever registered its workflow %q.", r.Workflow)
+		f.say(ReasonNeverServed, "The run is due, but no worker has ever registered its workflow %q.", r.Workflow)
 		f.act("check the name, and run a worker that registers it")
 	default:
-		f.say(ReasonNoWorker, "The run is due, and no worker that serves its workflow %q is online.", r.Workflow)
+		f.say(ReasonNoWorker, "The run is due, but no worker that serves its workflow %q is online.", r.Workflow)
 		if f.foreign {
-			f.act("start one, with worker.Queues(%q): its queue is not its workflow's own", r.Queue)
+			f.act("start one with worker.Queues(%q): the run is not in its workflow's default queue", r.Queue)
 		} else {
 			f.act("start one")
 		}
 	}
 	for i := range f.workers {
 		if w := &f.workers[i]; slices.Contains(w.Workflows, r.Workflow) && w.Status != store.Online {
-			f.detail("worker %q (host %s, process %d), which serves the workflow, is %s; it was heard of last at %s", w.ID, w.Host, w.PID, w.Status, f.when(w.SeenAt))
+			f.detail("worker %q (host %s, process %d), which serves the workflow, is %s; it last reported at %s", w.ID, w.Host, w.PID, w.Status, f.when(w.SeenAt))
 		}
 	}
 	return true
 }
 
-// demand adds who might take the run over.
+// demand adds which workers may take the run over.
 func (f *facts) demand() {
-	if online, _ := f.serving(); len(online) == 0 {
+	if online, _ := f.serving(); f.isStranded() {
+		return // pin says it
+	} else if len(online) == 0 {
 		f.detail("no worker that serves its workflow and queue is online")
 		f.act("start a worker that serves workflow %q in queue %q", f.run.Workflow, f.run.Queue)
 	} else {
@@ -407,11 +416,11 @@ func (f *facts) pending() {
 		case SetAside(r):
 			f.setAside()
 		case n > 0:
-			f.say(ReasonSuspect, "The run waits as a suspect until %s: its leases ran out in a row, and workers execute such runs one at a time, so that one that kills its worker is found out.", f.when(r.VisibleAt))
+			f.say(ReasonSuspect, "The run waits as a suspect until %s: its leases expired in a row, and workers execute such runs one at a time to find the one that kills its worker.", f.when(r.VisibleAt))
 		case r.Failure != nil:
 			f.say(ReasonRetry, "The run failed in attempt %d, and attempt %d is due at %s: %s", r.Attempt-1, r.Attempt, f.when(r.VisibleAt), message(r.Failure))
 		default:
-			f.say(ReasonScheduled, "The run is to start at %s, and not before.", f.when(r.VisibleAt))
+			f.say(ReasonScheduled, "The run is scheduled to start at %s.", f.when(r.VisibleAt))
 		}
 		if online, _ := f.serving(); len(online) == 0 {
 			f.detail("no worker that would take it then is online now")
@@ -421,31 +430,31 @@ func (f *facts) pending() {
 	f.turn()
 }
 
-// SetAside says whether a run was given back by a worker that could not read it, or open
-// its payloads (workflow.CodeUnreadable, workflow.CodeCodec), and waits to be taken again.
-// Its failure says why.
+// SetAside reports whether a worker gave the run back because it could not read the run or
+// open its payloads (workflow.CodeUnreadable, workflow.CodeCodec), and the run waits to be
+// taken again. The run's failure says why.
 func SetAside(r *store.Run) bool {
 	return r.Status == store.Pending && r.Failure != nil && (r.Failure.Code == exec.CodeUnreadable || r.Failure.Code == exec.CodeCodec)
 }
 
-// setAside explains a run that a worker has given back for a while.
+// setAside explains a run that a worker has released for a while.
 func (f *facts) setAside() {
 	r := f.run
-	f.say(ReasonSetAside, "A worker took the run and could not execute it; any worker may take it again at %s: %s", f.when(r.VisibleAt), message(r.Failure))
+	f.say(ReasonSetAside, "A worker claimed the run but could not execute it; any worker may claim it again at %s: %s", f.when(r.VisibleAt), message(r.Failure))
 	f.detail("the failure's code is %q; nothing was recorded, and no attempt counts", r.Failure.Code)
 	if r.Failure.Code == exec.CodeCodec {
-		f.act("give every worker the codec and the keys with which the run's payloads were encoded; the workers' logs tell which of them could not open it")
+		f.act("give every worker the codec and the keys that encoded the run's payloads; the workers' logs show which worker could not decode them")
 	}
 }
 
 // turn explains a run that is due.
 func (f *facts) turn() {
-	if f.blocked() || f.unserved() {
+	if f.blocked() || f.stranded() || f.unserved() {
 		return
 	}
 	r := f.run
 	online, _ := f.serving()
-	f.say(ReasonWaiting, "The run is due since %s, and waits for its turn: a worker that serves it must have a free slot.", f.when(r.VisibleAt))
+	f.say(ReasonWaiting, "The run has been due since %s and waits for a free slot on a worker that serves it.", f.when(r.VisibleAt))
 	held, err := f.e.listWorkers(f.ctx, false)
 	if err != nil {
 		f.err = err
@@ -462,7 +471,7 @@ func (f *facts) turn() {
 			}
 		}
 	}
-	f.detail("%s online with %s in all, and %s executed or kept by them", count(len(online), "worker is", "workers are"), count(slots, "slot", "slots"), count(int(busy), "run is", "runs are"))
+	f.detail("%s online with %s in total, and they hold %s", count(len(online), "worker is", "workers are"), count(slots, "slot", "slots"), count(int(busy), "run is", "runs are"))
 	counts, err := f.e.Count(f.ctx, store.RunFilter{Queue: r.Queue, Statuses: []store.Status{store.Pending}})
 	if err != nil {
 		f.err = err
@@ -476,12 +485,12 @@ func (f *facts) turn() {
 			least = "at least "
 		}
 	}
-	f.detail("%s%s pending in queue %q, this one and those whose time has not come included; its priority is %d", least, count(int(pending), "run is", "runs are"), r.Queue, r.Priority)
+	f.detail("%s%s pending in queue %q, including this run and runs that are not due yet; its priority is %d", least, count(int(pending), "run is", "runs are"), r.Queue, r.Priority)
 	f.ahead()
-	f.act("wait a moment and look again; if it stays, add workers or slots")
+	f.act("wait a moment and check again; if it is still waiting, add workers or slots")
 }
 
-// ahead says how many runs are to be claimed before a run that is due.
+// ahead says how many runs will be claimed before a due run.
 func (f *facts) ahead() {
 	ranker, ok := f.e.store.(store.Ranker)
 	if !ok {
@@ -507,7 +516,7 @@ func (f *facts) sleeping() {
 	r := f.run
 	if !r.VisibleAt.IsZero() && !r.VisibleAt.After(f.now) {
 		f.turn()
-		f.detail("it has slept, and what it slept for has come")
+		f.detail("it was sleeping, and what it waited for has happened")
 		f.steps()
 		return
 	}
@@ -535,13 +544,13 @@ func (f *facts) sleeping() {
 	list := func(keys []string) string { return strings.Join(keys, ", ") }
 	switch {
 	case len(waits[store.KindSignal]) > 0:
-		f.say(ReasonSignal, "The run sleeps %s, and waits for signal %s.", until, list(waits[store.KindSignal]))
+		f.say(ReasonSignal, "The run sleeps %s and waits for signal %s.", until, list(waits[store.KindSignal]))
 		f.act("send it the signal, or cancel it")
 	case len(groups) > 0:
-		f.say(ReasonChildren, "The run sleeps %s, and waits for children that are not final: %s.", until, strings.Join(groups, "; "))
+		f.say(ReasonChildren, "The run sleeps %s and waits for children that are not final: %s.", until, strings.Join(groups, "; "))
 		f.act("explain the children that are not final; they are listed by their parent")
 	case len(waits[0]) > 0:
-		f.say(ReasonStepRetry, "The run sleeps %s, when step %s is tried again.", until, list(waits[0]))
+		f.say(ReasonStepRetry, "The run sleeps %s, when it retries step %s.", until, list(waits[0]))
 	case len(waits[store.KindSleep]) > 0:
 		f.say(ReasonSleep, "The run sleeps %s, in step %s.", until, list(waits[store.KindSleep]))
 	default:
@@ -554,18 +563,18 @@ func (f *facts) sleeping() {
 	}
 }
 
-// steps adds what is known of the steps that have not ended.
+// steps adds what is known about steps that have not ended.
 func (f *facts) steps() {
 	const most = 10
 	for i := range f.open {
 		if i == most {
-			f.detail("and %d more steps that have not ended", len(f.open)-most)
+			f.detail("%d more steps have not ended", len(f.open)-most)
 			break
 		}
 		s := &f.open[i]
 		switch {
 		case s.Status == store.StepPending:
-			f.detail("step %s failed in attempt %d, and is tried again at %s: %s", s.StepKey, s.Attempt, f.when(s.DueAt), message(s.Failure))
+			f.detail("step %s failed in attempt %d and is retried at %s: %s", s.StepKey, s.Attempt, f.when(s.DueAt), message(s.Failure))
 		case s.Name == exec.CleanupLimit && s.Kind == store.KindSleep:
 			if !s.DueAt.IsZero() {
 				f.detail("it cleans up, until %s at the latest", f.when(s.DueAt))
@@ -575,12 +584,12 @@ func (f *facts) steps() {
 		case s.Kind == store.KindFunction:
 			f.function(s)
 		case !s.DueAt.IsZero():
-			f.detail("step %s (%s) waits since %s, until %s at the latest", s.StepKey, s.Kind, f.when(s.StartedAt), f.when(s.DueAt))
+			f.detail("step %s (%s) has waited since %s and waits until %s at the latest", s.StepKey, s.Kind, f.when(s.StartedAt), f.when(s.DueAt))
 		default:
-			f.detail("step %s (%s) waits since %s", s.StepKey, s.Kind, f.when(s.StartedAt))
+			f.detail("step %s (%s) has waited since %s", s.StepKey, s.Kind, f.when(s.StartedAt))
 		}
 		for _, a := range s.Earlier {
-			f.detail("step %s failed before, in attempt %d, which began at %s: %s", s.StepKey, a.Attempt, f.when(a.StartedAt), a.Message)
+			f.detail("step %s failed earlier, in attempt %d, which began at %s: %s", s.StepKey, a.Attempt, f.when(a.StartedAt), a.Message)
 		}
 	}
 	if f.last != nil {
@@ -588,20 +597,20 @@ func (f *facts) steps() {
 	}
 }
 
-// function explains a step whose function is under way. The record holds the timeout of an
-// attempt that the present holder has begun; of another one it says nothing.
+// function explains a step whose function is running. The record has the timeout of an
+// attempt only if the present holder has begun it.
 func (f *facts) function(s *store.Step) {
 	held := f.run.Worker != "" && (f.x.Reason == ReasonRunning || f.x.Reason == ReasonCanceling)
 	if s.DueAt.IsZero() || s.Epoch != f.run.Epoch || !held {
-		f.detail("step %s is under way, in attempt %d, since %s", s.StepKey, s.Attempt, f.when(s.StartedAt))
+		f.detail("step %s has been running in attempt %d since %s", s.StepKey, s.Attempt, f.when(s.StartedAt))
 		return
 	}
 	timeout := s.DueAt.Sub(s.StartedAt)
 	if f.now.Before(s.DueAt.Add(exec.Patience(timeout))) {
-		f.detail("step %s is under way, in attempt %d, since %s; the attempt's timeout ends at %s", s.StepKey, s.Attempt, f.when(s.StartedAt), f.when(s.DueAt))
+		f.detail("step %s has been running in attempt %d since %s; the attempt's timeout ends at %s", s.StepKey, s.Attempt, f.when(s.StartedAt), f.when(s.DueAt))
 		return
 	}
-	f.detail("step %s has run for %v in attempt %d, past its timeout of %v: its function does not heed its context", s.StepKey, f.now.Sub(s.StartedAt).Round(time.Millisecond), s.Attempt, timeout)
+	f.detail("step %s has run for %v in attempt %d, past its timeout of %v: its function ignores its context", s.StepKey, f.now.Sub(s.StartedAt).Round(time.Millisecond), s.Attempt, timeout)
 	f.act("make the function of step %s return when its context ends; restart the worker if the function hangs", s.StepKey)
 }
 

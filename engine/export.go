@@ -26,19 +26,20 @@ type ExportOption func(*exportPlan)
 
 type exportPlan struct{ children bool }
 
-// WithChildren exports the run's descendants with it.
+// WithChildren exports the run's descendants as well.
 func WithChildren() ExportOption { return func(p *exportPlan) { p.children = true } }
 
-// Export writes a run as JSON, with its steps, flow state, unread signals, the ids of
-// those that it has read, and counts of children, so that it can be opened elsewhere with [Engine.Import]: a production
-// run on a laptop's SQLite, say. A run may be exported at any time; one that is
-// executed meanwhile is exported as it is at some moment of the export, or a later
-// moment for parts of it. store.ErrNotFound.
+// Export writes a run as JSON to w: the run with its steps, flow state, unread signals, the
+// ids of the signals that it has read, and the counts of its children. [Engine.Import]
+// reads it, for example to bring a production run to a laptop's SQLite. A run may be
+// exported at any time. One that is executed meanwhile is exported as it is at some moment
+// of the export, and parts of it may be of a later moment. Export fails with
+// store.ErrNotFound.
 //
-// Payloads are written as JSON where they are just that, and in base64 otherwise;
-// either way they come back byte for byte. What the engine's codec has encrypted
-// stays so: the importing side needs the same keys. The export contains whatever the
-// run's payloads contain; treat it like the database.
+// Payloads are written as JSON if they are valid, compact JSON, and in base64 otherwise.
+// Either way they come back byte for byte. What the engine's codec has encrypted stays
+// encrypted: the importing side needs the same keys. The export contains whatever the run's
+// payloads contain, so protect it like the database.
 func (e *Engine) Export(ctx context.Context, w io.Writer, id store.ID, opts ...ExportOption) error {
 	var plan exportPlan
 	for _, opt := range opts {
@@ -50,7 +51,7 @@ func (e *Engine) Export(ctx context.Context, w io.Writer, id store.ID, opts ...E
 		r, err := e.exportRun(ctx, ids[0])
 		if err != nil {
 			if len(doc.Runs) > 0 && errors.Is(err, store.ErrNotFound) {
-				ids = ids[1:] // a descendant that was purged meanwhile
+				ids = ids[1:] // a descendant that was purged in the meantime
 				continue
 			}
 			return fmt.Errorf("export: %w", err)
@@ -95,7 +96,7 @@ func (e *Engine) childIDs(ctx context.Context, parent store.ID) (ids []store.ID,
 }
 
 func (e *Engine) exportRun(ctx context.Context, id store.ID) (exportedRun, error) {
-	// The run comes first: what it has become meanwhile only adds to the rest.
+	// The run is read first: later changes only add to the rest.
 	run, err := e.Get(ctx, id)
 	if err != nil {
 		return exportedRun{}, err
@@ -119,12 +120,12 @@ func (e *Engine) exportRun(ctx context.Context, id store.ID) (exportedRun, error
 	if err := e.sent(ctx, &rec, &box); err != nil {
 		return exportedRun{}, fmt.Errorf("signals of run %s: %w", id, err)
 	}
-	// Those that have come between the reads are events too.
+	// Signals that arrived between the reads are events too.
 	rec.Run.Events = max(run.Events, box.Events, int64(len(rec.Signals)+len(rec.Consumed)))
 	return newExportedRun(&rec), nil
 }
 
-// sent reads the signals that the run has had.
+// sent reads all signals that the run has received.
 func (e *Engine) sent(ctx context.Context, rec *store.RunRecord, box *store.Inbox) error {
 	x, ok := e.store.(store.Exporter)
 	if !ok {
@@ -132,7 +133,7 @@ func (e *Engine) sent(ctx context.Context, rec *store.RunRecord, box *store.Inbo
 	}
 	limit := sentPage
 	for after := int64(0); ; {
-		var page []store.SentSignal
+		var page store.SentPage
 		err := e.retry(ctx, func(ctx context.Context) (err error) {
 			page, err = x.Sent(ctx, store.SentParams{Namespace: e.namespace, Run: rec.Run.ID, After: after, Limit: limit})
 			return err
@@ -141,31 +142,30 @@ func (e *Engine) sent(ctx context.Context, rec *store.RunRecord, box *store.Inbo
 			return err
 		}
 		bytes := 0
-		for _, s := range page {
+		for _, s := range page.Signals {
 			bytes += len(s.Payload)
 			if s.Consumed {
 				rec.Consumed = append(rec.Consumed, s.ID)
 			} else {
 				rec.Signals = append(rec.Signals, s.Signal)
 			}
-			after = s.Position
 		}
 		switch {
-		case len(page) < limit:
+		case page.Next == 0:
 			return nil
 		case bytes < store.DefaultClaimBytes/2:
 			limit = min(2*limit, store.MaxPage)
 		case bytes > store.DefaultClaimBytes:
 			limit = max(1, limit/2)
 		}
+		after = page.Next
 	}
 }
 
 // sentPage is the first page: an answer with payloads of the usual limit stays small.
 const sentPage = 4
 
-// unread reads the signals of a run that were not consumed, where the backend tells of no
-// others.
+// unread reads the unconsumed signals of a run, if the backend cannot list the others.
 func (e *Engine) unread(ctx context.Context, rec *store.RunRecord, box *store.Inbox) error {
 	page := *box
 	for {
@@ -192,17 +192,17 @@ type Imported struct {
 	Existing bool
 }
 
-// Import makes the runs of an [Engine.Export], with their IDs, in the engine's
-// namespace. Runs that were final stay so and can be looked at, forked and restarted.
-// Those that were not are paused, so that no worker takes them up by accident: they
-// can be looked at and forked, and [Engine.Resume] lets them go on here, with the same
-// effects on the world as there. Never resume one whose original still runs.
+// Import creates the runs of an [Engine.Export] in the engine's namespace, with their IDs.
+// Runs that were final stay final: they can be looked at, forked and restarted. All others
+// are paused, so that no worker takes them by accident: they can be looked at and forked,
+// and [Engine.Resume] lets them go on here, with the same effects on the world. Never
+// resume a run whose original still runs.
 //
-// Runs are imported one by one, the ancestor first; when it fails, those returned are
-// made, and the same import again goes on with the rest. It fails with
-// store.ErrInvalid for what is no export or one of a newer version,
-// store.ErrAlreadyExists where another namespace has a run's ID or another active run
-// its external id, and store.ErrUnsupported where the backend cannot import.
+// Runs are imported one by one, ancestors first. When Import fails, the runs that it
+// returns were created, and the same import again does the rest. It fails with
+// store.ErrInvalid for data that is no export, or one of a newer version; with
+// store.ErrAlreadyExists if another namespace has a run's ID, or another active run its
+// external id; and with store.ErrUnsupported if the backend cannot import.
 func (e *Engine) Import(ctx context.Context, r io.Reader) ([]Imported, error) {
 	if e.fault != nil {
 		return nil, e.fault
@@ -211,26 +211,9 @@ func (e *Engine) Import(ctx context.Context, r io.Reader) ([]Imported, error) {
 	if !ok {
 		return nil, fmt.Errorf("import: the %s backend cannot import runs: %w", e.store.Features().Name, store.ErrUnsupported)
 	}
-	data, err := io.ReadAll(r)
+	doc, err := readExport(r)
 	if err != nil {
 		return nil, fmt.Errorf("import: %w", err)
-	}
-	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("import: %w", store.Invalid("export", "it is no JSON: "+err.Error()))
-	}
-	switch {
-	case head.Format != exportFormat:
-		return nil, fmt.Errorf("import: %w", store.Invalid("export", fmt.Sprintf("its format is %q, not %q; give what an export of Pawl has written", head.Format, exportFormat)))
-	case head.Version < 1 || head.Version > exportVersion:
-		return nil, fmt.Errorf("import: %w", store.Invalid("export", fmt.Sprintf("its version is %d, and this program knows those up to %d; use a newer one", head.Version, exportVersion)))
-	}
-	var doc exportDoc
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("import: %w", store.Invalid("export", err.Error()))
 	}
 	var made []Imported
 	for i := range doc.Runs {
@@ -248,11 +231,51 @@ func (e *Engine) Import(ctx context.Context, r io.Reader) ([]Imported, error) {
 			return made, fmt.Errorf("import of run %s into namespace %q: %w", rec.Run.ID, e.namespace, err)
 		}
 		if created && !rec.Run.Status.Final() {
-			e.Telemetry().Started(telemetry.FromImport, store.RunCount{Queue: rec.Run.Queue, Workflow: rec.Run.Workflow, Count: 1})
+			e.telemetry().Started(telemetry.FromImport, store.RunCount{Queue: rec.Run.Queue, Workflow: rec.Run.Workflow, Count: 1})
 		}
 		made = append(made, Imported{ID: rec.Run.ID, Status: p.Imported().Status, Existing: !created})
 	}
 	return made, nil
+}
+
+// readExport reads what [Engine.Export] has written.
+func readExport(r io.Reader) (doc exportDoc, err error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return doc, err
+	}
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return doc, store.Invalid("export", "it is not valid JSON: "+err.Error())
+	}
+	switch {
+	case head.Format != exportFormat:
+		return doc, store.Invalid("export", fmt.Sprintf("its format is %q, want %q; use the output of a Pawl export", head.Format, exportFormat))
+	case head.Version < 1 || head.Version > exportVersion:
+		return doc, store.Invalid("export", fmt.Sprintf("its version is %d, but this program supports versions up to %d; use a newer program", head.Version, exportVersion))
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return doc, store.Invalid("export", err.Error())
+	}
+	return doc, nil
+}
+
+// exported returns the runs of an export, with their records.
+func exported(r io.Reader) ([]store.RunRecord, error) {
+	doc, err := readExport(r)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]store.RunRecord, len(doc.Runs))
+	for i := range doc.Runs {
+		if records[i], err = doc.Runs[i].record(); err != nil {
+			return nil, fmt.Errorf("run %s: %w", doc.Runs[i].ID, err)
+		}
+	}
+	return records, nil
 }
 
 // The format's own types: what the store's become does not change a file that was
@@ -296,7 +319,10 @@ type exportedRun struct {
 	Epoch      int64 `json:"epoch"`
 	Events     int64 `json:"events"`
 
-	Worker string `json:"worker,omitempty"` // that ended the run (version 2)
+	Worker string `json:"worker,omitempty"` // the worker that ended the run (version 2)
+
+	Build string     `json:"build,omitempty"` // that recorded the last step
+	Pin   *store.Pin `json:"pin,omitempty"`   // the build that takes the run, and why
 
 	Input   *payload       `json:"input,omitempty"`
 	Output  *payload       `json:"output,omitempty"`
@@ -326,7 +352,7 @@ type exportedStep struct {
 	Output     *payload       `json:"output,omitempty"`
 	Failure    *store.Failure `json:"failure,omitempty"`
 
-	Earlier []store.FailedAttempt `json:"earlier,omitempty"` // attempts that failed before (version 2)
+	Earlier []store.FailedAttempt `json:"earlier,omitempty"` // earlier, failed attempts (version 2)
 }
 
 type exportedState struct {
@@ -352,8 +378,8 @@ type exportedGroup struct {
 	Canceled  int64  `json:"canceled,omitempty"`
 }
 
-// payload is bytes as a file shows them: JSON that is compact and valid text as it
-// is, anything else in base64. Absent payloads are nil pointers.
+// payload holds bytes as a file shows them: compact, valid JSON unchanged, anything else
+// in base64. An absent payload is a nil pointer.
 type payload struct {
 	JSON   json.RawMessage `json:"json,omitempty"`
 	Base64 *[]byte         `json:"base64,omitempty"`
@@ -386,7 +412,7 @@ func (p *payload) bytes(what string) ([]byte, error) {
 		}
 		return *p.Base64, nil
 	}
-	return nil, store.Invalid(what, `it has neither "json" nor "base64", or both`)
+	return nil, store.Invalid(what, `it must have exactly one of "json" and "base64"`)
 }
 
 func newExportedRun(rec *store.RunRecord) exportedRun {
@@ -405,6 +431,7 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 		out.Reuse = "never"
 	}
 	out.Digest, out.Read = r.Digest, rec.Consumed
+	out.Build, out.Pin = r.Build, r.Pin
 	if rec.Waits() {
 		out.VisibleAt = r.VisibleAt
 	}
@@ -450,19 +477,20 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	case "abandon":
 		r.OnClose = store.CloseAbandon
 	default:
-		errs = append(errs, store.Invalid("on_close", fmt.Sprintf(`%q is neither "abandon" nor absent`, x.OnClose)))
+		errs = append(errs, store.Invalid("on_close", fmt.Sprintf(`unknown value %q; want "abandon" or no value`, x.OnClose)))
 	}
 	switch x.Reuse {
 	case "":
 	case "never":
 		r.Reuse = store.ReuseNever
 	default:
-		errs = append(errs, store.Invalid("reuse", fmt.Sprintf(`%q is neither "never" nor absent`, x.Reuse)))
+		errs = append(errs, store.Invalid("reuse", fmt.Sprintf(`unknown value %q; want "never" or no value`, x.Reuse)))
 	}
 	r.Digest, r.VisibleAt, r.Worker, rec.Consumed = x.Digest, x.VisibleAt, x.Worker, x.Read
+	r.Build, r.Pin = x.Build, x.Pin
 	for i := range x.Steps {
 		s := &x.Steps[i]
-		kind, err := byName(s.Kind, store.KindFunction, store.KindState)
+		kind, err := byName(s.Kind, store.KindFunction, store.KindMark)
 		errs = append(errs, err)
 		status, err := byName(s.Status, store.StepPending, store.StepFailed)
 		errs = append(errs, err)
@@ -484,7 +512,7 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	return rec, errors.Join(errs...)
 }
 
-// byName finds the value between first and last that has a name.
+// byName returns the value between first and last with a given name.
 func byName[T interface {
 	~uint8
 	fmt.Stringer
@@ -494,5 +522,5 @@ func byName[T interface {
 			return v, nil
 		}
 	}
-	return 0, store.Invalid("step", fmt.Sprintf("%q is none of its kinds or statuses", name))
+	return 0, store.Invalid("step", fmt.Sprintf("unknown kind or status %q", name))
 }

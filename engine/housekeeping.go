@@ -12,21 +12,20 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Pass is what a pass of housekeeping has done, and when there is something to do
-// again.
+// Pass is what a pass of housekeeping has done, and when there is something to do again.
 type Pass struct {
 	Fired   int // fire times for which a run was started
-	Skipped int // firings recorded without: missed, or overlapped
-	Waiting int // schedules that are due and wait for their run before
-	Purged  int // runs
-	Workers int // registrations of workers removed that had died
+	Skipped int // firings that were recorded without a run: missed, or overlapped
+	Waiting int // schedules that are due and wait for their previous run
+	Purged  int // runs deleted
+	Workers int // registrations removed, of workers that had died
 
-	// Next is when the next fire time is due, and of Tidy when it is to be done again, by
-	// this machine's clock; zero: never, as things are.
+	// Next is when the next fire time is due, by this machine's clock. Zero means that no
+	// schedule has one.
 	Next time.Time
-	// Again is when to try again what is due and could not be done; zero: nothing is.
+	// Again is when to try again what is due and could not be done. Zero means nothing.
 	Again time.Time
-	// Elsewhere says that another process is doing it: what is due was left to that one.
+	// Elsewhere says that another process is firing: what is due was left to it.
 	Elsewhere bool
 }
 
@@ -34,25 +33,26 @@ func (p *Pass) add(q Pass) {
 	p.Fired, p.Skipped, p.Purged, p.Workers = p.Fired+q.Fired, p.Skipped+q.Skipped, p.Purged+q.Purged, p.Workers+q.Workers
 }
 
-// Housekeep does once what workers do beside their runs: it fires the schedules that are
-// due, deletes what retention says (unless that was done not long ago), and removes the
-// registrations of workers that died long ago. A program without a worker that stays (or a test) calls it by a clock of its
-// own; it may run beside workers and beside itself. What fails is logged and left to the
-// next pass; the error joins what went wrong.
+// Housekeep does one pass of what workers do beside their runs: it fires the schedules that
+// are due, deletes the runs that retention says to delete (unless that was done not long
+// ago), and removes the registrations of workers that died long ago. A program without a
+// permanent worker calls it from time to time; so may a test. It may run at the same time
+// as workers and as other calls of Housekeep. What fails is logged and left to the next
+// pass. The error joins all failures.
 //
-// Deadlines and the runs of workers that have died need no housekeeping: such runs are
-// claimable by themselves.
+// Deadlines, and the runs of workers that have died, need no housekeeping: such runs can be
+// claimed at once.
 func (e *Engine) Housekeep(ctx context.Context) (Pass, error) {
-	h := e.Housekeeper("pass "+store.NewID().String(), lockFor)
-	pass, err := h.Fire(ctx)
-	h.Release(ctx)
-	tidied, tidyErr := h.Tidy(ctx)
+	h := e.housekeeper("pass "+store.NewID().String(), lockFor)
+	pass, err := h.fireDue(ctx)
+	h.release(ctx)
+	tidied, tidyErr := h.tidy(ctx)
 	pass.add(tidied)
 	return pass, errors.Join(err, tidyErr)
 }
 
-// lockFor is how long a named lock of housekeeping is held without renewal: so long
-// may a process that dies while it fires keep the others waiting.
+// lockFor is how long a housekeeping lock is held without renewal. A process that dies
+// while it fires delays the others by at most that.
 const lockFor = 10 * time.Second
 
 // The locks of housekeeping.
@@ -61,10 +61,10 @@ const (
 	retentionLock = "pawl.retention"
 )
 
-// Housekeeper does the housekeeping of a namespace, pass after pass. Of any number of
-// them, in any processes, one at a time does each part: it holds a named lock of the
-// store, which it takes only when there is something to do.
-type Housekeeper struct {
+// A housekeeper does the housekeeping of a namespace, pass after pass. Of any number of
+// housekeepers, in any processes, one at a time does each part: it holds a named lock of
+// the store, which it takes only if there is something to do.
+type housekeeper struct {
 	engine *Engine
 	owner  string
 	hold   time.Duration
@@ -78,17 +78,17 @@ type Housekeeper struct {
 	tidied tidied
 }
 
-// wait is why a schedule that is due could not be fired.
+// wait is why a due schedule could not be fired.
 type wait struct {
 	until time.Time
-	run   store.ID // the run before, if that is it
-	n     int      // how often it was tried
+	run   store.ID // the previous run, if that is the reason
+	n     int      // the number of attempts
 }
 
-// Housekeeper makes a housekeeper; owner names it in the store, and hold is how long it
-// may keep the others waiting if it dies. A worker makes its own.
-func (e *Engine) Housekeeper(owner string, hold time.Duration) *Housekeeper {
-	return &Housekeeper{engine: e, owner: owner, hold: hold, waits: make(map[string]wait)}
+// housekeeper creates a housekeeper. owner is its name in the store, and hold is how long
+// it may delay the others if it dies. A worker creates its own.
+func (e *Engine) housekeeper(owner string, hold time.Duration) *housekeeper {
+	return &housekeeper{engine: e, owner: owner, hold: hold, waits: make(map[string]wait)}
 }
 
 const (
@@ -102,8 +102,8 @@ const (
 	brokenWait     = 30 * time.Second
 )
 
-// Fire fires what is due, in bounded batches, until nothing is.
-func (h *Housekeeper) Fire(ctx context.Context) (Pass, error) {
+// fireDue fires what is due, in bounded batches, until nothing is due.
+func (h *housekeeper) fireDue(ctx context.Context) (Pass, error) {
 	var pass Pass
 	for {
 		page, err := h.engine.listSchedules(ctx, store.ListSchedulesParams{Due: true, Limit: dueBatch})
@@ -114,7 +114,7 @@ func (h *Housekeeper) Fire(ctx context.Context) (Pass, error) {
 		local := func(t time.Time) time.Time { return answered.Add(t.Sub(page.Now)) }
 		due, waiting, again := h.ready(page.Schedules, answered)
 		if len(due) == 0 && len(waiting) > 0 {
-			// Those behind the ones that wait have their turn, too.
+			// Schedules after those that wait get their turn too.
 			rest, err := h.engine.listSchedules(ctx, store.ListSchedulesParams{Due: true, Limit: dueBatch, Except: waiting})
 			if err != nil {
 				return pass, fmt.Errorf("due schedules: %w", err)
@@ -144,9 +144,9 @@ func (h *Housekeeper) Fire(ctx context.Context) (Pass, error) {
 	}
 }
 
-// ready takes out the schedules that are to wait. If all are, it names every schedule
-// that is to wait, and says when the first of them is to be tried again.
-func (h *Housekeeper) ready(schedules []store.Schedule, now time.Time) (due []store.Schedule, waiting []string, again time.Time) {
+// ready removes the schedules that must wait. If all must wait, it returns their names
+// and when to retry the first of them.
+func (h *housekeeper) ready(schedules []store.Schedule, now time.Time) (due []store.Schedule, waiting []string, again time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range schedules {
@@ -173,9 +173,9 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// Ended tells that a run is final; zero: that any may be. It says whether a schedule has
-// waited for it, so that Fire has something to do.
-func (h *Housekeeper) Ended(run store.ID) bool {
+// ended records that a run is final; the zero id means that any run may be. It reports
+// whether a schedule was waiting for it, so that fireDue has something to do.
+func (h *housekeeper) ended(run store.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	found := false
@@ -188,9 +188,9 @@ func (h *Housekeeper) Ended(run store.ID) bool {
 	return found
 }
 
-// lock takes or renews the lock under which schedules are fired. Whoever has much to
-// fire keeps it; others who find something due leave it to the holder.
-func (h *Housekeeper) lock(ctx context.Context) (store.LockResult, error) {
+// lock takes or renews the lock under which schedules are fired. A process with much to
+// fire keeps it; other processes leave due schedules to the holder.
+func (h *housekeeper) lock(ctx context.Context) (store.LockResult, error) {
 	h.locks.Lock()
 	defer h.locks.Unlock()
 	asked := time.Now()
@@ -212,8 +212,8 @@ func (e *Engine) lock(ctx context.Context, name, owner string, hold time.Duratio
 	return res, err
 }
 
-// Release lets others fire at once. The housekeeper may go on.
-func (h *Housekeeper) Release(ctx context.Context) {
+// release lets others fire at once. The housekeeper may continue to be used.
+func (h *housekeeper) release(ctx context.Context) {
 	h.locks.Lock()
 	defer h.locks.Unlock()
 	if h.until.IsZero() {
@@ -223,12 +223,12 @@ func (h *Housekeeper) Release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := h.engine.lock(ctx, firingLock, h.owner, 0); err != nil {
-		h.engine.log.Debug("a lock could not be given back, and will run out", "lock", firingLock, "error", err)
+		h.engine.log.Debug("failed to release a lock; it will expire", "lock", firingLock, "error", err)
 	}
 }
 
-// fireAll fires a batch of each schedule; now is the store's.
-func (h *Housekeeper) fireAll(ctx context.Context, due []store.Schedule, now time.Time) (Pass, error) {
+// fireAll fires a batch of each schedule; now is the store's time.
+func (h *housekeeper) fireAll(ctx context.Context, due []store.Schedule, now time.Time) (Pass, error) {
 	var mu sync.Mutex
 	var pass Pass
 	var errs []error
@@ -251,16 +251,16 @@ func (h *Housekeeper) fireAll(ctx context.Context, due []store.Schedule, now tim
 	return pass, errors.Join(errs...)
 }
 
-// fire fires a batch of what is due of one schedule. An error says that the store is out
-// of reach; what is wrong with the schedule itself is logged, and it waits.
-func (h *Housekeeper) fire(ctx context.Context, v store.Schedule, now time.Time) (Pass, error) {
+// fire fires a batch of one schedule's due times. An error means that the store is
+// unreachable. A problem with the schedule itself is logged, and the schedule waits.
+func (h *housekeeper) fire(ctx context.Context, v store.Schedule, now time.Time) (Pass, error) {
 	pass, blocked, err := h.engine.fireSchedule(ctx, v, now)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.waits[v.Name]
 	switch {
 	case err == nil && blocked.IsZero(), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrNotFound):
-		delete(h.waits, v.Name) // fired, or changed meanwhile
+		delete(h.waits, v.Name) // fired, or changed in the meantime
 		return pass, nil
 	case err == nil:
 		if w.run != blocked {
@@ -271,15 +271,15 @@ func (h *Housekeeper) fire(ctx context.Context, v store.Schedule, now time.Time)
 		return pass, err
 	default:
 		w.run, w.until = store.ID{}, time.Now().Add(brokenWait)
-		h.engine.log.Error("a schedule that is due cannot be fired, will try again", "schedule", v.Name, "due", v.NextAt, "in", brokenWait, "error", err)
+		h.engine.log.Error("failed to fire a due schedule; retrying", "schedule", v.Name, "due", v.NextAt, "in", brokenWait, "error", err)
 	}
 	w.n++
 	h.waits[v.Name] = w
 	return pass, nil
 }
 
-// fireSchedule fires up to a batch of the schedule's times that are due; blocked is the
-// run whose end they wait for.
+// fireSchedule fires up to a batch of the schedule's due times; blocked is the run whose
+// end they wait for.
 func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Time) (pass Pass, blocked store.ID, err error) {
 	s, err := scheduleOf(v)
 	if err != nil {
@@ -290,7 +290,7 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 		return pass, blocked, err
 	}
 	inTurn := s.Overlap == OverlapQueue || s.Overlap == OverlapCancel
-	var freed time.Time // when the run before was over
+	var freed time.Time // when the previous run ended
 	if inTurn {
 		run, err := e.before(ctx, &s)
 		if err != nil {
@@ -317,10 +317,10 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 		err = e.retry(ctx, func(ctx context.Context) error {
 			res, err := e.store.Fire(ctx, p)
 			if err == nil && res.Made {
-				e.Telemetry().Started(telemetry.FromSchedule, store.RunCount{Queue: run.Queue, Workflow: run.Workflow, Count: 1})
+				e.telemetry().Started(telemetry.FromSchedule, store.RunCount{Queue: run.Queue, Workflow: run.Workflow, Count: 1})
 			}
 			switch {
-			case err != nil || !res.Fired: // or somebody else has, and has perhaps gone on
+			case err != nil || !res.Fired: // or another process has, and may have continued
 			case run != nil && res.Run == run.ID:
 				pass.Fired++
 			default:
@@ -353,7 +353,7 @@ func (e *Engine) fireSchedule(ctx context.Context, v store.Schedule, now time.Ti
 	return pass, blocked, nil
 }
 
-// forgetFirings says up to when firings are forgotten with the firing of a time.
+// forgetFirings returns the time before which firings are deleted with this firing.
 func (e *Engine) forgetFirings(at, now time.Time) time.Time {
 	if e.keepFirings <= 0 {
 		return time.Time{}
@@ -364,8 +364,8 @@ func (e *Engine) forgetFirings(at, now time.Time) time.Time {
 	return at
 }
 
-// before returns the schedule's run that a new one would follow; none: zero. If it is
-// active and to make way, it is canceled.
+// before returns the schedule's run that a new run would follow, or zero. If it is active
+// and the policy is cancel, it is canceled.
 func (e *Engine) before(ctx context.Context, s *Schedule) (run store.Run, err error) {
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
 		run, err = e.store.Find(ctx, store.FindParams{Namespace: e.namespace, ExternalID: ScheduleID(s.Name)})
@@ -379,7 +379,7 @@ func (e *Engine) before(ctx context.Context, s *Schedule) (run store.Run, err er
 	}
 	err = e.Cancel(ctx, run.ID, fmt.Sprintf("schedule %q is due again", s.Name))
 	if errors.Is(err, store.ErrFinished) || errors.Is(err, store.ErrNotFound) {
-		err = nil // it came to its end meanwhile
+		err = nil // it has ended in the meantime
 	}
 	if err != nil {
 		return run, err

@@ -13,15 +13,15 @@ import (
 const keepActions = 90 * 24 * time.Hour
 
 // Actor makes the engine record what it is told to do to runs, queues, workflows and
-// schedules as done by this actor, a user and a host, say: "ada@laptop". An action is
-// recorded before it is done, and not done where it cannot be recorded; what came of
-// it the run shows. Records are kept for ninety days, longer than their runs if need
-// be. Default: none, and nothing is recorded. It needs a backend that is a
-// [store.Journal].
+// schedules as done by this actor, such as a user and a host: "ada@laptop". An action is
+// recorded before it is done, and it is not done if it cannot be recorded. The record does
+// not tell the result; the run shows it. Records are kept for ninety days, if need be
+// longer than their runs. By default there is no actor, and nothing is recorded. It needs a
+// backend that is a [store.Journal].
 func Actor(name string) Option { return func(e *Engine) { e.actor = name } }
 
-// Record keeps an action of the engine's actor that the engine itself knows nothing of.
-// Without [Actor] it does nothing.
+// Record keeps an action of the engine's actor that the engine itself does not know of.
+// Without an [Actor] it does nothing.
 func (e *Engine) Record(ctx context.Context, verb, target, details string, runs ...store.ID) error {
 	if e.actor == "" || e.fault != nil {
 		return e.fault
@@ -44,21 +44,21 @@ func (e *Engine) Record(ctx context.Context, verb, target, details string, runs 
 	}
 	err := e.retry(ctx, func(ctx context.Context) error { return journal.Record(ctx, p) })
 	if err != nil {
-		return fmt.Errorf("%s was not done, for it could not be recorded who did it: %w", verb, err)
+		return fmt.Errorf("%s was not done because the journal entry could not be written: %w", verb, err)
 	}
 	return nil
 }
 
-// Actions lists what was done by engines that know their actor, newest first. See
-// [store.ListActionsParams]; Namespace is the engine's. A backend that keeps nothing
-// gives store.ErrUnsupported.
+// Actions lists what engines with an [Actor] have done, newest first. See
+// [store.ListActionsParams]; Namespace is set to the engine's. It fails with
+// store.ErrUnsupported if the backend keeps no journal.
 func (e *Engine) Actions(ctx context.Context, p store.ListActionsParams) (store.ActionPage, error) {
 	if e.fault != nil {
 		return store.ActionPage{}, e.fault
 	}
 	journal, ok := e.store.(store.Journal)
 	if !ok {
-		return store.ActionPage{}, fmt.Errorf("the %s backend does not keep what people did: %w", e.store.Features().Name, store.ErrUnsupported)
+		return store.ActionPage{}, fmt.Errorf("the %s backend keeps no journal of actions: %w", e.store.Features().Name, store.ErrUnsupported)
 	}
 	p.Namespace = e.namespace
 	return journal.ListActions(ctx, p)

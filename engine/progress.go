@@ -10,14 +10,15 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// GeneratorStatus is where a generator is.
-type GeneratorStatus = exec.GeneratorStatus
+// GeneratorStatus says how far a generator is. It is empty for steps that are no
+// generators.
+type GeneratorStatus string
 
 // The statuses of a generator.
 const (
-	GeneratorStarted  = exec.GeneratorStarted  // it yields items
-	GeneratorComplete = exec.GeneratorComplete // it has come to the end of its stream
-	GeneratorFailed   = exec.GeneratorFailed   // it has failed for good, or was stopped by failures of its items
+	GeneratorStarted  GeneratorStatus = "started"  // it yields items
+	GeneratorComplete GeneratorStatus = "complete" // it has come to the end of its stream
+	GeneratorFailed   GeneratorStatus = "failed"   // it has failed for good, or was stopped by failures of its items
 )
 
 // Progress tells how far a step with children has come: a child, a map or a generator.
@@ -32,14 +33,14 @@ type Progress struct {
 	Failed    int64
 	Canceled  int64
 	InFlight  int64 // not final
-	// Cursor is where the generator would go on, in the engine's encoding; nil when it
-	// has none.
+	// Cursor is where the generator would go on, as the codec has encoded it; nil if it has
+	// none.
 	Cursor []byte
 }
 
-// Progress tells how far the steps of a run that have children have come, in the
-// order in which they were begun; detached children are left out. It works while the
-// run goes on, whoever executes it, and afterwards. It fails with store.ErrNotFound.
+// Progress returns how far those steps of a run are that have children, in the order in
+// which they were begun. Detached children are left out. It works while the run goes on,
+// whoever executes it, and afterwards. It fails with store.ErrNotFound.
 func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error) {
 	steps, err := e.Steps(ctx, run)
 	if err != nil {
@@ -62,7 +63,7 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 			continue
 		}
 		row := Progress{
-			Step: s.StepKey, Kind: s.Kind, Status: s.Status, Generator: p.Generator,
+			Step: s.StepKey, Kind: s.Kind, Status: s.Status, Generator: GeneratorStatus(p.Generator),
 			Spawned: p.Spawned, Completed: p.Completed, Failed: p.Failed, Canceled: p.Canceled, Cursor: p.Cursor,
 		}
 		if g, ok := groups[p.Group]; ok && !s.Status.Final() {
@@ -92,11 +93,13 @@ func (e *Engine) groups(ctx context.Context, run store.ID) (groups []store.Group
 	}
 }
 
-// Children goes through the children of a step, in the order of their places, with
-// their outputs and failures and without their inputs: a map's or generator's items,
-// also while they are made. Of detached children nothing is known. It fails with
-// store.ErrNotFound when there is no such run, or no such step of a kind that has
-// children; what retention has deleted does not come.
+// Children iterates over the children of a step in the order of their places: the items of
+// a map or of a generator, also while they are made. They come with their outputs and
+// failures, and without their inputs. Detached children are not known, and children that
+// retention has deleted are left out.
+//
+// It fails with store.ErrNotFound if there is no such run, or if the run has no such step
+// of a kind that has children.
 func (e *Engine) Children(ctx context.Context, run store.ID, step store.StepKey) iter.Seq2[store.Run, error] {
 	return func(yield func(store.Run, error) bool) {
 		steps, err := e.Steps(ctx, run)
@@ -119,7 +122,7 @@ func (e *Engine) Children(ctx context.Context, run store.ID, step store.StepKey)
 		if p.Parent.IsZero() {
 			p.Parent = run
 		}
-		read := func(p store.ChildrenParams) (page []store.Run, err error) {
+		read := func(p store.ChildrenParams) (page store.ChildPage, err error) {
 			err = e.retry(ctx, func(ctx context.Context) (err error) {
 				page, err = e.store.Children(ctx, p)
 				return err

@@ -11,7 +11,7 @@ import (
 )
 
 // Retention says how long final runs are kept after their end, by how they ended. Zero
-// keeps them for ever. It is for at least as long as anybody may ask for a result.
+// keeps them for ever. Keep them for at least as long as a program may ask for a result.
 type Retention struct {
 	Completed time.Duration `json:"completed,omitempty"`
 	Failed    time.Duration `json:"failed,omitempty"`
@@ -21,16 +21,15 @@ type Retention struct {
 // KeepFor keeps final runs for d, however they ended.
 func KeepFor(d time.Duration) Retention { return Retention{Completed: d, Failed: d, Canceled: d} }
 
-// Retain sets how long the final runs of workflows are kept: of those named, or, without
-// names, of all that have no retention of their own. Workers on this engine register it
-// with their workflows, and whichever worker of the namespace does the housekeeping
-// heeds it, also after the program that registered it is gone. The registration that
-// came last counts. Default: for ever.
+// Retain sets how long final runs are kept: those of the named workflows or, without names,
+// of all workflows that have no retention of their own. The default is for ever. Workers on
+// this engine register it with their workflows. Whichever worker of the namespace does the
+// housekeeping follows it, even after the program that registered it is gone. The latest
+// registration counts.
 //
-// Deleted is a run with its steps, state and signals. A child is kept as long as its
-// parent is not final, and is otherwise treated by its own workflow's retention: give
-// children at least that of their parents, so that a parent that is restarted or looked
-// at has them.
+// A run is deleted with its steps, state and signals. A child is kept as long as its parent
+// is not final; then the retention of its own workflow counts. Keep children at least as
+// long as their parents, so that a parent that is restarted or looked at has them.
 func Retain(r Retention, workflows ...string) Option {
 	return func(e *Engine) {
 		if len(workflows) == 0 {
@@ -49,10 +48,10 @@ type workflowMeta struct {
 	Encryption Encryption      `json:"encryption,omitempty"` // of the workers' codec
 }
 
-// Registration is how a worker registers a workflow, with its graph, if it has one, and
+// registration is how a worker registers a workflow, with its graph, if it has one, and
 // what this engine knows of it. It fails with store.ErrInvalid or store.ErrTooLarge when
 // that is wrong.
-func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error) {
+func (e *Engine) registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error) {
 	r, ok := e.retention[workflow]
 	if !ok {
 		r = e.retention[""]
@@ -60,7 +59,7 @@ func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (st
 	v := store.Workflow{Name: workflow, Queue: queue}
 	for _, d := range []time.Duration{r.Completed, r.Failed, r.Canceled} {
 		if d < 0 {
-			return v, store.Invalid("retention", fmt.Sprintf("%v, of workflow %q, is negative; 0 keeps runs for ever", d, workflow))
+			return v, store.Invalid("retention", fmt.Sprintf("%v for workflow %q is negative; use 0 to keep runs forever", d, workflow))
 		}
 	}
 	enc := EncryptionOf(e.codec)
@@ -69,13 +68,13 @@ func (e *Engine) Registration(workflow, queue string, graph json.RawMessage) (st
 	}
 	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph, Encryption: enc})
 	if len(meta) > store.MaxMeta {
-		return v, &store.TooLargeError{Field: fmt.Sprintf("what is kept with workflow %q, its graph above all,", workflow), Size: len(meta), Limit: store.MaxMeta}
+		return v, &store.TooLargeError{Field: fmt.Sprintf("the metadata of workflow %q (mostly its graph)", workflow), Size: len(meta), Limit: store.MaxMeta}
 	}
 	v.Meta = meta
 	return v, err
 }
 
-// RetentionOf returns the registered retention of each workflow that has one.
+// RetentionOf returns the registered retention of each workflow that has one, by name.
 func (e *Engine) RetentionOf(ctx context.Context) (map[string]Retention, error) {
 	found, err := e.listWorkflow(ctx)
 	if err != nil {
@@ -91,10 +90,10 @@ func (e *Engine) RetentionOf(ctx context.Context) (map[string]Retention, error) 
 	return all, nil
 }
 
-// Purge deletes the final runs that a filter selects, with all that belongs to them, the
-// oldest first and in bounded batches, and returns how many. Zero fields of the filter
-// select every final run. Children of parents that are not final are kept. When it fails,
-// what was deleted until then stays deleted: go on with the same call.
+// Purge deletes the final runs that a filter selects, with everything that belongs to them,
+// oldest first and in bounded batches. It returns how many it has deleted. Zero fields of
+// the filter select every final run. Children of parents that are not final are kept. When
+// it fails, what was deleted stays deleted; the same call again does the rest.
 func (e *Engine) Purge(ctx context.Context, f PurgeFilter) (int, error) {
 	if err := e.Record(ctx, "purge", "runs", fmt.Sprintf("workflow %q, statuses %v, older than %v, at most %d", f.Workflow, f.Statuses, f.OlderThan, f.Limit)); err != nil {
 		return 0, err
@@ -110,11 +109,12 @@ type PurgeFilter struct {
 	Limit     int            // how many at most; 0: all
 }
 
-// purgeBatch bounds the runs that one write deletes.
+// purgeBatch limits the runs that one write deletes.
 const purgeBatch = 500
 
-// purge deletes in batches; between two it rests as long as the last has taken, so that
-// half of the store's time at least is left to others. before is called ahead of each.
+// purge deletes in batches. Between two batches it pauses for as long as the last one
+// took, so that at least half of the store's time is left to others. before is called
+// before each batch.
 func (e *Engine) purge(ctx context.Context, f PurgeFilter, before func(context.Context) error) (sum int, err error) {
 	if f.Limit < 0 {
 		return 0, store.Invalid("limit", fmt.Sprintf("%d is negative", f.Limit))
@@ -140,7 +140,7 @@ func (e *Engine) purge(ctx context.Context, f PurgeFilter, before func(context.C
 			return sum, fmt.Errorf("purge: %w", err)
 		}
 		sum += n
-		// One whose answer was lost has perhaps deleted a whole batch.
+		// A batch whose answer was lost may have been deleted completely.
 		if n < p.Limit && !unknown || f.Limit > 0 && sum >= f.Limit {
 			return sum, nil
 		}
@@ -158,17 +158,17 @@ func (e *Engine) purge(ctx context.Context, f PurgeFilter, before func(context.C
 }
 
 const (
-	// deadFor is how long a worker must not have been heard of before its registration
-	// is removed. Until then it is listed as offline.
+	// deadFor is how long a worker must not have reported before its registration is
+	// removed. Until then it is listed as offline.
 	deadFor = 24 * time.Hour
-	// Retention is looked at this often.
+	// How often retention is checked.
 	minTidy = time.Minute
 	maxTidy = time.Hour
 )
 
-// Tidy deletes what retention says and removes the registrations of workers that died
-// long ago. Pass.Next is when to do it again.
-func (h *Housekeeper) Tidy(ctx context.Context) (pass Pass, err error) {
+// tidy deletes the runs that retention selects and removes the registrations of workers
+// that died long ago. Pass.Next is when to do it again.
+func (h *housekeeper) tidy(ctx context.Context) (pass Pass, err error) {
 	e := h.engine
 	defer func() { h.tidied.next = pass.Next }()
 	workers, deadErr := e.removeDead(ctx)
@@ -178,7 +178,7 @@ func (h *Housekeeper) Tidy(ctx context.Context) (pass Pass, err error) {
 		return pass, errors.Join(deadErr, err)
 	}
 	h.tidied.kept = all
-	// A tenth of the shortest retention is how much longer a run may be kept.
+	// A run may be kept longer by a tenth of the shortest retention.
 	every := maxTidy
 	for _, r := range all {
 		for _, d := range []time.Duration{r.Completed, r.Failed, r.Canceled} {
@@ -191,7 +191,7 @@ func (h *Housekeeper) Tidy(ctx context.Context) (pass Pass, err error) {
 	if len(all) == 0 {
 		return pass, deadErr
 	}
-	// The lock stays held behind the pass: it tells the others that it was done.
+	// The lock stays held after the pass, which tells the others that it was done.
 	take := func(ctx context.Context) error {
 		asked := time.Now()
 		res, err := e.lock(ctx, retentionLock, h.owner, every*9/10)
@@ -231,21 +231,21 @@ func (h *Housekeeper) Tidy(ctx context.Context) (pass Pass, err error) {
 	return pass, errors.Join(errs...)
 }
 
-// tidied is what a pass of Tidy has found.
+// tidied is the result of a pass of tidy.
 type tidied struct {
 	kept map[string]Retention // by workflow
 	next time.Time            // when to tidy again
 }
 
-// purgePage is how many runs are looked at for when the next one is to be deleted.
+// purgePage is how many runs are read to find when the next one is to be deleted.
 const purgePage = 100
 
-// NextPurge returns when retention, as the last Tidy has read it, next deletes a run, by
-// this machine's clock, and not before Tidy is to be called again; zero: it keeps all runs
-// that are final by now. It reads the hundred final runs that ended first, of those
-// statuses that some retention deletes. Where all of them are kept for longer than later
-// ones may be, the time is that at which one of those may be deleted first.
-func (h *Housekeeper) NextPurge(ctx context.Context) (next time.Time, err error) {
+// nextPurge returns when retention, as the last tidy has read it, next deletes a run, by
+// this machine's clock, and not before tidy is to be called again; zero means that it
+// keeps all runs that are final now. It reads the hundred final runs that ended first, of
+// the statuses that some retention deletes. If all of these are kept for longer than
+// later ones may be, it returns when a later one may be deleted first.
+func (h *housekeeper) nextPurge(ctx context.Context) (next time.Time, err error) {
 	statuses, shortest := retained(h.tidied.kept)
 	if len(statuses) == 0 {
 		return time.Time{}, nil
@@ -262,7 +262,7 @@ func (h *Housekeeper) NextPurge(ctx context.Context) (next time.Time, err error)
 		return err
 	})
 	if err != nil {
-		return h.tidied.next, fmt.Errorf("the final runs that ended first: %w", err)
+		return h.tidied.next, fmt.Errorf("find the final runs that ended first: %w", err)
 	}
 	for i := range page.Runs {
 		r := &page.Runs[i]
@@ -282,8 +282,8 @@ func (h *Housekeeper) NextPurge(ctx context.Context) (next time.Time, err error)
 	return next, nil
 }
 
-// retained lists the final statuses that some retention deletes, and the shortest time for
-// which one keeps a run.
+// retained returns the final statuses that some retention deletes, and the shortest time
+// for which a run is kept.
 func retained(all map[string]Retention) (statuses []store.Status, shortest time.Duration) {
 	for _, status := range []store.Status{store.Completed, store.Failed, store.Canceled} {
 		deletes := false
@@ -302,7 +302,7 @@ func retained(all map[string]Retention) (statuses []store.Status, shortest time.
 	return statuses, shortest
 }
 
-// of is for how long a run that ended so is kept; zero: for ever.
+// of returns how long a run with this final status is kept; zero means forever.
 func (r Retention) of(status store.Status) time.Duration {
 	switch status {
 	case store.Completed:
@@ -317,7 +317,7 @@ func (r Retention) of(status store.Status) time.Duration {
 
 var errElsewhere = errors.New("another process holds the lock")
 
-// byAge groups the final statuses by how long they are kept.
+// byAge groups the final statuses by how long runs are kept.
 func (r Retention) byAge() map[time.Duration][]store.Status {
 	ages := make(map[time.Duration][]store.Status)
 	for _, status := range []store.Status{store.Completed, store.Failed, store.Canceled} {
@@ -328,7 +328,7 @@ func (r Retention) byAge() map[time.Duration][]store.Status {
 	return ages
 }
 
-// removeDead removes the registrations of workers that have not been heard of for long.
+// removeDead removes the registrations of workers that have not reported for deadFor.
 func (e *Engine) removeDead(ctx context.Context) (removed int, err error) {
 	var workers []store.Worker
 	var now time.Time
@@ -349,7 +349,7 @@ func (e *Engine) removeDead(ctx context.Context) (removed int, err error) {
 			return e.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: e.namespace, ID: w.ID})
 		})
 		if err != nil {
-			return removed, fmt.Errorf("worker %q, which is dead: %w", w.ID, err)
+			return removed, fmt.Errorf("remove dead worker %q: %w", w.ID, err)
 		}
 		removed++
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Attempts sets how often the run is tried, instead of what its workflow says
-// (workflow.RunAttempts): at least once; negative: for ever.
+// Attempts sets how often the run is tried, overriding its workflow's setting
+// (workflow.RunAttempts). It is tried at least once; a negative n means without limit.
 func Attempts(n int) StartOption {
 	return func(r *store.NewRun) {
 		r.Meta = exec.SetRetry(r.Meta, func(p *exec.RunRetry) { p.Attempts = &n })
 	}
 }
 
-// Backoff sets the wait between the attempts of the run, instead of what its workflow says
+// Backoff sets the wait between the attempts of the run, overriding its workflow's setting
 // (workflow.RunBackoff).
 func Backoff(initial time.Duration, factor float64, limit time.Duration) StartOption {
 	return func(r *store.NewRun) {

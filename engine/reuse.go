@@ -9,35 +9,37 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Reuse says what becomes of a start whose external id a run has already: see [ID].
+// Reuse says what happens to a start whose external id another run has: see [ExternalID].
 type Reuse uint8
 
-// The policies.
+// The policies of [Reuse].
 const (
-	// Forever makes one run of an external id for as long as that run is kept: a start
-	// finds it after its end, too. It is kept until retention or Purge deletes it;
+	// Forever allows one run of an external id for as long as that run is kept: a start
+	// finds it after its end, too. A run is kept until retention or Purge deletes it;
 	// without retention that is for ever.
 	Forever Reuse = iota
-	// WhileActive frees the external id when the run is final, however it ended: the
-	// next start makes another run.
+	// WhileActive frees the external id when the run is final, however it ended. The
+	// next start then creates another run.
 	WhileActive
-	// Reject is Forever, and fails with store.ErrAlreadyExists where Forever gives back
-	// the run that is there.
+	// Reject is like Forever, but where Forever returns the existing run it fails with
+	// store.ErrAlreadyExists.
 	Reject
 )
 
-// ID gives the run an external id, which makes its start idempotent: of all starts with
-// one id in a namespace, the first makes a run, and the others get that run, with
-// [Started].Existing. The policy, [Forever] unless another is given, says for how long.
+// ExternalID gives the run an external id, which makes its start idempotent. Of all starts with the
+// same id in a namespace, the first creates a run, and the others return that run, with
+// [Started].Existing set. The policy says for how long; it is [Forever] unless another is
+// given.
 //
-//	engine.ID("order-42")                     // one run for this order
-//	engine.ID("reindex", engine.WhileActive)  // one run at a time
+//	engine.ExternalID("order-42")                     // one run for this order
+//	engine.ExternalID("reindex", engine.WhileActive)  // one run at a time
 //
 // A start that meets a run of another workflow, or of another input, fails with
-// store.ErrConflict, whatever the policy. Inputs are compared by a hash of their
-// encoding, where the codec can make one (see [Digester]); [AnyInput] does without. The
-// run's own policy decides how long it holds the id, not that of later starts.
-func ID(id string, reuse ...Reuse) StartOption {
+// store.ErrConflict, whatever the policy. Inputs are compared by a hash of their encoding,
+// if the codec can make one (see [Digester]); [AnyInput] turns the comparison off. The
+// policy of the run that holds the id decides how long it holds it, not that of later
+// starts.
+func ExternalID(id string, reuse ...Reuse) StartOption {
 	return func(r *store.NewRun) {
 		policy := Forever
 		if n := len(reuse); n > 0 {
@@ -59,8 +61,8 @@ func ID(id string, reuse ...Reuse) StartOption {
 	}
 }
 
-// AnyInput lets a start with an [ID] or [RunID] find a run that was started with another
-// input. Its workflow must be the same all the same.
+// AnyInput lets a start with an [ExternalID] or [RunID] find a run that was started with another
+// input. The run must still be of the same workflow.
 func AnyInput() StartOption { return func(r *store.NewRun) { r.Digest = anyInput } }
 
 // Digests begin with eight bytes that say how they were made.
@@ -70,8 +72,8 @@ var (
 	byteScheme = []byte("data/256")
 )
 
-// Digester is implemented by codecs whose inputs can be compared, so that a start with an
-// id is told from one with another input.
+// Digester is implemented by codecs whose inputs can be compared, so that a start fails if
+// the run that has its id was started with another input.
 type Digester interface {
 	// Digest returns a hash of a value that Marshal has encoded: the same for equal
 	// values, whatever else went into the encoding. It begins with eight bytes that say
@@ -80,7 +82,7 @@ type Digester interface {
 	Digest(data []byte) ([]byte, error)
 }
 
-// Digest implements [Digester]: white space between the tokens does not count.
+// Digest implements [Digester]. White space between the tokens does not count.
 func (JSON) Digest(data []byte) ([]byte, error) {
 	var compact bytes.Buffer
 	if json.Compact(&compact, data) != nil {
@@ -89,7 +91,7 @@ func (JSON) Digest(data []byte) ([]byte, error) {
 	return hashed(jsonScheme, compact.Bytes()), nil
 }
 
-// DigestOf is a [Digester]'s digest of bytes as they are.
+// DigestOf returns a digest of the bytes as they are, in the form that [Digester] asks for.
 func DigestOf(data []byte) []byte { return hashed(byteScheme, data) }
 
 func hashed(scheme, data []byte) []byte {
@@ -113,7 +115,7 @@ func (e *Engine) compare(run *store.NewRun, fresh bool) error {
 	}
 	digest, err := d.Digest(run.Input)
 	if err != nil {
-		return fmt.Errorf("start of workflow %q: the input cannot be compared: %w", run.Workflow, err)
+		return fmt.Errorf("start of workflow %q: cannot compare the input with that of the existing run: %w", run.Workflow, err)
 	}
 	run.Digest = digest
 	return nil

@@ -2,12 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawlhq/pawl/store"
 )
 
-// Get returns a run as it is now. store.ErrNotFound.
+// Get returns a run as it is now. It fails with store.ErrNotFound.
 func (e *Engine) Get(ctx context.Context, id store.ID) (store.Run, error) {
 	if e.fault != nil {
 		return store.Run{}, e.fault
@@ -22,23 +23,40 @@ func (e *Engine) Get(ctx context.Context, id store.ID) (store.Run, error) {
 	return runs[0], nil
 }
 
-// Find returns the active run of an external id (see [ID] and [Suffix]), or else
-// the one created last. store.ErrNotFound.
-func (e *Engine) Find(ctx context.Context, externalID, suffix string) (store.Run, error) {
+// FindOption configures [Engine.Find].
+type FindOption func(*store.FindParams)
+
+// FindSuffix looks for a run that was started with [Suffix]. Without it, and with an empty suffix,
+// Find looks for one that was started without.
+func FindSuffix(s string) FindOption { return func(p *store.FindParams) { p.Suffix = s } }
+
+// Find returns the active run that holds an external id (see [ExternalID]), or else the run of that
+// id that was created last. It fails with store.ErrNotFound, and with store.ErrInvalid for
+// an empty external id.
+func (e *Engine) Find(ctx context.Context, externalID string, opts ...FindOption) (store.Run, error) {
 	if e.fault != nil {
 		return store.Run{}, e.fault
 	}
-	run, err := e.store.Find(ctx, store.FindParams{Namespace: e.namespace, ExternalID: externalID, Suffix: suffix})
+	p := store.FindParams{ExternalID: externalID}
+	for _, opt := range opts {
+		opt(&p)
+	}
+	p.Namespace = e.namespace
+	run, err := e.store.Find(ctx, p)
+	if errors.Is(err, store.ErrNotFound) {
+		err = store.ErrNotFound // the rest says no more than what stands before it
+	}
 	if err != nil {
 		return store.Run{}, fmt.Errorf("run of external id %q in namespace %q: %w", externalID, e.namespace, err)
 	}
 	return run, nil
 }
 
-// List pages through runs, newest first. [Engine.ListEnded] does so by their end. A page
-// may hold fewer runs than limit and have a Next, where the filter selects few of many (see
-// [store.ListParams]); List then looks on until it has found a run. A page without runs is
-// the last one.
+// List returns a page of runs, newest first. Cursor is empty for the first page, and then
+// the Next of the page before. A page may hold fewer runs than limit and still have a Next,
+// if the filter selects few of many (see [store.Runs.List]); List goes on looking until it
+// has found a run. A page without runs is the last one. [Engine.ListEnded] lists by the end
+// of runs.
 func (e *Engine) List(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
 	if e.fault != nil {
 		return store.RunPage{}, e.fault
@@ -46,8 +64,8 @@ func (e *Engine) List(ctx context.Context, filter store.RunFilter, cursor string
 	return e.list(ctx, store.ListParams{Filter: filter, Cursor: cursor, Limit: limit})
 }
 
-// ListEnded pages through final runs, those that ended last first. With FinishedAfter it
-// reads no run that ended before. See [store.ListParams].
+// ListEnded returns a page of final runs, those that ended last first. With FinishedAfter
+// it reads no run that ended before. See [Engine.List] for cursors and [store.Runs.List].
 func (e *Engine) ListEnded(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
 	if e.fault != nil {
 		return store.RunPage{}, e.fault
@@ -67,7 +85,7 @@ func (e *Engine) list(ctx context.Context, p store.ListParams) (store.RunPage, e
 	}
 }
 
-// CountFailures is [Engine.Count] with runs of different failure codes counted apart.
+// CountFailures is [Engine.Count] with separate counts for each failure code.
 func (e *Engine) CountFailures(ctx context.Context, filter store.RunFilter) ([]store.RunCount, error) {
 	if e.fault != nil {
 		return nil, e.fault
@@ -75,9 +93,9 @@ func (e *Engine) CountFailures(ctx context.Context, filter store.RunFilter) ([]s
 	return e.store.Count(ctx, store.CountParams{Namespace: e.namespace, Filter: filter, ByFailure: true})
 }
 
-// Count counts runs by queue, workflow and status. It looks at the [store.DefaultScan] last
-// runs of a status, and says so where there are more: see [store.CountParams]. For other
-// numbers there is Count of the engine's Store.
+// Count counts runs by queue, workflow and status. For each status it looks at the
+// [store.DefaultScan] latest runs, and says so if there are more: see [store.Runs.Count].
+// To look at another number, call Count of the engine's Store.
 func (e *Engine) Count(ctx context.Context, filter store.RunFilter) ([]store.RunCount, error) {
 	if e.fault != nil {
 		return nil, e.fault
@@ -85,8 +103,8 @@ func (e *Engine) Count(ctx context.Context, filter store.RunFilter) ([]store.Run
 	return e.store.Count(ctx, store.CountParams{Namespace: e.namespace, Filter: filter})
 }
 
-// Steps returns all recorded steps of a run, in the order in which they were
-// first recorded.
+// Steps returns all recorded steps of a run, in the order in which they were first
+// recorded. It fails with store.ErrNotFound.
 func (e *Engine) Steps(ctx context.Context, id store.ID) ([]store.Step, error) {
 	if e.fault != nil {
 		return nil, e.fault
@@ -98,9 +116,9 @@ func (e *Engine) Steps(ctx context.Context, id store.ID) ([]store.Step, error) {
 			return steps, fmt.Errorf("steps of run %s: %w", id, err)
 		}
 		steps = append(steps, page.Steps...)
-		if !page.More {
+		if page.Next == 0 {
 			return steps, nil
 		}
-		after = page.Steps[len(page.Steps)-1].Position
+		after = page.Next
 	}
 }

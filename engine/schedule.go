@@ -13,13 +13,13 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// CatchUp says what becomes of fire times that have passed because no worker was
-// there, or, with [OverlapQueue] and [OverlapCancel], while the run before was active.
-// What is not fired is recorded as missed, a stretch of it as one firing, at its first
-// time.
+// CatchUp says what happens to fire times that have passed because no worker was there, or,
+// with [OverlapQueue] and [OverlapCancel], while the previous run was active. Times that
+// are not fired are recorded as missed: consecutive ones as one firing, at the first of
+// them.
 type CatchUp uint8
 
-// The policies.
+// The policies of [CatchUp].
 const (
 	// CatchUpNone: they are missed. The latest of them is fired if it is no more than
 	// [Lateness] ago.
@@ -30,27 +30,27 @@ const (
 	CatchUpAll
 )
 
-// Lateness is by how much a time may be late that is fired with [CatchUpNone]: what a
-// busy or restarted worker, or one that takes over from another, may need.
+// Lateness is how late a time may be and still be fired with [CatchUpNone]. It covers the
+// delay of a busy or restarted worker, and of one that takes over from another.
 const Lateness = time.Minute
 
-// DefaultMaxCatchUp is how many times [CatchUpAll] fires at most of a schedule that was
-// not told another number.
+// DefaultMaxCatchUp is the number of missed times that [CatchUpAll] fires at most, unless
+// [MaxCatchUp] sets another.
 const DefaultMaxCatchUp = 100
 
 // DefaultKeepFirings is how long the record of a firing is kept.
 const DefaultKeepFirings = 30 * 24 * time.Hour
 
-// KeepFirings sets how long the firings of schedules are recorded; 0: for ever. What is
-// older is deleted with the schedule's next firings, a few at a time. It is the worker
-// that fires whose engine decides. Default: [DefaultKeepFirings].
+// KeepFirings sets how long the firings of schedules stay recorded; 0 means for ever. Older
+// ones are deleted with the schedule's next firings, a few at a time. The setting of the
+// engine of the worker that fires decides. The default is [DefaultKeepFirings].
 func KeepFirings(d time.Duration) Option { return func(e *Engine) { e.keepFirings = d } }
 
 // maxMaxCatchUp bounds what [MaxCatchUp] may ask for.
 const maxMaxCatchUp = 100_000
 
-// Overlap says what becomes of a fire time at which a run of the schedule is still
-// active (not final).
+// Overlap says what happens at a fire time at which a run of the schedule is still active
+// (not final).
 type Overlap uint8
 
 // The policies. With all but OverlapAllow, at most one run of a schedule is active: the
@@ -88,7 +88,7 @@ func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 func (c *CatchUp) UnmarshalText(b []byte) error {
 	i := slices.Index(catchUpNames, string(b))
 	if i < 0 {
-		return store.Invalid("catch-up policy", fmt.Sprintf("%q is none of none, one, all", b))
+		return store.Invalid("catch-up policy", fmt.Sprintf("unknown policy %q; want none, one or all", b))
 	}
 	*c = CatchUp(i)
 	return nil
@@ -98,7 +98,7 @@ func (c *CatchUp) UnmarshalText(b []byte) error {
 func (o *Overlap) UnmarshalText(b []byte) error {
 	i := slices.Index(overlapNames, string(b))
 	if i < 0 {
-		return store.Invalid("overlap policy", fmt.Sprintf("%q is none of allow, skip, queue, cancel", b))
+		return store.Invalid("overlap policy", fmt.Sprintf("unknown policy %q; want allow, skip, queue or cancel", b))
 	}
 	*o = Overlap(i)
 	return nil
@@ -135,8 +135,8 @@ type Schedule struct {
 	UpdatedAt time.Time // when it was last changed, paused or resumed
 }
 
-// Upcoming returns the next n fire times, of a paused schedule as if it were resumed
-// now.
+// Upcoming returns the next n fire times. For a paused schedule they are those that it
+// would have if it were resumed now.
 func (s Schedule) Upcoming(n int) ([]time.Time, error) {
 	rule, err := cron.Parse(s.Spec, s.TimeZone)
 	if err != nil || n < 1 {
@@ -148,8 +148,9 @@ func (s Schedule) Upcoming(n int) ([]time.Time, error) {
 	return append([]time.Time{s.NextAt}, rule.Upcoming(s.NextAt, n-1)...), nil
 }
 
-// Upcoming returns the first n times behind t of a schedule expression in a time zone
-// (empty: UTC), to see what it means. It fails as [Engine.PutSchedule] does.
+// Upcoming returns the first n fire times after t of a schedule expression in a time zone
+// (empty: UTC). Use it to see what an expression means. Errors are those of
+// [Engine.PutSchedule].
 func Upcoming(spec, zone string, t time.Time, n int) ([]time.Time, error) {
 	rule, err := cron.Parse(spec, zone)
 	if err != nil {
@@ -169,32 +170,33 @@ type scheduling struct {
 }
 
 // ScheduleTimeZone sets the time zone of the expression by its IANA name, such as
-// "Europe/Berlin". Default: UTC.
+// "Europe/Berlin". The default is UTC.
 func ScheduleTimeZone(name string) ScheduleOption {
 	return func(s *scheduling) { s.TimeZone = name }
 }
 
-// ScheduleCatchUp sets what becomes of fire times that were missed. Default:
+// ScheduleCatchUp sets what happens to fire times that were missed. The default is
 // [CatchUpNone].
 func ScheduleCatchUp(c CatchUp) ScheduleOption { return func(s *scheduling) { s.CatchUp = c } }
 
-// MaxCatchUp sets how many times [CatchUpAll] fires at most: the latest. Default:
-// [DefaultMaxCatchUp]. It is refused with another policy, which it would not change.
+// MaxCatchUp sets how many missed times [CatchUpAll] fires at most: the latest ones. The
+// default is [DefaultMaxCatchUp]. With another policy it is refused, because it would
+// change nothing.
 func MaxCatchUp(n int) ScheduleOption {
 	return func(s *scheduling) { s.MaxCatchUp, s.bounded = n, true }
 }
 
-// ScheduleOverlap sets what becomes of a fire time while a run of the schedule is
-// active. Default: [OverlapAllow].
+// ScheduleOverlap sets what happens at a fire time while a run of the schedule is active.
+// The default is [OverlapAllow].
 func ScheduleOverlap(o Overlap) ScheduleOption { return func(s *scheduling) { s.Overlap = o } }
 
 // ScheduleRuns sets options of the runs that the schedule starts: [Queue], [Priority],
-// [Delay] and [Timeout]. Their ids are the schedule's to give.
+// [Delay] and [Timeout]. The schedule itself sets their ids.
 func ScheduleRuns(opts ...StartOption) ScheduleOption {
 	return func(s *scheduling) { s.start = append(s.start, opts...) }
 }
 
-// SchedulePaused makes a new schedule paused. One that exists stays as it is.
+// SchedulePaused creates a new schedule paused. It does not change a schedule that exists.
 func SchedulePaused() ScheduleOption { return func(s *scheduling) { s.Paused = true } }
 
 // scheduleMeta is what the store keeps of a schedule for the engine.
@@ -216,7 +218,7 @@ func (s *Schedule) stored() (store.Schedule, error) {
 func scheduleOf(v store.Schedule) (Schedule, error) {
 	var m scheduleMeta
 	if err := json.Unmarshal(v.Meta, &m); err != nil {
-		return Schedule{}, fmt.Errorf("schedule %q was not written by this engine, or by a later version of it: %w", v.Name, err)
+		return Schedule{}, fmt.Errorf("schedule %q cannot be decoded; another program or a later version of Pawl wrote it: %w", v.Name, err)
 	}
 	return Schedule{
 		Name: v.Name, Workflow: v.Workflow, Queue: v.Queue, Spec: v.Spec, TimeZone: m.TimeZone, Input: v.Input,
@@ -225,27 +227,28 @@ func scheduleOf(v store.Schedule) (Schedule, error) {
 	}, nil
 }
 
-// PutSchedule makes a schedule that starts runs of a workflow with an encoded input, or
-// changes the one of that name. Most programs use the typed Schedule of their workflow.
+// PutSchedule creates a schedule that starts runs of a workflow with an encoded input, or
+// changes the schedule of that name. Most programs use the typed Schedule method of their
+// workflow.
 //
-// A program may put its schedules each time it starts: one that is as described already
-// is left alone, and whether it is paused, when it fires next and what it has fired is
-// never changed by putting it, unless its expression or time zone is another: then its
-// next time is the new rule's first. A fire time that is due and not fired yet when the
-// rule changes is dropped. From when it returns nothing is fired any more by what the
-// schedule was before, also where a worker had read it already.
+// A program may put its schedules each time it starts. A schedule that is as described
+// already is left alone. Putting a schedule never changes whether it is paused, when it
+// fires next, or what it has fired, unless its expression or time zone changes. Then its
+// next time is the new rule's first, and a time that is due and not fired yet is dropped.
+// From when PutSchedule returns, nothing is fired by the old description, even if a worker
+// had read it before.
 //
-// The expression has five fields (minute, hour, day of month, month, day of week) or
-// six with seconds first, or is a descriptor (@yearly, @monthly, @weekly, @daily,
-// @hourly), or "@every 90s", whose first time is that long after it was put. Where day
-// of month and day of week are both restricted, either will do. In the hour that a
-// clock is set forward or back, a rule that names its hours fires once for each of its
-// times: for one that does not exist when the gap is over, for one that comes twice the
-// first time; a rule for every hour (*) goes by the time that passes.
+// The expression has five fields (minute, hour, day of month, month, day of week), or six
+// with seconds first, or is a descriptor (@yearly, @monthly, @weekly, @daily, @hourly), or
+// "@every 90s", whose first time is that long after it was put. If both day of month and
+// day of week are restricted, either is enough. In the hour in which a clock is set forward
+// or back, a rule that names its hours fires once for each of its times: a time that does
+// not exist fires when the gap is over, and a time that comes twice fires the first time. A
+// rule for every hour (*) goes by the time that passes.
 //
-// It fails with store.ErrInvalid (what is wrong in the expression, the zone, or the
-// options), [ErrUnknownWorkflow], store.ErrTooLarge, store.ErrConflict (somebody else
-// kept changing schedules), store.ErrUnavailable or store.ErrOutcomeUnknown.
+// It fails with store.ErrInvalid (the error says what is wrong with the expression, the
+// zone or the options), [ErrUnknownWorkflow], store.ErrTooLarge, store.ErrConflict (another
+// program kept changing schedules), store.ErrUnavailable or store.ErrOutcomeUnknown.
 func (e *Engine) PutSchedule(ctx context.Context, name, workflow, spec string, input []byte, opts ...ScheduleOption) (Schedule, error) {
 	want, rule, err := e.describe(ctx, name, workflow, spec, input, opts)
 	if err != nil {
@@ -270,7 +273,7 @@ func (e *Engine) PutSchedule(ctx context.Context, name, workflow, spec string, i
 	})
 }
 
-// describe checks what is to be put.
+// describe checks the schedule that is to be put.
 func (e *Engine) describe(ctx context.Context, name, workflow, spec string, input []byte, opts []ScheduleOption) (Schedule, cron.Rule, error) {
 	s := scheduling{Schedule: Schedule{Name: name, Workflow: workflow, Spec: spec, Input: input, TimeZone: "UTC", MaxCatchUp: DefaultMaxCatchUp}}
 	for _, opt := range opts {
@@ -288,13 +291,13 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 	}
 	switch {
 	case int(s.CatchUp) >= len(catchUpNames):
-		return s.Schedule, rule, store.Invalid("catch-up policy", fmt.Sprintf("%v is none", s.CatchUp))
+		return s.Schedule, rule, store.Invalid("catch-up policy", fmt.Sprintf("unknown policy %v", s.CatchUp))
 	case int(s.Overlap) >= len(overlapNames):
-		return s.Schedule, rule, store.Invalid("overlap policy", fmt.Sprintf("%v is none", s.Overlap))
+		return s.Schedule, rule, store.Invalid("overlap policy", fmt.Sprintf("unknown policy %v", s.Overlap))
 	case s.MaxCatchUp < 1 || s.MaxCatchUp > maxMaxCatchUp:
 		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("%d is not between 1 and %d", s.MaxCatchUp, maxMaxCatchUp))
 	case s.bounded && s.CatchUp != CatchUpAll:
-		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("it bounds the catch-up policy %v, and the schedule's is %v; set ScheduleCatchUp(CatchUpAll), or leave MaxCatchUp out", CatchUpAll, s.CatchUp))
+		return s.Schedule, rule, store.Invalid("max catch-up", fmt.Sprintf("it applies only to the catch-up policy %v, but the schedule's is %v; set ScheduleCatchUp(CatchUpAll) or leave out MaxCatchUp", CatchUpAll, s.CatchUp))
 	}
 	e.weigh("the input of schedule "+name, input)
 	run := store.NewRun{Workflow: workflow, Input: input}
@@ -303,11 +306,11 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 	}
 	switch {
 	case !run.ID.IsZero() || run.ExternalID != "" || run.Suffix != "":
-		return s.Schedule, rule, store.Invalid("schedule's runs", "their ids are the schedule's to give; leave out engine.RunID, engine.ID and engine.Suffix")
+		return s.Schedule, rule, store.Invalid("schedule's runs", "the schedule chooses their ids; leave out engine.RunID, engine.ExternalID and engine.Suffix")
 	case len(run.Meta) > 0:
-		return s.Schedule, rule, store.Invalid("schedule's runs", "how often they are tried is their workflow's to say; leave out engine.Attempts and engine.Backoff")
+		return s.Schedule, rule, store.Invalid("schedule's runs", "the workflow sets their retries; leave out engine.Attempts and engine.Backoff")
 	case !run.At.IsZero():
-		return s.Schedule, rule, store.Invalid("schedule's runs", "when they start is the schedule's to say; leave out engine.At")
+		return s.Schedule, rule, store.Invalid("schedule's runs", "the schedule sets their start time; leave out engine.At")
 	}
 	s.Delay, s.Timeout, s.Priority = run.After, run.Timeout, run.Priority
 	if _, err := e.prepare(ctx, &run, "", nil); err != nil {
@@ -317,12 +320,12 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 	return s.Schedule, rule, nil
 }
 
-// firstTime of a rule that is new now. Intervals begin at a whole second.
+// firstTime returns the first time of a new rule. Intervals begin at a whole second.
 func firstTime(rule cron.Rule, now time.Time) time.Time { return rule.Next(now.Truncate(time.Second)) }
 
-// PauseSchedule stops a schedule: from when it returns nothing is fired, and what is
-// due and was not fired yet is dropped. Its runs are not touched. One that is paused
-// stays so. It fails with store.ErrNotFound, or as [Engine.PutSchedule].
+// PauseSchedule stops a schedule. From when it returns nothing is fired, and times that are
+// due and not fired yet are dropped. Runs of the schedule are not affected. A paused
+// schedule stays paused. It fails with store.ErrNotFound, or as [Engine.PutSchedule] does.
 func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
 	if err := e.Record(ctx, "pause", "schedule "+name, ""); err != nil {
 		return err
@@ -334,8 +337,9 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
 	return err
 }
 
-// ResumeSchedule lets a paused schedule go on with its rule's next time. The times that
-// passed while it was paused are not made up for. It fails as PauseSchedule does.
+// ResumeSchedule lets a paused schedule go on with the next time of its rule. Times that
+// passed while it was paused are not made up for. Errors are those of
+// [Engine.PauseSchedule].
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
 	if err := e.Record(ctx, "resume", "schedule "+name, ""); err != nil {
 		return err
@@ -350,15 +354,15 @@ func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
 	return err
 }
 
-// scheduleLock is the name under which schedules are changed, one at a time; editFor
-// is how long a change may take, and how long another waits for it.
+// scheduleLock is the name of the lock under which schedules are changed, one at a time.
+// editFor is how long a change may take, and how long another one waits for it.
 const (
 	scheduleLock = "pawl.schedules.edit"
 	editFor      = 10 * time.Second
 )
 
-// editSchedule reads a schedule, has it changed, and puts it if that made a difference.
-// Of several at a time each sees what the one before has put.
+// editSchedule reads a schedule, calls edit, and puts the schedule if it has changed.
+// Concurrent edits see each other's results.
 func (e *Engine) editSchedule(ctx context.Context, name string, create bool, change func(have *Schedule, now time.Time) (*Schedule, error)) (Schedule, error) {
 	if e.fault != nil {
 		return Schedule{}, scheduleError(name, e.fault)
@@ -409,7 +413,7 @@ func (e *Engine) editSchedule(ctx context.Context, name string, create bool, cha
 		}
 		return true, err
 	}
-	// Most programs put what is there already: that takes no lock.
+	// Most programs put an unchanged schedule, which needs no lock.
 	done, err := edit(ctx, false)
 	if err == nil && !done {
 		err = e.locked(ctx, scheduleLock, editFor, func(ctx context.Context) error {
@@ -423,7 +427,7 @@ func (e *Engine) editSchedule(ctx context.Context, name string, create bool, cha
 	return out, nil
 }
 
-// sameSchedule compares what is put.
+// sameSchedule compares what a program has put.
 func sameSchedule(a, b store.Schedule) bool {
 	return a.Workflow == b.Workflow && a.Queue == b.Queue && a.Spec == b.Spec && bytes.Equal(a.Input, b.Input) &&
 		(a.Input == nil) == (b.Input == nil) && bytes.Equal(a.Meta, b.Meta) && a.Paused == b.Paused && a.NextAt.Equal(b.NextAt)
@@ -462,12 +466,12 @@ func (e *Engine) locked(ctx context.Context, name string, hold time.Duration, f 
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if _, failed := e.lock(release, name, owner, 0); failed != nil {
-		e.log.Debug("a lock could not be given back, and will run out", "lock", name, "error", failed)
+		e.log.Debug("failed to release a lock; it will expire", "lock", name, "error", failed)
 	}
 	return err
 }
 
-// Schedule returns a schedule. store.ErrNotFound.
+// Schedule returns a schedule. It fails with store.ErrNotFound.
 func (e *Engine) Schedule(ctx context.Context, name string) (Schedule, error) {
 	page, err := e.listSchedules(ctx, store.ListSchedulesParams{Names: []string{name}})
 	if err == nil && len(page.Schedules) == 0 {
@@ -485,7 +489,8 @@ type SchedulePage struct {
 	Next      string
 }
 
-// Schedules pages through all schedules by name. limit 0: 100.
+// Schedules returns a page of all schedules, in the order of their names. Cursor is empty
+// for the first page, and then the Next of the page before. A limit of 0 means 100.
 func (e *Engine) Schedules(ctx context.Context, cursor string, limit int) (SchedulePage, error) {
 	var out SchedulePage
 	page, err := e.listSchedules(ctx, store.ListSchedulesParams{Cursor: cursor, Limit: limit})
@@ -512,8 +517,8 @@ func (e *Engine) listSchedules(ctx context.Context, p store.ListSchedulesParams)
 	return page, err
 }
 
-// DeleteSchedule deletes a schedule and the record of its firings. Its runs stay as
-// they are. store.ErrNotFound.
+// DeleteSchedule deletes a schedule and the record of its firings. Runs of the schedule are
+// not affected. It fails with store.ErrNotFound.
 func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
 	if err := e.Record(ctx, "delete", "schedule "+name, ""); err != nil {
 		return err
@@ -522,7 +527,7 @@ func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
 	err := e.retry(ctx, func(ctx context.Context) error {
 		err := e.store.DeleteSchedule(ctx, store.DeleteScheduleParams{Namespace: e.namespace, Name: name})
 		if asked && errors.Is(err, store.ErrNotFound) {
-			return nil // it was deleted by the request whose answer was lost
+			return nil // an earlier request, whose answer was lost, has deleted it
 		}
 		asked = asked || errors.Is(err, store.ErrOutcomeUnknown)
 		return err
@@ -530,10 +535,10 @@ func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
 	return scheduleError(name, err)
 }
 
-// TriggerSchedule starts a run of a schedule now, also while it is paused, beside its
-// fire times, which stay as they are; it is not recorded as a firing. Where the schedule
-// does not allow overlaps and a run of it is active, that run is returned, Existing.
-// Errors are those of [Engine.Start], and store.ErrNotFound.
+// TriggerSchedule starts a run of a schedule now, even if the schedule is paused. The
+// schedule's fire times do not change, and no firing is recorded. If the schedule does not
+// allow overlaps and a run of it is active, that run is returned, with Existing set. Errors
+// are those of [Engine.Start], and store.ErrNotFound.
 func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, error) {
 	s, err := e.Schedule(ctx, name)
 	if err != nil {
@@ -548,18 +553,18 @@ func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, err
 	}
 	started, err := e.Start(ctx, s.Workflow, s.Input, func(r *store.NewRun) {
 		run.Meta = runMeta(r.Meta, name, time.Time{})
-		run.Digest = []byte{} // whatever the schedule's active run was started with
+		run.Digest = []byte{} // matches the schedule's active run whatever its input was
 		*r = run
 	})
 	return started, scheduleError(name, err)
 }
 
-// ScheduleID is the external id of the runs of a schedule, by which they are listed.
-// Where overlaps are allowed each has its fire time for a suffix, otherwise none has a
+// ScheduleID returns the external id of the runs of a schedule. Use it to list them. Where
+// overlaps are allowed, the suffix of each run is its fire time; otherwise no run has a
 // suffix.
 func ScheduleID(name string) string { return "schedule " + name }
 
-// run is what the schedule starts.
+// run returns the run that the schedule starts.
 func (s *Schedule) run() store.NewRun {
 	return store.NewRun{
 		Workflow: s.Workflow, Queue: s.Queue, Input: s.Input, Priority: s.Priority, After: s.Delay, Timeout: s.Timeout,
@@ -567,9 +572,9 @@ func (s *Schedule) run() store.NewRun {
 	}
 }
 
-// fired is the run of a fire time. Its ID follows from schedule and time, so that a
-// schedule that was deleted and put again does not fire a time twice either, and sorts
-// by the time.
+// fired returns the run of a fire time. Its ID is derived from schedule and time, so that
+// a schedule that was deleted and put again does not fire a time twice. The ID sorts by
+// the time.
 func (s *Schedule) fired(namespace string, at time.Time) *store.NewRun {
 	run := s.run()
 	run.ID = firedID(namespace, s.Name, at)
@@ -589,7 +594,7 @@ func firedID(namespace, schedule string, at time.Time) store.ID {
 	return store.DeriveID(id, fmt.Sprintf("%q %q %d", namespace, schedule, at.UnixMicro()))
 }
 
-// fireMeta is what a run's meta tells of the schedule that started it.
+// fireMeta is the part of a run's meta that names the schedule that started it.
 type fireMeta struct {
 	Schedule string     `json:"schedule,omitempty"`
 	FireAt   *time.Time `json:"fireAt,omitempty"` // nil: triggered by hand
@@ -597,7 +602,7 @@ type fireMeta struct {
 	Trace json.RawMessage `json:"trace,omitempty"` // of the telemetry
 }
 
-// runMeta adds to a run's meta which schedule starts it.
+// runMeta adds the schedule that starts a run to the run's meta.
 func runMeta(meta []byte, schedule string, at time.Time) []byte {
 	var m fireMeta
 	_ = json.Unmarshal(meta, &m) // none, or that of the telemetry
@@ -609,9 +614,9 @@ func runMeta(meta []byte, schedule string, at time.Time) []byte {
 	return data
 }
 
-// ScheduledBy tells which schedule has started a run, and for which fire time; the time
-// is zero if it was triggered by hand, the name empty if no schedule has. Runs of List
-// come without what it reads.
+// ScheduledBy returns the schedule that has started a run, and the fire time. The time is
+// zero if the schedule was triggered by hand. The name is empty if no schedule has started
+// the run. It reads the run's Meta, which runs of [Engine.List] come without.
 func ScheduledBy(run store.Run) (schedule string, at time.Time) {
 	var m fireMeta
 	if json.Unmarshal(run.Meta, &m) != nil {
@@ -623,14 +628,14 @@ func ScheduledBy(run store.Run) (schedule string, at time.Time) {
 	return m.Schedule, at
 }
 
-// FiringOutcome is what became of a fire time.
+// FiringOutcome is the outcome of a fire time.
 type FiringOutcome uint8
 
 // The outcomes.
 const (
 	FiringStarted    FiringOutcome = iota // a run was started
-	FiringOverlapped                      // the run before was active: none was started
-	FiringMissed                          // it came too late and was not caught up, as the times up to the next firing
+	FiringOverlapped                      // the previous run was active: none was started
+	FiringMissed                          // it was too late and was not caught up, nor were the times up to the next firing
 )
 
 var firingNames = []string{FiringStarted: "started", FiringOverlapped: "overlapped", FiringMissed: "missed"}
@@ -643,9 +648,9 @@ func (o FiringOutcome) MarshalText() ([]byte, error) { return []byte(o.String())
 // Firing is a fire time that has passed.
 type Firing struct {
 	At      time.Time // the fire time
-	FiredAt time.Time // when it was dealt with
+	FiredAt time.Time // when it was handled
 	Outcome FiringOutcome
-	Run     store.ID // the run that was started, or that stood in the way; zero: missed
+	Run     store.ID // the run that was started, or that prevented a start; zero: missed
 }
 
 // FiringPage is a page of firings; Next is empty on the last one.
@@ -654,8 +659,9 @@ type FiringPage struct {
 	Next    string
 }
 
-// Firings pages through what became of a schedule's fire times, newest first. limit 0:
-// 100. store.ErrNotFound.
+// Firings returns a page of what became of a schedule's fire times, newest first. Cursor is
+// empty for the first page, and then the Next of the page before. A limit of 0 means 100.
+// It fails with store.ErrNotFound.
 func (e *Engine) Firings(ctx context.Context, schedule, cursor string, limit int) (FiringPage, error) {
 	var page store.FiringPage
 	err := e.retry(ctx, func(ctx context.Context) (err error) {

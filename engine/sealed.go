@@ -10,24 +10,26 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Encrypter is implemented by codecs that encrypt, as those of package codec may. Workers
+// Encrypter is implemented by codecs that encrypt, such as those of package codec. Workers
 // register it with their workflows, so that a payload that they would refuse is refused
 // where it is made.
 type Encrypter interface {
+	// Encryption says what the codec does. Its answer does not change.
 	Encryption() Encryption
 }
 
 // Encryption says what a codec does.
 type Encryption string
 
-// The values.
+// The values of [Encryption].
 const (
-	EncryptionNone     Encryption = ""         // it does not encrypt, or nothing is known of it
-	EncryptionOptional Encryption = "optional" // it encrypts, and takes what is not encrypted, too
-	EncryptionRequired Encryption = "required" // what is not encrypted it refuses
+	EncryptionNone     Encryption = ""         // it does not encrypt, or does not say
+	EncryptionOptional Encryption = "optional" // it encrypts, and also takes payloads that are not encrypted
+	EncryptionRequired Encryption = "required" // it encrypts, and refuses payloads that are not encrypted
 )
 
-// EncryptionOf is what is known of a codec.
+// EncryptionOf returns what a codec says of itself: [EncryptionNone] if it is no
+// [Encrypter].
 func EncryptionOf(c Codec) Encryption {
 	if s, ok := c.(Encrypter); ok {
 		return s.Encryption()
@@ -35,13 +37,13 @@ func EncryptionOf(c Codec) Encryption {
 	return EncryptionNone
 }
 
-// sealedMark begins what codec.AESGCM has encrypted.
+// sealedMark is the beginning of what codec.AESGCM has encrypted.
 var sealedMark = []byte{0, 'E'}
 
-// plain says that a payload was not encrypted: it can be read as JSON.
+// plain reports whether a payload is not encrypted: it can be read as JSON.
 func plain(payload []byte) bool { return len(payload) > 0 && json.Valid(payload) }
 
-// checkStart refuses an input that the workers of a workflow would refuse.
+// checkStart refuses an input that the workflow's workers would refuse.
 func (e *Engine) checkStart(workflow string, input []byte) error {
 	if !plain(input) || EncryptionOf(e.codec) != EncryptionNone {
 		return nil
@@ -50,14 +52,14 @@ func (e *Engine) checkStart(workflow string, input []byte) error {
 	if !ok || v.(knownQueue).encryption != EncryptionRequired {
 		return nil
 	}
-	return fmt.Errorf("start of workflow %q in namespace %q: %w, and its workers take encrypted payloads alone; give this engine their codec with engine.Encoding", workflow, e.namespace, ErrPlain)
+	return fmt.Errorf("start of workflow %q in namespace %q: %w, but its workers accept only encrypted payloads; set their codec on this engine with engine.PayloadCodec", workflow, e.namespace, ErrPlain)
 }
 
-// CheckPayload refuses, with an error that matches [ErrPlain], a payload for a run that is
-// not encrypted where the run's workers insist on it: a signal, say, that somebody makes
-// without the workers' codec. What the run's workflow is registered with decides, and the
-// run's own input where that tells nothing. It reads both. [Engine.Signal] and
-// [Engine.SetState] do not call it: they would cost twice as much.
+// CheckPayload returns an error that matches [ErrPlain] if the payload is not encrypted and
+// the workers of the run insist on it. Use it for a signal, say, that is made without the
+// workers' codec. The registration of the run's workflow decides or, where that tells
+// nothing, the run's own input. It reads both. [Engine.Signal] and [Engine.SetState] do not
+// call it, because they would cost twice as much.
 func (e *Engine) CheckPayload(ctx context.Context, id store.ID, payload []byte) error {
 	if !plain(payload) || EncryptionOf(e.codec) != EncryptionNone {
 		return nil
@@ -75,18 +77,18 @@ func (e *Engine) CheckPayload(ctx context.Context, id store.ID, payload []byte) 
 		enc = registeredEncryption(found[0])
 	}
 	if enc == EncryptionRequired || enc == EncryptionNone && bytes.HasPrefix(run.Input, sealedMark) {
-		return fmt.Errorf("run %s of workflow %q in namespace %q: %w, and the run's payloads are; send it by a program whose engine has the workers' codec", id, run.Workflow, e.namespace, ErrPlain)
+		return fmt.Errorf("run %s of workflow %q in namespace %q: %w, but the run's payloads are; send it from a program whose engine has the workers' codec", id, run.Workflow, e.namespace, ErrPlain)
 	}
 	return nil
 }
 
 func registeredEncryption(w store.Workflow) Encryption {
 	var m workflowMeta
-	_ = json.Unmarshal(w.Meta, &m) // what cannot be read says nothing
+	_ = json.Unmarshal(w.Meta, &m) // unreadable metadata means nothing
 	return m.Encryption
 }
 
-// remember keeps what a workflow is registered with for a while.
+// remember caches a workflow's registration for a while.
 func (e *Engine) remember(w store.Workflow) {
 	e.base().known.Store(w.Name, knownQueue{queue: w.Queue, encryption: registeredEncryption(w), until: time.Now().Add(knownFor)})
 }

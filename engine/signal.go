@@ -7,14 +7,14 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Signal sends a signal to a run, or to the active run of an external id. Without
-// an ID it gets one, so that it arrives once though the request is repeated. It
-// fails with store.ErrNotFound, store.ErrFinished, store.ErrInvalid or
-// store.ErrTooLarge. Most programs use the typed Send of package workflow.
+// Signal sends a signal to a run, or to the active run of an external id. A signal without
+// an ID gets one, so that it arrives once even if the request is retried. It fails with
+// store.ErrNotFound, store.ErrFinished, store.ErrInvalid or store.ErrTooLarge. Most
+// programs use the typed Send of package workflow.
 //
 // It does not check that the payload is encrypted where the run's workers insist on it: it
 // does not know the run's workflow, and would have to read the run first
-// ([Engine.CheckPayload] does). Such a signal is sent, and whoever receives it gets a
+// ([Engine.CheckPayload] does). Such a signal is sent, and the code that receives it gets a
 // workflow.DecodeError.
 func (e *Engine) Signal(ctx context.Context, s store.NewSignal) error {
 	if s.ID.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
@@ -13,51 +14,60 @@ import (
 // StartOption configures a start.
 type StartOption func(*store.NewRun)
 
-// Suffix sets the idempotency suffix: runs of one external id with different
+// Suffix sets the suffix of the external id. Runs with the same external id and different
 // suffixes are independent of each other.
 func Suffix(s string) StartOption { return func(r *store.NewRun) { r.Suffix = s } }
 
-// RunID sets the run's own ID instead of a new one, for those who have to know it before
-// the start. Starting twice with one ID is one run, and Existing does not tell; another
-// namespace cannot have the same. Where an id of the program's is at hand, use [ID].
+// RunID sets the run's own ID, for programs that must know it before the start. By default
+// a new one is made. Starting twice with one ID creates one run, and Existing does not
+// tell. No other namespace can have a run of the same ID. If the program has an id of its
+// own, use [ExternalID] instead.
 func RunID(id store.ID) StartOption { return func(r *store.NewRun) { r.ID = id } }
 
-// Queue puts the run into another queue than its workflow's. It waits there until a worker
-// that has the workflow serves that queue: see worker.Queues.
+// Queue puts the run into another queue than its workflow's. The run waits there until a
+// worker that has the workflow serves that queue: see worker.Queues.
 func Queue(name string) StartOption { return func(r *store.NewRun) { r.Queue = name } }
 
-// Priority sets the run's priority, from -100 to 100; higher is claimed first.
+// Priority sets the run's priority, from -100 to 100. Runs of higher priority are claimed
+// first. The default is 0.
 func Priority(p int) StartOption { return func(r *store.NewRun) { r.Priority = p } }
 
-// Delay starts the run no earlier than d from now, by the store's clock.
+// Delay makes the run start no earlier than d from now, by the store's clock.
 func Delay(d time.Duration) StartOption { return func(r *store.NewRun) { r.After = d } }
 
-// At starts the run no earlier than t, by the store's clock.
+// At sets the earliest time at which the run starts, by the store's clock.
 func At(t time.Time) StartOption { return func(r *store.NewRun) { r.At = t } }
 
-// Timeout gives the run a deadline, counted from its creation.
+// Timeout gives the run a deadline, counted from its creation. The default is none.
 func Timeout(d time.Duration) StartOption { return func(r *store.NewRun) { r.Timeout = d } }
 
 // Started is the outcome of a start.
 type Started struct {
 	ID store.ID
-	// Existing says that another run has the external id (see [ID]): ID is that run's and
+	// Existing says that another run has the external id (see [ExternalID]): ID is that run's and
 	// no new one was made.
 	Existing bool
 }
 
-// Start makes a run of a workflow by name, durably, with the input as it is
-// encoded. Concurrent starts share one write. Most programs use the typed Start
+// Start creates a run of a workflow, by name, with an encoded input. The run is durable
+// when Start returns. Concurrent starts share one write. Most programs use the typed Start
 // of their workflow.
 //
-// It fails with [ErrUnknownWorkflow], [ErrNoWorker], [ErrPlain] (the workflow's workers
-// take encrypted inputs alone, and this engine's codec does not encrypt), store.ErrInvalid, store.ErrTooLarge,
-// store.ErrConflict (the id's run is of another workflow or input), store.ErrAlreadyExists
-// ([Reject]; or another namespace has the [RunID]), or, after [RetryFor], store.ErrUnavailable (no run was made) or
-// store.ErrOutcomeUnknown (perhaps one was made: start again with the same
-// [RunID] or [ID]). A start whose context ends may or may not have been made.
+// It fails with
+//
+//   - [ErrUnknownWorkflow] or [ErrNoWorker]: see [Require];
+//   - [ErrPlain]: the workflow's workers take only encrypted inputs, and this engine's codec
+//     does not encrypt;
+//   - store.ErrInvalid or store.ErrTooLarge;
+//   - store.ErrConflict: the run that has the id is of another workflow or input;
+//   - store.ErrAlreadyExists: see [Reject]; or another namespace has the [RunID];
+//   - after [RetryFor], store.ErrUnavailable if no run was created, or
+//     store.ErrOutcomeUnknown if one may have been: start again with the same [RunID] or
+//     [ExternalID].
+//
+// A start whose context ends may or may not have created a run.
 func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (started Started, err error) {
-	ctx, end := e.Telemetry().StartRun(ctx, workflow)
+	ctx, end := e.telemetry().StartRun(ctx, workflow)
 	defer func() { end(started.ID, started.Existing, err) }()
 	run := store.NewRun{Workflow: workflow, Input: input, Meta: telemetry.Inject(ctx)}
 	fresh, err := e.prepare(ctx, &run, "", opts)
@@ -68,7 +78,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 		began := time.Now()
 		runs := []store.NewRun{run}
 		results, err := e.store.Create(ctx, store.CreateParams{Namespace: e.namespace, Runs: runs})
-		e.Telemetry().Made(runs, results, time.Since(began), err)
+		e.telemetry().Made(runs, results, time.Since(began), err)
 		if err == nil {
 			err = results[0].Err
 		}
@@ -79,7 +89,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 	}
 	// Only a run whose ID is new: one that was perhaps started before may be held by
 	// the local worker already, under the very lease that a repetition is told.
-	var worker LocalWorker
+	var worker bridge.LocalWorker
 	if fresh {
 		worker = e.local.reserve(&run)
 	}
@@ -94,18 +104,17 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 	return Started{ID: res.ID, Existing: !res.Created}, nil
 }
 
-// Item is one start of many.
+// Item is one of the starts of [Engine.StartMany].
 type Item struct {
 	Input   []byte
 	Options []StartOption
 }
 
-// StartMany makes many runs of a workflow, in few writes: up to 1,000 runs, and some
-// megabytes, in each.
-// The outcomes come in the order of the items. When it fails, the
-// outcomes tell which items were started: those with an ID.
+// StartMany creates many runs of a workflow in few writes, of up to 1,000 runs and some
+// megabytes each. The outcomes come in the order of the items. When it fails, those
+// outcomes that have an ID tell which items were started.
 func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (started []Started, err error) {
-	ctx, end := e.Telemetry().StartMany(ctx, workflow, len(items))
+	ctx, end := e.telemetry().StartMany(ctx, workflow, len(items))
 	defer func() { end(err) }()
 	meta := telemetry.Inject(ctx)
 	started = make([]Started, len(items))
@@ -163,7 +172,7 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 	if err := e.checkStart(run.Workflow, run.Input); err != nil {
 		return fresh, err
 	}
-	if e.trigger == TriggerOnline {
+	if e.require == RequireOnline {
 		if err := e.checkOnline(ctx, run.Queue, run.Workflow); err != nil {
 			return fresh, err
 		}
@@ -189,9 +198,9 @@ func startError(workflow string, err error) error {
 	return fmt.Errorf("start of workflow %q: %w", workflow, err)
 }
 
-// Know tells the engine that this process has a worker for a workflow, so that
-// starts need not ask the store.
-func (e *Engine) Know(workflow, queue string) {
+// know notes that this process has a worker for a workflow, so that starts need not ask the
+// store.
+func (e *Engine) know(workflow, queue string) {
 	e.base().known.Store(workflow, knownQueue{queue: queue})
 }
 
@@ -234,10 +243,10 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	case len(found) > 0:
 		e.remember(found[0])
 		return found[0].Queue, nil
-	case e.trigger == TriggerAny:
+	case e.require == RequireNothing:
 		return workflow, nil
 	}
-	return "", fmt.Errorf("start of workflow %q in namespace %q: %w: no worker has ever registered it; check the name, register it with worker.Register and run that worker once, or let starts wait for one with engine.TriggerCheck(engine.TriggerAny)",
+	return "", fmt.Errorf("start of workflow %q in namespace %q: %w: no worker has ever registered it; check the name, register it with worker.Register and run that worker once, or let starts wait for one with engine.Require(engine.RequireNothing)",
 		workflow, e.namespace, ErrUnknownWorkflow)
 }
 

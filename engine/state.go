@@ -11,17 +11,18 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// SetState changes a run's flow state from outside: all writes or none. It
-// returns the entries as written, with their versions. It fails with
-// store.ErrConflict when an IfVersion does not hold, store.ErrNotFound,
-// store.ErrFinished, store.ErrInvalid or store.ErrTooLarge. A request whose
-// outcome is unknown is repeated, unless it compares versions: then
-// store.ErrOutcomeUnknown comes back. When the run has ended before the repeat, the state
-// that it left tells: with the values that were written the write counts as applied (and
-// the version of a deletion is 0), with others store.ErrOutcomeUnknown comes back.
+// SetState changes a run's flow state from outside, with all of the writes or none. It
+// returns the entries as written, with their versions. It fails with store.ErrConflict if
+// an IfVersion does not hold, store.ErrNotFound, store.ErrFinished, store.ErrInvalid or
+// store.ErrTooLarge.
 //
-// As [Engine.Signal] it does not check that the values are encrypted where the run's workers
-// insist on it; [Engine.CheckPayload] does.
+// A request whose outcome is unknown is retried, unless it compares versions: then SetState
+// fails with store.ErrOutcomeUnknown. If the run has ended before the retry, the state that
+// it left decides: if it has the values that were written, the write counts as applied (the
+// version of a deletion is then 0); otherwise SetState fails with store.ErrOutcomeUnknown.
+//
+// Like [Engine.Signal], it does not check that the values are encrypted where the run's
+// workers insist on it; [Engine.CheckPayload] does.
 func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.StateWrite) ([]store.StateEntry, error) {
 	compares := false
 	for _, w := range writes {
@@ -84,8 +85,8 @@ func (e *Engine) written(ctx context.Context, run store.ID, keys []string, write
 	return entries, true, nil
 }
 
-// GetState reads a run's flow state: the given keys that exist, or all, in the
-// order of the keys. It fails with store.ErrNotFound.
+// GetState returns the entries of a run's flow state, in the order of their keys: those of
+// the given keys that exist or, without keys, all. It fails with store.ErrNotFound.
 func (e *Engine) GetState(ctx context.Context, run store.ID, keys ...string) ([]store.StateEntry, error) {
 	var entries []store.StateEntry
 	err := e.retry(ctx, func(ctx context.Context) (err error) {

@@ -6,8 +6,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// InTx returns a view of the engine that acts inside a transaction of the
-// program's own, which the backend's InTx makes of a driver's:
+// InTx returns a view of the engine that acts inside a transaction of the program's own.
+// The backend's InTx makes a store.Tx of a driver's transaction:
 //
 //	tx, err := pool.Begin(ctx)
 //	defer tx.Rollback(ctx)
@@ -15,29 +15,28 @@ import (
 //	run, err := ship.Start(ctx, eng.InTx(postgres.InTx(tx)), order)
 //	err = tx.Commit(ctx)
 //
-// What is started, sent or set exists when the transaction commits, and not
-// otherwise; workers learn of it then. Nothing is repeated: an error that the
-// database reports leaves the transaction to be rolled back. When the answer to the commit
-// is lost, the program does not know whether it was applied, whatever the driver says: it
-// begins again with the same [RunID], which makes no second run, and finds out in that transaction
-// whether its own writes are there. Waiting for a run is
-// done outside of the transaction, once it has committed.
+// What is started, sent or set through the view exists once the transaction commits, and
+// not otherwise. Workers learn of it then. Nothing is retried: after an error that the
+// database reports, roll the transaction back. When the answer to the commit is lost, the
+// program does not know whether it was applied, whatever the driver says. It then begins
+// again with the same [RunID], which creates no second run, and looks in that transaction
+// whether its own writes are there. To wait for a run, use the engine itself, once the
+// transaction has committed.
 //
-// Calls on the view of a store that has no such transactions fail with
-// store.ErrUnsupported, those with the transaction of another backend with
-// store.ErrInvalid.
+// Calls on the view fail with store.ErrUnsupported if the store has no such transactions,
+// and with store.ErrInvalid if the transaction is of another backend.
 func (e *Engine) InTx(tx store.Tx) *Engine {
 	root := e.base()
 	v := &Engine{
 		root: root, store: root.store, namespace: root.namespace, codec: root.codec, log: root.log,
-		trigger: root.trigger, actor: root.actor, ctx: root.ctx, cancel: func() {},
+		require: root.require, actor: root.actor, ctx: root.ctx, cancel: func() {},
 	}
 	t, ok := root.store.(store.Transactor)
 	switch {
 	case tx == nil:
 		v.fault = store.Invalid("transaction", "it is nil")
 	case !ok:
-		v.fault = fmt.Errorf("the %s backend cannot act in a transaction of the program's own: %w", root.store.Features().Name, store.ErrUnsupported)
+		v.fault = fmt.Errorf("the %s backend cannot join a transaction that the program has begun: %w", root.store.Features().Name, store.ErrUnsupported)
 	default:
 		if inner, err := t.Join(tx); err != nil {
 			v.fault = err

@@ -18,7 +18,7 @@ type Outcome struct {
 	Failure  *store.Failure // of another
 }
 
-// Err is nil for a completed run, and otherwise a [*RunError].
+// Err returns nil for a completed run, and otherwise a [*RunError].
 func (o Outcome) Err() error {
 	if o.Status == store.Completed {
 		return nil
@@ -26,13 +26,13 @@ func (o Outcome) Err() error {
 	return &RunError{Run: o.Run, Workflow: o.Workflow, Status: o.Status, Failure: o.Failure}
 }
 
-// Wait returns how the run of that ID ended, once it is final. It fails with
-// store.ErrNotFound, [ErrClosed], or the context's error; while the store is out
-// of reach it goes on waiting. A run that is purged before its end was seen gives
-// store.ErrNotFound within one poll (see [Poll]).
+// Wait waits until the run is final and returns how it ended. It fails with
+// store.ErrNotFound, [ErrClosed] or the context's error. While the store cannot be reached
+// it goes on waiting. A run that is purged before its end was seen gives store.ErrNotFound
+// within one poll (see [Poll]).
 //
-// Any number of waiting calls share one poll, which hints of the store make
-// prompt. Of runs that this process executes itself, their worker tells.
+// Any number of concurrent calls share one poll, which hints of the store make prompt. The
+// worker of this process tells of the ends of its own runs directly.
 func (e *Engine) Wait(ctx context.Context, id store.ID) (Outcome, error) {
 	e = e.base()
 	w := e.waiters.add(id)
@@ -106,7 +106,7 @@ func (ws *waiters) add(id store.ID) *waiter {
 		go ws.loop(ws.wake)
 	}
 	if ws.engine.local.holds(id) {
-		w.checked = true // it exists, and its end will be told by Settle
+		w.checked = true // it exists, and its end will be told by settle
 	} else {
 		ws.hinted = append(ws.hinted, id)
 		ws.notify()
@@ -114,10 +114,8 @@ func (ws *waiters) add(id store.ID) *waiter {
 	return w
 }
 
-// Settle tells the engine how a run ended that a worker of this process has just
-// committed as final, which saves those who wait for it the look at the store.
-// Only completed ones are remembered: others may be restarted, by anyone.
-func (e *Engine) Settle(o Outcome) {
+// settle tells those who wait for a run how it ended.
+func (e *Engine) settle(o Outcome) {
 	ws := &e.waiters
 	ws.mu.Lock()
 	if _, known := ws.settled[o.Run]; o.Status == store.Completed && !known {
@@ -137,9 +135,8 @@ func (e *Engine) Settle(o Outcome) {
 	ws.serve(o, nil)
 }
 
-// Recheck tells the engine that a worker of this process has given up a run of
-// whose end it does not tell: the store is asked again.
-func (e *Engine) Recheck(id store.ID) {
+// recheck asks the store for a run again, if anybody waits for it.
+func (e *Engine) recheck(id store.ID) {
 	ws := &e.waiters
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -183,7 +180,7 @@ func (ws *waiters) loop(wake chan struct{}) {
 	least, most := waitPollMin, waitPollMax
 	var hints <-chan []store.Hint
 	if h, ok := ws.engine.store.(store.Hinter); ok {
-		if ch, err := h.Hints(ctx); err == nil {
+		if ch, err := h.Hints(ctx, store.HintsOfRuns); err == nil {
 			hints = ch
 			if ws.engine.store.Features().Hints { // otherwise they may be this process's own alone
 				least, most = hintedPollMin, hintedPollMax
@@ -307,7 +304,7 @@ func (ws *waiters) ask(ctx context.Context, ids []store.ID, finalOnly bool) (fin
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
-				ws.engine.log.Warn("the results of runs cannot be read, will try again", "runs", len(part), "error", err)
+				ws.engine.log.Warn("failed to read the results of runs; retrying", "runs", len(part), "error", err)
 			}
 			return final
 		}

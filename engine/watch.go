@@ -10,26 +10,25 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// WaitState waits until holds is true of a run's flow state; it is called with all
-// entries as they are at one moment, in the order of their keys. held is false when
-// timeout (negative: none) has passed before; 0 looks once. Most programs use the
-// typed WaitForState of package workflow.
+// WaitState waits until holds returns true for a run's flow state. Holds is called with all
+// entries as they are at one moment, in the order of their keys. WaitState returns false if
+// the timeout passes first. A negative timeout means none; 0 means to look once. Most
+// programs use the typed WaitForState of package workflow.
 //
-// A change wakes the waiting call at once where the store gives hints; besides it
-// looks every poll. It fails with the error of holds; with store.ErrNotFound; with
-// store.ErrFinished when the run is final; with [ErrCanceled] when it is canceling
-// or canceled; with [ErrClosed] or the context's error. While the store is out of
-// reach it goes on waiting. On a view inside a transaction it fails with
-// store.ErrInvalid.
+// A change wakes the call at once if the store gives hints. In any case it looks every
+// poll. It fails with the error of holds; with store.ErrNotFound; with store.ErrFinished if
+// the run is final; with [ErrCanceled] if it is canceling or canceled; with [ErrClosed] or
+// the context's error. While the store cannot be reached it goes on waiting. On a view
+// inside a transaction it fails with store.ErrInvalid.
 func (e *Engine) WaitState(ctx context.Context, run store.ID, holds func([]store.StateEntry) (bool, error), timeout, poll time.Duration) (held bool, err error) {
 	if e.fault != nil {
 		return false, e.fault
 	}
 	if e.root != nil {
-		return false, store.Invalid("waiting for state", "it is done outside of the transaction, once that has committed")
+		return false, store.Invalid("waiting for state", "it is not possible inside a transaction; wait after the transaction has committed")
 	}
 	if poll <= 0 {
-		return false, store.Invalid("poll", fmt.Sprintf("%v is no time to wait between two looks", poll))
+		return false, store.Invalid("poll", fmt.Sprintf("%v is not positive", poll))
 	}
 	w := e.watches.add(run)
 	defer e.watches.remove(w)
@@ -70,7 +69,7 @@ func (e *Engine) lookAtState(ctx context.Context, run store.ID, holds func([]sto
 	case ctx.Err() != nil:
 		return false, false, nil
 	case store.Retryable(err) || callCtx.Err() != nil:
-		e.log.Warn("a run's state cannot be read, will try again", "run", run.String(), "error", err)
+		e.log.Warn("failed to read a run's state; retrying", "run", run.String(), "error", err)
 		return false, false, nil
 	default:
 		return false, false, fmt.Errorf("waiting for state of run %s in namespace %q: %w", run, e.namespace, err)
@@ -84,7 +83,7 @@ func (e *Engine) lookAtState(ctx context.Context, run store.ID, holds func([]sto
 	case box.Status == store.Canceling:
 		err = ErrCanceled
 	case box.Status.Final():
-		err = fmt.Errorf("it is %s: %w", box.Status, store.ErrFinished)
+		err = fmt.Errorf("the run is %s: %w", box.Status, store.ErrFinished)
 	}
 	if err != nil {
 		err = fmt.Errorf("waiting for state of run %s: %w", run, err)
@@ -142,7 +141,7 @@ func (ws *watches) listen(ctx context.Context) {
 	if !ok {
 		return
 	}
-	hints, err := h.Hints(ctx)
+	hints, err := h.Hints(ctx, store.HintsOfRuns)
 	if err != nil {
 		return // polling alone finds what comes
 	}

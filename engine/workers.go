@@ -13,12 +13,15 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Workers lists the registered workers by ID, with how many leases each holds. One
-// that has not been heard of for its TTL is listed as offline. A worker at rest gives a sign
-// of life only every few minutes: one that was not heard of for 20 s is asked for one, and
-// its answer is waited for. That takes a moment if it lives; if it was killed, up to half a
-// minute (as long as its polls take; see worker.Poll), and then it is listed as offline. To
-// count the leases may read all active runs.
+// Workers returns the registered workers in the order of their IDs, with the number of
+// leases that each holds. A worker that has not been heard of for its TTL is listed as
+// offline.
+//
+// A worker at rest gives a sign of life only every few minutes. Workers asks each that was
+// not heard of for 20 s for one, and waits for the answer. That takes a moment if the
+// worker lives. If it was killed, it takes up to half a minute (as long as the worker's
+// polls take; see worker.Poll), and then the worker is listed as offline. Counting the
+// leases may read all active runs.
 func (e *Engine) Workers(ctx context.Context) ([]store.Worker, error) {
 	if _, err := e.alive(ctx, true, func(*store.Worker) bool { return true }); err != nil {
 		return nil, err
@@ -26,9 +29,9 @@ func (e *Engine) Workers(ctx context.Context) ([]store.Worker, error) {
 	return e.listWorkers(ctx, false)
 }
 
-// WorkersNow lists what Workers does, and waits for no answer: a worker at rest that was
-// killed is listed as offline half a minute after the first call that asked for it. It is
-// for those who look again and again.
+// WorkersNow is [Engine.Workers] without waiting for answers. A worker at rest that was
+// killed is listed as offline half a minute after the first call that asked it for a sign
+// of life. It is for programs that look again and again.
 func (e *Engine) WorkersNow(ctx context.Context) ([]store.Worker, error) {
 	list, err := e.listWorkers(ctx, false)
 	if err == nil && slices.ContainsFunc(list, func(w store.Worker) bool { return w.Status != store.Offline && w.Answers > 0 }) {
@@ -48,7 +51,7 @@ func (e *Engine) ask(ctx context.Context) {
 		return // in a transaction, before whose end nobody would see it
 	}
 	if _, err := e.store.AskWorkers(ctx, store.AskWorkersParams{Namespace: e.namespace, Silent: silent}); err != nil {
-		e.log.Debug("workers at rest could not be asked for a sign of life", "error", err)
+		e.log.Debug("failed to ask idle workers whether they are alive", "error", err)
 	}
 }
 
@@ -111,7 +114,8 @@ func (e *Engine) listWorkers(ctx context.Context, noHeld bool) (list []store.Wor
 	return list, nil
 }
 
-// Workflows lists the workflows that workers have ever registered, by name.
+// Workflows returns the workflows that workers have ever registered, in the order of their
+// names.
 func (e *Engine) Workflows(ctx context.Context) ([]store.Workflow, error) {
 	list, err := e.listWorkflow(ctx)
 	if err != nil {
@@ -218,10 +222,10 @@ func (e *Engine) lookOnline(ctx context.Context, p pair) error {
 // noWorker is the error of a start for which no worker is online.
 func (e *Engine) noWorker(p pair, list []store.Worker) error {
 	if queues := queuesServed(list, p.workflow); len(queues) > 0 {
-		return fmt.Errorf("start of workflow %q in queue %q of namespace %q: %w that takes it from that queue; workers take it from %s: leave out the queue or name one of these, run a worker with worker.Queues(%q), or let starts wait for one with engine.TriggerCheck(engine.TriggerRegistered)",
+		return fmt.Errorf("start of workflow %q in queue %q of namespace %q: %w that takes it from that queue; workers take it from %s: leave out the queue or name one of these, run a worker with worker.Queues(%q), or let starts wait for one with engine.Require(engine.RequireRegistered)",
 			p.workflow, p.queue, e.namespace, ErrNoWorker, quoted(queues), p.queue)
 	}
-	return fmt.Errorf("start of workflow %q in queue %q of namespace %q: %w that serves it; start a worker that registers it%s, or let starts wait for one with engine.TriggerCheck(engine.TriggerRegistered)",
+	return fmt.Errorf("start of workflow %q in queue %q of namespace %q: %w that serves it; start a worker that registers it%s, or let starts wait for one with engine.Require(engine.RequireRegistered)",
 		p.workflow, p.queue, e.namespace, ErrNoWorker, e.elsewhere(p))
 }
 
@@ -276,11 +280,12 @@ type Health struct {
 // healthTimeout bounds a health check whose caller has no deadline of its own.
 const healthTimeout = 5 * time.Second
 
-// Health asks the store, once, whether it answers and its tables can be read; nothing
-// is repeated or written. A store that cannot be reached within the context's time, or
-// 5 s, gives an error that matches store.ErrUnavailable. It suits a readiness probe of
-// a program that starts and awaits runs; for one that executes them see
-// worker.Healthy.
+// Health asks the store, once, whether it answers and its tables can be read. Nothing is
+// retried or written. If the store does not answer before the context's deadline, or within
+// 5 s if there is none, the error matches store.ErrUnavailable.
+//
+// It suits the readiness probe of a program that starts runs and waits for them. For a
+// program that executes runs, see worker.Worker.Healthy.
 func (e *Engine) Health(ctx context.Context) (Health, error) {
 	h := Health{Backend: e.store.Features().Name}
 	if e.fault != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
@@ -13,13 +14,13 @@ import (
 // checked is a node of a flow that was checked.
 type checked struct {
 	*node
-	deps    []*node // all that it waits for, each once
+	deps    []*node // all nodes that it waits for, each once
 	after   []*node
 	instead []*node
-	ends    []ending // what it may end the flow with
+	ends    []ending // the ways in which it may end the flow
 }
 
-// checker collects what is wrong with a flow.
+// checker collects the errors of a flow.
 type checker struct {
 	b      *builder
 	byName map[string]*node
@@ -31,8 +32,8 @@ func (c *checker) wrong(format string, args ...any) {
 	c.errs = append(c.errs, c.b.invalid(format, args...))
 }
 
-// check returns the nodes, each behind those that it waits for, or everything that is
-// wrong with the flow. none: its output carries nothing.
+// check returns the nodes, each after those that it waits for, or everything that is wrong with the
+// flow. none says that the flow's output type is None.
 func (b *builder) check(outputs []source, none bool) ([]*checked, error) {
 	c := &checker{b: b, byName: make(map[string]*node), nodes: make(map[*node]*checked)}
 	if err := store.ValidateName("flow", b.name); err != nil {
@@ -44,7 +45,7 @@ func (b *builder) check(outputs []source, none bool) ([]*checked, error) {
 	for _, n := range slices.Concat(b.nodes, b.handlers) {
 		c.name(n)
 	}
-	taken := make(map[*node]string) // whose result is taken, and by what
+	taken := make(map[*node]string) // the node whose result is taken, and what takes it
 	for _, n := range b.nodes {
 		c.nodes[n] = &checked{node: n}
 	}
@@ -57,7 +58,7 @@ func (b *builder) check(outputs []source, none bool) ([]*checked, error) {
 			c.wrong("%s: %s", h, what)
 		}
 		if len(h.after)+len(h.instead)+len(h.whens) > 0 || h.evenIfSkipped || len(h.strayOptions()) > 0 {
-			c.wrong("%s: it runs when a node has failed, and takes no option but flow.With", h)
+			c.wrong("%s: it runs when a node has failed, and takes no option but flow.WithStep", h)
 		}
 	}
 	if len(b.handlers) > 1 {
@@ -80,14 +81,9 @@ func (b *builder) check(outputs []source, none bool) ([]*checked, error) {
 	return order, nil
 }
 
-// tries checks what flow.With says of a node's step.
+// tries checks the flow.WithStep options of a node's step.
 func (c *checker) tries(n *node) {
-	o := exec.StepOptions{Retry: exec.Policy{Attempts: 1}}
-	for _, opt := range n.steps {
-		if opt != nil {
-			opt(&o)
-		}
-	}
+	o := bridge.StepOptions(n.steps, exec.StepOptions{Retry: exec.Policy{Attempts: 1}})
 	if o.Retry.Attempts == 0 {
 		c.wrong("%s: workflow.Attempts(0) would never try it; give 1 for one attempt, or a negative number for attempts for ever", n)
 	}
@@ -96,9 +92,9 @@ func (c *checker) tries(n *node) {
 	}
 }
 
-// onlyOutput refuses a flow whose one output hangs on a condition: when that does not
-// hold, the run would fail at its end. A flow that may complete early, or has several
-// outputs, knows what it does.
+// onlyOutput refuses a flow whose only output depends on a condition: if the condition does not
+// hold, the run would fail at its end. It accepts a flow that may complete early or has several
+// outputs.
 func (c *checker) onlyOutput(outputs []source) {
 	if len(outputs) != 1 || len(c.b.ends) > 0 {
 		return
@@ -113,8 +109,8 @@ func (c *checker) onlyOutput(outputs []source) {
 	}
 }
 
-// mayBeSkipped finds the node whose condition skips n; nil when n always runs. The
-// nodes wait for each other in no circle.
+// mayBeSkipped finds the node whose condition skips n; nil if n always runs. The dependencies of
+// the nodes have no cycle.
 func (c *checker) mayBeSkipped(n *node) *node {
 	if len(n.whens) > 0 || len(n.instead) > 0 {
 		return n
@@ -156,7 +152,7 @@ func (c *checker) name(n *node) {
 	c.byName[n.name] = n
 }
 
-// node checks what a node says of itself, and finds what it waits for.
+// node checks the definition of a node and finds the nodes that it waits for.
 func (c *checker) node(n *checked, taken map[*node]string) {
 	for _, what := range n.missing {
 		c.wrong("%s: %s", n, what)
@@ -199,7 +195,7 @@ func (c *checker) node(n *checked, taken map[*node]string) {
 	}
 }
 
-// need checks one thing that is taken, by n unless that is nil.
+// need checks one input, which n takes unless n is nil.
 func (c *checker) need(n *checked, d need, by string, taken map[*node]string) {
 	switch {
 	case d.wrong != "":
@@ -247,7 +243,7 @@ func (c *checker) ref(n *checked, list []*node, r ref, how string) []*node {
 	return list
 }
 
-// suggest names the nodes that a wrong name may mean.
+// suggest returns the names of nodes that a wrong name may mean.
 func (c *checker) suggest(name string) string {
 	best, least := "", len(name)/2+1
 	var names []string
@@ -263,7 +259,7 @@ func (c *checker) suggest(name string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// distance counts the letters to change, add or leave out to get from a to b.
+// distance returns the number of letters to change, add or remove to get from a to b.
 func distance(a, b string) int {
 	line := make([]int, len(b)+1)
 	for j := range line {
@@ -298,7 +294,7 @@ func (c *checker) outputs(outputs []source, none bool, taken map[*node]string) {
 	}
 }
 
-// endings gives each node what it may end the flow with.
+// endings gives each node the ways in which it may end the flow.
 func (c *checker) endings(taken map[*node]string) {
 	for _, e := range c.b.ends {
 		const by = "the flow's early completion"
@@ -327,7 +323,7 @@ func (c *checker) endings(taken map[*node]string) {
 	}
 }
 
-// order sorts the nodes, each behind those that it waits for, and finds the cycles.
+// order sorts the nodes, each after those that it waits for, and finds the cycles.
 func (c *checker) order() []*checked {
 	var order []*checked
 	var path []*node

@@ -40,8 +40,8 @@ func TestCheck(t *testing.T) {
 			`step node "ship" is to run in place of "x", and no node has that name; there are "charge", "ship"`,
 		}},
 		"attempts and timeouts": {func(f *text) {
-			a := flow.Step(f, "a", same, flow.With(workflow.Attempts(0)))
-			f.Output(flow.Then(f, "b", a, same, flow.With(workflow.Attempts(-1), workflow.Timeout(-time.Second))))
+			a := flow.Step(f, "a", same, flow.WithStep(workflow.Attempts(0)))
+			f.Output(flow.Then(f, "b", a, same, flow.WithStep(workflow.Attempts(-1), workflow.Timeout(-time.Second))))
 		}, []string{
 			`step node "a": workflow.Attempts(0) would never try it; give 1 for one attempt, or a negative number for attempts for ever`,
 			`step node "b": workflow.Timeout(-1s) is negative; leave it out for none`,
@@ -125,7 +125,7 @@ func TestCheck(t *testing.T) {
 		}},
 		"options": {func(f *text) {
 			a := flow.Step(f, "a", same, flow.IgnoreOutput(), flow.EvenIfSkipped())
-			flow.Sleep(f, "nap", time.Hour, flow.With(workflow.Attempts(2)), flow.IgnoreOutput(), flow.WithMap(workflow.AtOnce(1)))
+			flow.Sleep(f, "nap", time.Hour, flow.WithStep(workflow.Attempts(2)), flow.IgnoreOutput(), flow.WithMap(workflow.AtOnce(1)))
 			flow.Map(f, "map", flow.All[string](f.Input()), shout, flow.WithChild(workflow.Detach()), flow.WithGenerate(workflow.Batch(1)))
 			flow.Then(f, "b", flow.Optional(a), func(context.Context, flow.Maybe[string]) (string, error) { return "", nil },
 				flow.When("told", flow.WaitFor(word), yes))
@@ -139,7 +139,7 @@ func TestCheck(t *testing.T) {
 			flow.Step(f, "behind", same, flow.After(flow.Named("undo")))
 		}, []string{
 			`step node "a": flow.EvenIfSkipped is about nodes of flow.After, and there are none; for an input use flow.Optional`,
-			`sleep node "nap": flow.With is for steps; leave it out`,
+			`sleep node "nap": flow.WithStep is for steps; leave it out`,
 			`sleep node "nap": flow.WithMap is for maps and reduces; leave it out`,
 			`sleep node "nap": flow.IgnoreOutput is for steps; leave it out`,
 			`map node "map": flow.WithChild is for children; leave it out`,
@@ -147,7 +147,7 @@ func TestCheck(t *testing.T) {
 			`the condition "told" of step node "b" waits for signal "word"; let a flow.Await node wait for it, and give that to the condition`,
 			`signal node "deaf": it waits for no signal; give it a flow.WaitFor`,
 			`step node "behind" is to run after "undo", which runs on failure only, and nothing runs after that`,
-			`on-failure node "undo": it runs when a node has failed, and takes no option but flow.With`,
+			`on-failure node "undo": it runs when a node has failed, and takes no option but flow.WithStep`,
 			`it has 2 handlers on failure; one is allowed: call OnFailure once, and distinguish by the failed node there`,
 			`its output waits for signal "word"; let a flow.Await node wait for it`,
 			`step node "a": its output is ignored, and yet step node "b" takes it; leave flow.IgnoreOutput out, or use flow.After where only the order counts`,

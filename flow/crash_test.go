@@ -38,7 +38,7 @@ func (w *world) effect(ctx context.Context, what string) {
 	w.done[what+" as "+key] = true
 }
 
-// cut takes the id of the run off a key.
+// cut removes the ID of the run from a key.
 func cut(key string) (run, rest string, ok bool) {
 	for i := range key {
 		if key[i] == '/' {
@@ -59,7 +59,7 @@ func (w *world) seen() any {
 	return all
 }
 
-// does makes a step with an effect that takes a while.
+// does returns a step with an effect that takes a while.
 func (w *world) does(name string, takes time.Duration, err error) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, in string) (string, error) {
 		select {
@@ -109,7 +109,7 @@ func TestCrashes(t *testing.T) {
 			})
 		},
 		"two failures": func(w *world, f *flow.Flow[string, string]) {
-			// Whichever it is that the flow fails by: once its handler has begun, it stays that one.
+			// Whichever node makes the flow fail: once its handler has begun, it stays that node.
 			fails := func(after time.Duration) func(context.Context, string) (string, error) {
 				return (&world{done: make(map[string]bool)}).does("", after, workflow.Permanent(errDeclined))
 			}
@@ -149,7 +149,7 @@ func TestCrashes(t *testing.T) {
 			bad := flow.Then(f, "bad", good, func(ctx context.Context, in string) (string, error) {
 				w.effect(ctx, "bad")
 				return "", errDeclined
-			}, flow.With(workflow.Attempts(1)))
+			}, flow.WithStep(workflow.Attempts(1)))
 			f.Output(bad)
 			f.OnFailure("undo", func(ctx context.Context, in string, failed *flow.NodeError) (flow.Maybe[string], error) {
 				w.effect(ctx, "undo")
@@ -203,7 +203,8 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// Histories of runs that ended early, or by a failure, fit: what was left off is no change.
+// Histories of runs that ended early, or with a failure, fit: work that was abandoned is not a
+// change.
 func TestReplayOfWhatWasLeftOff(t *testing.T) {
 	early := flow.New[string, string]("early")
 	nap := flow.Sleep(early, "nap", time.Minute)
@@ -231,7 +232,7 @@ func TestReplayOfWhatWasLeftOff(t *testing.T) {
 	}
 }
 
-// A flow may change while a run of it is under way.
+// A flow may change while a run of it is in progress.
 func TestChange(t *testing.T) {
 	version := func(n int) *workflow.Workflow[string, string] {
 		f := flow.New[string, string]("changes")

@@ -26,8 +26,8 @@ type (
 	Parcel      struct{ Text string }
 )
 
-// Fulfil charges and reserves at the same time, wraps what is a gift, and ships. Large
-// orders are shipped when somebody has approved them.
+// Fulfil charges and reserves at the same time, wraps gifts, and ships. Large orders are shipped
+// after somebody has approved them.
 var Fulfil = func() *flow.Flow[Order, string] {
 	f := flow.New[Order, string]("fulfil")
 	order := f.Input()
@@ -37,7 +37,7 @@ var Fulfil = func() *flow.Flow[Order, string] {
 			return Charge{}, workflow.Permanent(errors.New("nothing to charge"))
 		}
 		return Charge{ID: fmt.Sprintf("charge of %d", o.Cents)}, nil
-	}, flow.With(workflow.Attempts(3)))
+	}, flow.WithStep(workflow.Attempts(3)))
 
 	reserve := flow.Step(f, "reserve", func(ctx context.Context, o Order) (Reservation, error) {
 		return Reservation{Shelf: "shelf " + strings.ToUpper(o.Item[:1])}, nil

@@ -8,22 +8,22 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// NodeError says which node of a flow has failed, and why. It is the error of a flow's
-// run; of what is recorded of that, [FailedNode] tells the node.
+// NodeError says which node of a flow has failed, and why. A flow's run fails with it. To
+// find the node in a run's recorded failure, use [FailedNode].
 type NodeError struct {
 	Node string
-	Err  error // has the code that workflow.ErrorCode tells
+	Err  error // it has the code that workflow.ErrorCode returns
 }
 
 func (e *NodeError) Error() string { return nodePrefix + strconv.Quote(e.Node) + ": " + e.Err.Error() }
 
-// Unwrap gives the node's own error.
+// Unwrap returns the node's own error.
 func (e *NodeError) Unwrap() error { return e.Err }
 
 const nodePrefix = "node "
 
-// FailedNode returns the name of the node by which a flow's run has failed; ok is false
-// for failures of other kinds.
+// FailedNode returns the name of the node whose failure made a flow's run fail, from the run's
+// recorded failure. ok is false for failures of other kinds.
 func FailedNode(f *store.Failure) (name string, ok bool) {
 	if f == nil {
 		return "", false
@@ -32,7 +32,7 @@ func FailedNode(f *store.Failure) (name string, ok bool) {
 	return name, ok
 }
 
-// cutNode takes the text of a NodeError apart.
+// cutNode splits the text of a NodeError.
 func cutNode(text string) (name, rest string, ok bool) {
 	text, ok = strings.CutPrefix(text, nodePrefix)
 	if !ok {
@@ -49,7 +49,7 @@ func cutNode(text string) (name, rest string, ok bool) {
 	return name, rest, ok
 }
 
-// nodeErrorOf makes a NodeError of its record.
+// nodeErrorOf makes a NodeError from its record.
 func nodeErrorOf(f *store.Failure) *NodeError {
 	name, rest, ok := cutNode(f.Message)
 	if !ok {

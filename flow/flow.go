@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// Flow is a graph under construction: nodes are added to it, and [Flow.Workflow]
-// makes a workflow of it. It is built by one goroutine.
+// Flow is a graph under construction: nodes are added to it, and [Flow.Workflow] makes a
+// workflow of it. It is not safe for concurrent use.
 type Flow[In, Out any] struct {
 	b       *builder
 	opts    []workflow.Option
@@ -17,7 +17,7 @@ type Flow[In, Out any] struct {
 	handler func(ctx workflow.Context, in any, failed *NodeError) (Maybe[Out], error)
 }
 
-// builder is what of a flow does not depend on its types.
+// builder is the part of a flow that does not depend on its types.
 type builder struct {
 	name     string
 	nodes    []*node
@@ -30,24 +30,24 @@ func New[In, Out any](name string, opts ...workflow.Option) *Flow[In, Out] {
 	return &Flow[In, Out]{b: &builder{name: name}, opts: opts}
 }
 
-// None is the type of what carries nothing: the result of nodes that have none, and the
-// output of a flow that needs no [Flow.Output].
+// None is the type of nothing: the result of nodes that have none, and the output of a flow
+// that needs no [Flow.Output].
 type None = struct{}
 
-// Input is the flow's own input, as an input of nodes.
+// Input returns the flow's own input, for nodes to take.
 func (f *Flow[In, Out]) Input() Input[In] { return flowInput[In]{f.b} }
 
-// Output says where the flow's output comes from, once all nodes are done: the first
-// of these, in their order, that was not skipped. A flow in which all of them were
-// skipped fails; [Const] as the last one gives it a default.
+// Output sets where the flow's output comes from, once all nodes are done: the first of
+// these inputs, in their order, that was not skipped. A flow in which all of them were
+// skipped fails; put a [Const] last to give it a default.
 func (f *Flow[In, Out]) Output(from ...Input[Out]) { f.outputs = append(f.outputs, from...) }
 
-// CompleteWith ends the flow early: as soon as the node is done (not when it is
-// skipped), the run completes with its result. The other nodes are left off: steps that
-// run are cut short, by the end of their context, and are not recorded; children are
-// canceled, unless they were to be abandoned.
+// CompleteWith ends the flow early: as soon as one of the nodes is done, the run completes
+// with its result. A node that is skipped does not end the flow. The other nodes are
+// abandoned: the contexts of running steps end, and those steps are not recorded; children
+// are canceled, unless their close policy is to abandon them.
 //
-// When several nodes could end the flow, the first that is done does.
+// If several nodes could end the flow, the first that is done does.
 func (f *Flow[In, Out]) CompleteWith(from ...Input[Out]) {
 	for _, in := range from {
 		f.b.ends = append(f.b.ends, ending{from: in, take: func(t *taking) (any, bool, error) {
@@ -57,8 +57,8 @@ func (f *Flow[In, Out]) CompleteWith(from ...Input[Out]) {
 	}
 }
 
-// CompleteIf is [Flow.CompleteWith] for nodes that decide themselves: a [Some] ends the
-// flow with its value, a [Nothing] lets it go on.
+// CompleteIf is [Flow.CompleteWith] for nodes that decide themselves: a [Some] ends the flow with
+// its value, and a [Nothing] lets it continue.
 func (f *Flow[In, Out]) CompleteIf(from ...Input[Maybe[Out]]) {
 	for _, in := range from {
 		f.b.ends = append(f.b.ends, ending{from: in, take: func(t *taking) (any, bool, error) {
@@ -68,15 +68,14 @@ func (f *Flow[In, Out]) CompleteIf(from ...Input[Maybe[Out]]) {
 	}
 }
 
-// OnFailure sets what is done when a node has failed for good: fn runs as a step of that
-// name, once no other step runs any more, with the flow's input and what has failed; the
-// error's Err is a [*store.Failure], what is recorded of it.
-// When it returns [Some], the run completes with that output; when it returns
-// [Nothing], the run fails with the node's error, and when it fails itself, with both.
+// OnFailure sets a handler that runs when a node has failed for good. Fn runs as a step of that
+// name, once no other step runs, with the flow's input and the node's error, whose Err is a
+// [*store.Failure], its record. If fn returns [Some], the run completes with that output. If it
+// returns [Nothing], the run fails with the node's error; if it fails itself, with both errors.
 //
-// Where the run has several attempts ([workflow.RunAttempts]), each of them that fails
-// runs it. It does not run when the run is canceled or its deadline passes. Of the
-// options it takes those of steps.
+// If the run has several attempts ([workflow.RunAttempts]), fn runs in each attempt that
+// fails. It does not run when the run is canceled or its deadline passes. Of the options it
+// takes those of steps: [WithStep].
 func (f *Flow[In, Out]) OnFailure(name string, fn func(ctx context.Context, in In, failed *NodeError) (Maybe[Out], error), opts ...Option) {
 	h := newNode(name, KindHandler, opts)
 	if fn == nil {
@@ -89,10 +88,10 @@ func (f *Flow[In, Out]) OnFailure(name string, fn func(ctx context.Context, in I
 	}
 }
 
-// Workflow checks the flow and makes a workflow of it, to be registered and started as
-// any other; the flow's [Graph] is kept with its definition, unless it takes more than 60
-// KB. The error joins everything that is wrong with it, and each names the node
-// and what to do. Nodes that are added later are not part of it.
+// Workflow checks the flow and returns a workflow that is registered and started like any
+// other. The flow's [Graph] is kept with its definition, unless it takes more than 60 KB.
+// If the flow is not valid, the error joins everything that is wrong with it; each part
+// names the node and what to do. Nodes that are added later are not part of the workflow.
 func (f *Flow[In, Out]) Workflow() (*workflow.Workflow[In, Out], error) {
 	outs := make([]source, len(f.outputs))
 	for i, out := range f.outputs {
@@ -120,10 +119,10 @@ func (f *Flow[In, Out]) Workflow() (*workflow.Workflow[In, Out], error) {
 	return workflow.New(f.b.name, p.execute, opts...), nil
 }
 
-// maxGraph is what workflow.Graph takes.
+// maxGraph is the largest graph that workflow.Graph accepts.
 const maxGraph = 60 << 10
 
-// Must is [Flow.Workflow] for package variables: it panics with all that is wrong.
+// Must is [Flow.Workflow] for package variables. It panics if the flow is not valid.
 func (f *Flow[In, Out]) Must() *workflow.Workflow[In, Out] {
 	w, err := f.Workflow()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/workflowtest"
 )
 
-// log notes what has run, in order.
+// log records what has run, in order.
 type log struct {
 	mu  sync.Mutex
 	ran []string
@@ -43,7 +43,7 @@ func (l *log) count(s string) int {
 	return n
 }
 
-// says makes a step that gives what it gets with its name behind.
+// says makes a step that returns its input with the step's name appended.
 func says(l *log, name string) func(context.Context, string) (string, error) {
 	return func(_ context.Context, in string) (string, error) {
 		l.add(name)
@@ -136,7 +136,7 @@ func TestConditionsAndSkips(t *testing.T) {
 	run("p", "pwordpost", "even", "later", "post", "word")
 }
 
-// What a condition has said stays, whatever it would say at a replay.
+// The recorded answer of a condition stays, whatever the condition would return at a replay.
 func TestConditionsAreRecorded(t *testing.T) {
 	asked := 0
 	f := flow.New[int, string]("recorded")
@@ -160,7 +160,7 @@ func TestConditionFails(t *testing.T) {
 				return false, fmt.Errorf("mood %d", asked)
 			}
 			return true, nil
-		}), flow.With(workflow.Attempts(2)))
+		}), flow.WithStep(workflow.Attempts(2)))
 	f.Output(a, flow.Const("not asked"))
 	var failed *store.Failure
 	workflowtest.Run(t, func(env *workflowtest.Env) {
@@ -243,7 +243,7 @@ func failing(l *log, opts ...workflow.Option) *flow.Flow[string, string] {
 		if workflow.Attempt(ctx) == 1 {
 		}
 		return "", errors.New("not yet")
-	}, flow.With(workflow.Attempts(-1), workflow.Backoff(10*time.Minute, 1, 0)))
+	}, flow.WithStep(workflow.Attempts(-1), workflow.Backoff(10*time.Minute, 1, 0)))
 	flow.Await(f, "deaf", flow.WaitFor(decided))
 	flow.Then(f, "next", slow, says(l, "next"))
 	f.Output(slow)
@@ -283,7 +283,7 @@ func TestOnFailure(t *testing.T) {
 	}{
 		"fails":    {want: `node "bad": step bad/bad: declined`},
 		"recovers": {out: flow.Some("made good")},
-		"errs":     {err: workflow.Permanent(errors.New("no refund")), want: `node "bad": step bad/bad: declined; "refund", which is to run on failure, failed, too: step refund/refund: no refund`},
+		"errs":     {err: workflow.Permanent(errors.New("no refund")), want: `node "bad": step bad/bad: declined; the failure handler "refund" failed as well: step refund/refund: no refund`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l log
@@ -312,15 +312,15 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
-// A step that waits for its next attempt holds nobody up, also where the run had left
-// memory meanwhile.
+// A step that waits for its next attempt blocks nobody, even if the run has left memory in the
+// meantime.
 func TestFailureWhileAnotherWaits(t *testing.T) {
 	var l log
 	f := flow.New[string, string]("waits")
 	flow.Step(f, "retries", func(context.Context, string) (string, error) {
 		l.add("retries")
 		return "", errors.New("not yet")
-	}, flow.With(workflow.Attempts(-1), workflow.Backoff(24*time.Hour, 1, 0)))
+	}, flow.WithStep(workflow.Attempts(-1), workflow.Backoff(24*time.Hour, 1, 0)))
 	nap := flow.Sleep(f, "nap", time.Hour)
 	bad := flow.Step(f, "bad", func(context.Context, string) (string, error) { return "", workflow.Permanent(errDeclined) }, flow.After(nap))
 	f.Output(bad)
@@ -334,7 +334,7 @@ func TestFailureWhileAnotherWaits(t *testing.T) {
 	})
 }
 
-// The next attempt of a run forgets the failure and what was done about it.
+// The next attempt of a run deletes the records of the failure and of its handler.
 func TestRunAttempts(t *testing.T) {
 	var l log
 	f := flow.New[string, string]("attempts", workflow.RunAttempts(4))
@@ -345,7 +345,7 @@ func TestRunAttempts(t *testing.T) {
 			return "", fmt.Errorf("failure %d", n)
 		}
 		return s + "bad", nil
-	}, flow.With(workflow.Attempts(1)))
+	}, flow.WithStep(workflow.Attempts(1)))
 	f.Output(bad)
 	f.OnFailure("undo", func(_ context.Context, _ string, failed *flow.NodeError) (flow.Maybe[string], error) {
 		l.add(failed.Error())
@@ -439,7 +439,7 @@ func TestOutputPriority(t *testing.T) {
 		require.Equal(env, "B", workflowtest.Start(env, wf, "ab").Result())
 		require.Equal(env, "A", workflowtest.Start(env, wf, "a").Result())
 		_, err := workflowtest.Start(env, wf, "").Wait()
-		require.ErrorContains(env, err, `flow "priority" has no output: all nodes that could give it were skipped`)
+		require.ErrorContains(env, err, `flow "priority" has no output: every node that could provide it was skipped`)
 	})
 }
 

@@ -7,8 +7,8 @@ import "slices"
 type Graph struct {
 	Name  string      `json:"name"`
 	Nodes []GraphNode `json:"nodes"`
-	// Outputs are where the flow's output comes from, the preferred one first; each
-	// lists its nodes, and is empty when it comes from none.
+	// Outputs lists the sources of the flow's output, the preferred one first. Each entry lists its
+	// nodes, and is empty if there are none.
 	Outputs [][]string `json:"outputs,omitempty"`
 	// Completes are the nodes that may end the flow early.
 	Completes []string `json:"completes,omitempty"`
@@ -16,7 +16,7 @@ type Graph struct {
 	OnFailure string `json:"on_failure,omitempty"`
 }
 
-// GraphNode is a node in a picture.
+// GraphNode is a node of a [Graph].
 type GraphNode struct {
 	Name    string   `json:"name"`
 	Kind    Kind     `json:"kind"`
@@ -25,31 +25,31 @@ type GraphNode struct {
 	Signals []string `json:"signals,omitempty"` // that it waits for
 	// Workflow is the name of the workflow that its children run.
 	Workflow string `json:"workflow,omitempty"`
-	Detail   string `json:"detail,omitempty"`  // such as the time that it sleeps
+	Detail   string `json:"detail,omitempty"`  // for example the time that it sleeps
 	Ignored  bool   `json:"ignored,omitempty"` // its output is
 }
 
-// Edge is what a node depends on.
+// Edge is a dependency of a node.
 type Edge struct {
 	From string   `json:"from"` // a node; empty: the flow's input
 	Kind EdgeKind `json:"kind"`
-	// Optional: the node runs even if that one was skipped.
+	// Optional says that the node runs even if From was skipped.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// EdgeKind says what a dependency is there for.
+// EdgeKind says why a node has a dependency.
 type EdgeKind string
 
 // The kinds of edges.
 const (
-	EdgeInput     EdgeKind = "input"     // its result is taken
-	EdgeCondition EdgeKind = "condition" // a condition looks at its result
-	EdgeAfter     EdgeKind = "after"     // only the order counts
-	EdgeIfSkipped EdgeKind = "if-skipped"
+	EdgeInput     EdgeKind = "input"      // its result is taken
+	EdgeCondition EdgeKind = "condition"  // a condition looks at its result
+	EdgeAfter     EdgeKind = "after"      // only the order counts
+	EdgeIfSkipped EdgeKind = "if-skipped" // the node runs if the other was skipped
 )
 
-// Graph is the flow's picture as it is now, whether it is right or not. Dependencies on
-// what does not exist are left out.
+// Graph returns the flow's picture as it is now, even if the flow is not valid.
+// Dependencies on nodes that do not exist are left out.
 func (f *Flow[In, Out]) Graph() Graph {
 	b := f.b
 	g := Graph{Name: b.name, Nodes: []GraphNode{}}

@@ -29,12 +29,12 @@ func golden(t *testing.T, file, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// every has a node of each kind, every kind of edge, and names that are not easy.
+// every has a node of each kind, every kind of edge, and unusual names.
 func every() *text {
 	f := flow.New[string, string](`all "kinds"`)
 	a := flow.Step(f, `a "quoted" [name] {x} (y) <b>&amp; 1; | -->`, same)
 	b := flow.Then(f, "end", a, same,
-		flow.When(`amount > #100 "or" a/b?`, a, yes), flow.When("not `blocked`", flow.Optional(a), func(flow.Maybe[string]) (bool, error) { return true, nil }), flow.With(workflow.Attempts(3)))
+		flow.When(`amount > #100 "or" a/b?`, a, yes), flow.When("not `blocked`", flow.Optional(a), func(flow.Maybe[string]) (bool, error) { return true, nil }), flow.WithStep(workflow.Attempts(3)))
 	c := flow.Then(f, "größe\\n", b, same, flow.IgnoreOutput())
 	nap := flow.Sleep(f, "cool off", 24*time.Hour, flow.After(c))
 	ok := flow.Await(f, "approval", flow.WaitFor(word), flow.After(nap))
@@ -72,7 +72,7 @@ func TestGraphIsJSON(t *testing.T) {
 	require.Equal(t, g, back)
 }
 
-// The picture can be had from the store wherever a worker has registered the flow.
+// The graph can be read from the store once a worker has registered the flow.
 func TestGraphIsStored(t *testing.T) {
 	workflowtest.Run(t, func(env *workflowtest.Env) {
 		f := every()
@@ -91,7 +91,7 @@ func TestGraphIsStored(t *testing.T) {
 	})
 }
 
-// A graph that is too large for the store is left out; the flow runs all the same.
+// A graph that is too large for the store is omitted; the flow runs nevertheless.
 func TestLargeGraph(t *testing.T) {
 	workflowtest.Run(t, func(env *workflowtest.Env) {
 		f := flow.New[string, string]("large")

@@ -8,12 +8,12 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// Input is something of type T that a node takes: the result of another node, which it
-// then depends on, the flow's input ([Flow.Input]), a signal ([WaitFor]), or what is
-// made of these ([Optional], [Pick], [Both], [All], [Const]).
+// Input is a value of type T that a node takes: the result of another node, on which it
+// then depends; the flow's input ([Flow.Input]); a signal ([WaitFor]); or what [Optional],
+// [Pick], [Both], [All] and [Const] make of these.
 //
-// A node begins when all that it depends on is done, and is skipped when some of it was
-// skipped. Values are shared by all who take them: do not change what they refer to.
+// A node begins when everything that it depends on is done, and is skipped when some of it
+// was skipped. Nodes that take the same value share it: do not change what it refers to.
 type Input[T any] interface {
 	source
 	take(t *taking) (T, error)
@@ -29,11 +29,11 @@ type need struct {
 	node     *node
 	input    *builder // the input of this flow
 	signal   string   // to wait for
-	optional bool     // a skipped node is none, and skips nobody
-	wrong    string   // it is not to be had
+	optional bool     // if the node was skipped, the value is absent, and the taking node is not skipped
+	wrong    string   // why it cannot be taken
 }
 
-// taking is a node's view when it takes its inputs.
+// taking is a node that takes its inputs.
 type taking struct {
 	ctx workflow.Context
 	run *run
@@ -42,7 +42,7 @@ type taking struct {
 	own outcome // the node's own, once it is known
 }
 
-// outcome of a node that is known to have ended.
+// outcome returns the outcome of a node that is known to have ended.
 func (t *taking) outcome(n *node) outcome {
 	if t.n != nil && n == t.n.node {
 		return t.own
@@ -51,7 +51,7 @@ func (t *taking) outcome(n *node) outcome {
 	return o
 }
 
-// skipped reports whether something that an input cannot do without was skipped.
+// skipped reports whether an input that is not optional was skipped.
 func (t *taking) skipped(needs []need) bool {
 	for _, d := range needs {
 		if d.node != nil && !d.optional && t.outcome(d.node).state == skipped {
@@ -70,20 +70,20 @@ func (flowInput[T]) take(t *taking) (T, error) {
 	return v, nil
 }
 
-// Maybe is a value or none. The zero Maybe is none.
+// Maybe is a value or nothing. The zero Maybe is nothing.
 type Maybe[T any] struct {
 	Value T    `json:"value"`
 	OK    bool `json:"ok"`
 }
 
-// Some is a value.
+// Some returns a [Maybe] with a value.
 func Some[T any](v T) Maybe[T] { return Maybe[T]{Value: v, OK: true} }
 
-// Nothing is none.
+// Nothing returns a [Maybe] without a value.
 func Nothing[T any]() Maybe[T] { return Maybe[T]{} }
 
-// Optional is an input that may be missing: because its node was skipped, or its signal
-// did not come in time. It skips nobody.
+// Optional makes an input optional: it is [Nothing] if its node was skipped, or its signal
+// did not come in time. An optional input does not cause the node to be skipped.
 func Optional[T any](in Input[T]) Input[Maybe[T]] { return optional[T]{in} }
 
 type optional[T any] struct{ in Input[T] }
@@ -110,8 +110,8 @@ func (o optional[T]) take(t *taking) (Maybe[T], error) {
 	return Some(v), nil
 }
 
-// Pick is what fn makes of an input. fn is part of the workflow's code: it is called at
-// every replay, must give the same each time, and has no effect on the world.
+// Pick returns an input whose value is fn of another input. fn is part of the workflow's code: it
+// is called at every replay, must return the same value each time, and must have no side effects.
 func Pick[A, T any](in Input[A], fn func(A) T) Input[T] { return pick[A, T]{in, fn} }
 
 type pick[A, T any] struct {
@@ -135,13 +135,13 @@ func (p pick[A, T]) take(t *taking) (T, error) {
 	return p.fn(a), nil
 }
 
-// Pair is two values.
+// Pair is the value of [Both].
 type Pair[A, B any] struct {
 	First  A
 	Second B
 }
 
-// Both is two inputs in one, for where one is taken.
+// Both combines two inputs into one, for nodes that take one.
 func Both[A, B any](a Input[A], b Input[B]) Input[Pair[A, B]] { return both[A, B]{a, b} }
 
 type both[A, B any] struct {
@@ -158,7 +158,7 @@ func (p both[A, B]) take(t *taking) (v Pair[A, B], err error) {
 	return v, err
 }
 
-// All is several inputs of one type, in their order.
+// All combines several inputs of one type into a slice, in their order.
 func All[T any](ins ...Input[T]) Input[[]T] { return all[T](ins) }
 
 type all[T any] []Input[T]
@@ -182,7 +182,7 @@ func (l all[T]) take(t *taking) ([]T, error) {
 	return vs, nil
 }
 
-// Const is a value that is known when the flow is built.
+// Const is an input whose value is known when the flow is built.
 func Const[T any](v T) Input[T] { return constant[T]{v} }
 
 type constant[T any] struct{ v T }
@@ -195,15 +195,15 @@ type WaitOption func(*waitOptions)
 
 type waitOptions struct{ within time.Duration }
 
-// Within bounds the wait, from when the node has all else that it needs. When no signal
-// came in time the node fails with [workflow.ErrTimeout], for good: the end of the wait is
-// recorded. An [Optional] one goes on without.
+// Within bounds the wait, counted from when the node has everything else that it needs. If no
+// signal comes in time, the node fails for good with [workflow.ErrTimeout]: the end of the wait is
+// recorded. With [Optional], the node continues without the signal.
 func Within(d time.Duration) WaitOption { return func(o *waitOptions) { o.within = d } }
 
-// WaitFor is a signal: the node waits for it once it has everything else that it needs
-// and its conditions hold, and gets its payload. A node that takes several waits for
-// one after the other. Where several nodes take the same kind of signal, each signal
-// goes to one of them.
+// WaitFor is the payload of a signal. The node waits for the signal once it has everything
+// else that it needs and its conditions hold. A node that takes several signals waits for
+// one after the other. If several nodes take the same kind of signal, each signal goes to
+// one of them.
 func WaitFor[T any](s workflow.Signal[T], opts ...WaitOption) Input[T] {
 	w := waitFor[T]{s: s, o: waitOptions{within: -1}}
 	for _, opt := range opts {
@@ -230,7 +230,7 @@ func (w waitFor[T]) take(t *taking) (T, error) {
 	return v, err
 }
 
-// needsOf joins the needs of inputs, some of which may be missing.
+// needsOf joins the needs of inputs, which may be nil.
 func needsOf(ins ...source) []need {
 	var all []need
 	for _, in := range ins {

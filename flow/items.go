@@ -15,9 +15,9 @@ const (
 	KindGenerate Kind = "generate"
 )
 
-// Child adds a node that runs another workflow, which may be a flow itself, as a child
-// ([workflow.Child]).
-func Child[In, Out, A, T any](f *Flow[In, Out], name string, in Input[A], wf *workflow.Workflow[A, T], opts ...Option) *Node[T] {
+// Child adds a node that runs another workflow, which may be a flow itself, as a child. See
+// [workflow.Child].
+func Child[In, Out, A, T any](f *Flow[In, Out], name string, in Input[A], wf workflow.Callable[A, T], opts ...Option) *Node[T] {
 	n := add[T](f.b, name, KindChild, false, opts, func(t *taking) (any, error) {
 		a, err := in.take(t)
 		if err != nil {
@@ -29,9 +29,9 @@ func Child[In, Out, A, T any](f *Flow[In, Out], name string, in Input[A], wf *wo
 	return n
 }
 
-// Map adds a node that runs a workflow for each item of a list ([workflow.Map]). Its
-// result are the outputs, in the order of the items.
-func Map[In, Out, A, T any](f *Flow[In, Out], name string, items Input[[]A], item *workflow.Workflow[A, T], opts ...Option) *Node[[]T] {
+// Map adds a node that runs a workflow for each item of a list. Its result is the list of
+// outputs, in the order of the items. See [workflow.Map].
+func Map[In, Out, A, T any](f *Flow[In, Out], name string, items Input[[]A], item workflow.Callable[A, T], opts ...Option) *Node[[]T] {
 	n := add[[]T](f.b, name, KindMap, false, opts, func(t *taking) (any, error) {
 		list, err := items.take(t)
 		if err != nil {
@@ -43,9 +43,9 @@ func Map[In, Out, A, T any](f *Flow[In, Out], name string, items Input[[]A], ite
 	return n
 }
 
-// Reduce adds a node that runs a workflow for each item of a list and folds the outputs,
-// in the order of the items, without keeping them ([workflow.Reduce]).
-func Reduce[In, Out, A, T, Acc any](f *Flow[In, Out], name string, items Input[[]A], item *workflow.Workflow[A, T], initial Acc, fold func(acc Acc, i int, out T) (Acc, error), opts ...Option) *Node[Acc] {
+// Reduce adds a node that runs a workflow for each item of a list and folds the outputs, in
+// the order of the items, without keeping them. See [workflow.Reduce].
+func Reduce[In, Out, A, T, Acc any](f *Flow[In, Out], name string, items Input[[]A], item workflow.Callable[A, T], initial Acc, fold func(acc Acc, i int, out T) (Acc, error), opts ...Option) *Node[Acc] {
 	n := add[Acc](f.b, name, KindReduce, fold == nil, opts, func(t *taking) (any, error) {
 		list, err := items.take(t)
 		if err != nil {
@@ -57,9 +57,9 @@ func Reduce[In, Out, A, T, Acc any](f *Flow[In, Out], name string, items Input[[
 	return n
 }
 
-// Generate adds a node that runs a workflow for each item that a generator yields, while
-// it yields them ([workflow.Generate]). It is done when all items are.
-func Generate[In, Out, A, Item, T any](f *Flow[In, Out], name string, in Input[A], generator func(ctx context.Context, in A, yield func(Item) error) error, item *workflow.Workflow[Item, T], opts ...Option) *Node[workflow.Generated] {
+// Generate adds a node that runs a workflow for each item that a generator yields, while it
+// yields them. The node is done when all items are. See [workflow.Generate].
+func Generate[In, Out, A, Item, T any](f *Flow[In, Out], name string, in Input[A], generator func(ctx context.Context, in A, yield func(Item) error) error, item workflow.Callable[Item, T], opts ...Option) *Node[workflow.Generated] {
 	return generate(f.b, name, in, generator == nil, item, opts, func(t *taking, a A) (workflow.Generated, error) {
 		return workflow.Generate(t.ctx, name, func(ctx context.Context, yield func(Item) error) error {
 			return generator(ctx, a, yield)
@@ -67,16 +67,16 @@ func Generate[In, Out, A, Item, T any](f *Flow[In, Out], name string, in Input[A
 	})
 }
 
-// GenerateSeq is [Generate] for a sequence ([workflow.GenerateSeq]).
-func GenerateSeq[In, Out, A, Item, T any](f *Flow[In, Out], name string, in Input[A], seq func(ctx context.Context, in A) iter.Seq2[Item, error], item *workflow.Workflow[Item, T], opts ...Option) *Node[workflow.Generated] {
+// GenerateSeq is [Generate] for a sequence. See [workflow.GenerateSeq].
+func GenerateSeq[In, Out, A, Item, T any](f *Flow[In, Out], name string, in Input[A], seq func(ctx context.Context, in A) iter.Seq2[Item, error], item workflow.Callable[Item, T], opts ...Option) *Node[workflow.Generated] {
 	return generate(f.b, name, in, seq == nil, item, opts, func(t *taking, a A) (workflow.Generated, error) {
 		return workflow.GenerateSeq(t.ctx, name, func(ctx context.Context) iter.Seq2[Item, error] { return seq(ctx, a) }, item, t.n.generates...)
 	})
 }
 
-// GenerateFrom is [Generate] for a generator that can go on where it was
-// ([workflow.GenerateFrom]).
-func GenerateFrom[In, Out, A, Item, Cursor, T any](f *Flow[In, Out], name string, in Input[A], generator func(ctx context.Context, in A, from Cursor, yield func(Item, Cursor) error) error, item *workflow.Workflow[Item, T], opts ...Option) *Node[workflow.Generated] {
+// GenerateFrom is [Generate] for a generator that can resume where it was. See
+// [workflow.GenerateFrom].
+func GenerateFrom[In, Out, A, Item, Cursor, T any](f *Flow[In, Out], name string, in Input[A], generator func(ctx context.Context, in A, from Cursor, yield func(Item, Cursor) error) error, item workflow.Callable[Item, T], opts ...Option) *Node[workflow.Generated] {
 	return generate(f.b, name, in, generator == nil, item, opts, func(t *taking, a A) (workflow.Generated, error) {
 		return workflow.GenerateFrom(t.ctx, name, func(ctx context.Context, from Cursor, yield func(Item, Cursor) error) error {
 			return generator(ctx, a, from, yield)
@@ -84,7 +84,7 @@ func GenerateFrom[In, Out, A, Item, Cursor, T any](f *Flow[In, Out], name string
 	})
 }
 
-func generate[A, Item, T any](b *builder, name string, in Input[A], missing bool, item *workflow.Workflow[Item, T], opts []Option, exec func(t *taking, a A) (workflow.Generated, error)) *Node[workflow.Generated] {
+func generate[A, Item, T any](b *builder, name string, in Input[A], missing bool, item workflow.Callable[Item, T], opts []Option, exec func(t *taking, a A) (workflow.Generated, error)) *Node[workflow.Generated] {
 	n := add[workflow.Generated](b, name, KindGenerate, missing, opts, func(t *taking) (any, error) {
 		a, err := in.take(t)
 		if err != nil {
@@ -96,19 +96,19 @@ func generate[A, Item, T any](b *builder, name string, in Input[A], missing bool
 	return n
 }
 
-// runs notes the workflow of a node's children.
-func runs[A, T any](n *node, wf *workflow.Workflow[A, T]) {
-	if wf == nil {
+// runs records the workflow of a node's children.
+func runs[A, T any](n *node, wf workflow.Callable[A, T]) {
+	if w, defined := wf.(*workflow.Workflow[A, T]); wf == nil || defined && w == nil {
 		n.missing = append(n.missing, "its workflow is nil")
 		return
 	}
 	n.item = wf.Name()
 }
 
-// options that are for other kinds of nodes than this.
+// strayOptions returns the options of a node that are for other kinds of nodes.
 func (n *node) strayOptions() (stray []string) {
 	if len(n.steps) > 0 && n.kind != KindStep && n.kind != KindHandler && len(n.whens) == 0 {
-		stray = append(stray, "flow.With is for steps")
+		stray = append(stray, "flow.WithStep is for steps")
 	}
 	if len(n.children) > 0 && n.kind != KindChild {
 		stray = append(stray, "flow.WithChild is for children")
@@ -130,13 +130,13 @@ func WithChild(opts ...workflow.ChildOption) Option {
 	return func(n *node) { n.children = append(n.children, opts...) }
 }
 
-// WithMap sets options of a [Map] or a [Reduce]: how many items are at work at once, and
-// what becomes of the node when some fail.
+// WithMap sets options of a [Map] or [Reduce] node: how many items are at work at once, and
+// what happens to the node when some fail.
 func WithMap(opts ...workflow.MapOption) Option {
 	return func(n *node) { n.maps = append(n.maps, opts...) }
 }
 
-// WithGenerate sets options of a [Generate].
+// WithGenerate sets options of a [Generate] node.
 func WithGenerate(opts ...workflow.GenerateOption) Option {
 	return func(n *node) { n.generates = append(n.generates, opts...) }
 }

@@ -79,7 +79,7 @@ func TestItems(t *testing.T) {
 	golden(t, "testdata/items.mmd", f.Graph().Mermaid())
 }
 
-// What is done by children is left off when the flow ends: they are canceled with it.
+// TestChildrenAreLeftOff checks that children that run when the flow ends are canceled with it.
 func TestChildrenAreLeftOff(t *testing.T) {
 	slow := workflow.New("slow", func(ctx workflow.Context, s string) (string, error) {
 		return s, workflow.Sleep(ctx, "sleep", 30*24*time.Hour)

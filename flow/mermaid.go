@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Mermaid prints the graph as a flowchart in the language of Mermaid, which GitHub and
-// many editors show as a picture. Names may contain anything.
+// Mermaid returns the graph as a flowchart in the Mermaid language, which GitHub and many
+// editors show as a picture. Names may contain any characters.
 func (g Graph) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
@@ -116,10 +116,10 @@ func shape(k Kind) (open, end string) {
 	return "[[", "]]"
 }
 
-// list is the beginning of a text that Mermaid would take for an item of a list.
+// list matches the beginning of a text that Mermaid would take for a list item.
 var list = regexp.MustCompile(`^(\d+[.)]|[-+])\s`)
 
-// escape writes a text so that Mermaid shows it as it is, within quotes.
+// escape quotes a text so that Mermaid shows it unchanged.
 func escape(s string) string {
 	var b strings.Builder
 	item := len(list.FindString(s))

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// Kind is what a node does.
+// Kind says what a node does.
 type Kind string
 
 // The kinds.
@@ -18,10 +18,11 @@ const (
 	KindHandler Kind = "on-failure"
 )
 
-// Node is a node of a flow and, as an [Input], its result. What takes it depends on it.
+// Node is a node of a flow and, as an [Input], its result. A node that takes it depends on
+// it.
 type Node[T any] struct{ n *node }
 
-// Name is the node's.
+// Name returns the node's name.
 func (n *Node[T]) Name() string {
 	if n == nil || n.n == nil {
 		return ""
@@ -48,7 +49,7 @@ func (n *Node[T]) ref() ref {
 	return ref{node: n.n}
 }
 
-// Ref refers to a node without taking its result: a [*Node], or its name by [Named].
+// Ref refers to a node without taking its result. It is a [*Node], or a name by [Named].
 type Ref interface{ ref() ref }
 
 type ref struct {
@@ -57,19 +58,19 @@ type ref struct {
 	wrong string
 }
 
-// Named refers to a node by its name, which may belong to one that is added later.
+// Named refers to a node by its name. The node may be added later.
 func Named(name string) Ref { return named(name) }
 
 type named string
 
 func (n named) ref() ref { return ref{name: string(n)} }
 
-// node is a node whatever its type.
+// node is a node, whatever its type.
 type node struct {
 	name    string
 	kind    Kind
 	inputs  []source
-	missing []string // what it cannot do without
+	missing []string // required arguments that are missing
 	exec    func(t *taking) (any, error)
 	item    string // the workflow of its children
 	detail  string // for pictures
@@ -77,7 +78,7 @@ type node struct {
 	after         []ref
 	instead       []ref // of these that were skipped
 	evenIfSkipped bool
-	ignore        bool // its result is not recorded, and nobody takes it
+	ignore        bool // its result is not recorded, and no node may take it
 	void          bool // it has none
 	whens         []condition
 	steps         []workflow.StepOption
@@ -86,7 +87,7 @@ type node struct {
 	generates     []workflow.GenerateOption
 }
 
-// condition is what a node's running depends on.
+// condition is a condition under which a node runs.
 type condition struct {
 	text    string
 	from    source
@@ -94,7 +95,7 @@ type condition struct {
 	take    func(t *taking) (test func() (bool, error), err error)
 }
 
-// record is the name of its records.
+// record returns the name of its records.
 func (c condition) record() string { return "when " + c.text }
 
 // ending is an input whose node ends the flow.
@@ -124,8 +125,8 @@ func add[T any](b *builder, name string, kind Kind, missing bool, opts []Option,
 	return &Node[T]{n}
 }
 
-// Step adds a step that takes the flow's input. Steps are those of [workflow.Step]: done
-// once, tried again as [With] says, and found in the records under the node's name.
+// Step adds a step that takes the flow's input. It is done once, tried again as [WithStep]
+// says, and recorded under the node's name. See [workflow.Step].
 func Step[In, Out, T any](f *Flow[In, Out], name string, fn func(ctx context.Context, in In) (T, error), opts ...Option) *Node[T] {
 	return Then(f, name, f.Input(), fn, opts...)
 }
@@ -156,7 +157,8 @@ func Join2[In, Out, A, B, T any](f *Flow[In, Out], name string, a Input[A], b In
 	}, a, b)
 }
 
-// Join3 adds a step that takes three inputs. For more there are [Both] and [All].
+// Join3 adds a step that takes three inputs. For more, combine inputs with [Both] and
+// [All].
 func Join3[In, Out, A, B, C, T any](f *Flow[In, Out], name string, a Input[A], b Input[B], c Input[C], fn func(ctx context.Context, a A, b B, c C) (T, error), opts ...Option) *Node[T] {
 	return add[T](f.b, name, KindStep, fn == nil, opts, func(t *taking) (any, error) {
 		va, err := a.take(t)
@@ -189,8 +191,8 @@ func Do[In, Out, A any](f *Flow[In, Out], name string, a Input[A], fn func(ctx c
 }
 
 // ThenTx adds a step whose function gets a transaction on the database that holds Pawl's
-// tables: what it writes there and the step's record become durable together, exactly
-// once ([workflow.StepTx]).
+// tables. What it writes there and the step's record become durable together, exactly once.
+// See [workflow.StepTx].
 func ThenTx[In, Out, Tx, A, T any](f *Flow[In, Out], name string, a Input[A], fn func(ctx context.Context, tx Tx, a A) (T, error), opts ...Option) *Node[T] {
 	return add[T](f.b, name, KindStep, fn == nil, opts, func(t *taking) (any, error) {
 		va, err := a.take(t)
@@ -215,14 +217,16 @@ func ThenTx[In, Out, Tx, A, T any](f *Flow[In, Out], name string, a Input[A], fn
 	}, a)
 }
 
-// Await adds a node that waits for a signal, for when several nodes need its payload:
+// Await adds a node that waits for a signal. Use it if several nodes need the signal's
+// payload:
 //
 //	approved := flow.Await(f, "approved", flow.WaitFor(Approved, flow.Within(24*time.Hour)))
 func Await[In, Out, T any](f *Flow[In, Out], name string, wait Input[T], opts ...Option) *Node[T] {
 	return add[T](f.b, name, KindSignal, false, opts, func(t *taking) (any, error) { return wait.take(t) }, wait)
 }
 
-// Sleep adds a node that waits for d, from when all that it comes after is done.
+// Sleep adds a node that waits for d, counted from when everything that it comes after is
+// done.
 func Sleep[In, Out any](f *Flow[In, Out], name string, d time.Duration, opts ...Option) *Node[None] {
 	n := add[None](f.b, name, KindSleep, false, opts, func(t *taking) (any, error) {
 		return None{}, workflow.Sleep(t.ctx, name, d)

@@ -14,14 +14,14 @@ import (
 	"github.com/pawlhq/pawl/workflowtest"
 )
 
-// drawn is a flow drawn from a seed, and what each node must come to.
+// drawn is a flow drawn from a seed, and the expected outcome of each node.
 type drawn struct {
 	wf   *workflow.Workflow[int, []flow.Maybe[int]]
 	want []flow.Maybe[int]
 }
 
-// draw draws a flow of steps with every kind of dependency, and works out by itself what
-// follows.
+// draw draws a flow of steps with every kind of dependency, and computes the expected outcomes
+// independently.
 func draw(t testing.TB, seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	f := flow.New[int, []flow.Maybe[int]](fmt.Sprint("drawn ", seed))

@@ -19,19 +19,18 @@ type plan[In, Out any] struct {
 	handler     func(ctx workflow.Context, in any, failed *NodeError) (Maybe[Out], error)
 }
 
-// run is one execution of a flow by one worker. All that it knows is made anew by each
-// replay.
+// run is one execution of a flow by one worker. Each replay computes all of it anew.
 type run struct {
 	in      any
 	index   map[*node]int
-	futures []*workflow.Future[outcome] // a node looks at those before it alone
+	futures []*workflow.Future[outcome] // a node only looks at those before it
 	decided *workflow.Promise[verdict]
-	quiet   *workflow.Promise[None] // no step runs any more, after a decision
-	never   *workflow.Promise[None] // is not kept: for nodes that are left off
+	quiet   *workflow.Promise[None] // resolved when no step runs any more, after a decision
+	never   *workflow.Promise[None] // never resolved: for nodes that are abandoned
 
 	mu      sync.Mutex
 	left    int  // nodes that have not ended
-	stopped bool // it is decided what becomes of the flow: no node begins any more
+	stopped bool // the end of the flow is decided: no node begins any more
 	busy    int  // steps that run
 }
 
@@ -48,7 +47,7 @@ const (
 	skipped
 )
 
-// verdict is what becomes of the flow.
+// verdict is how the flow ends.
 type verdict struct {
 	failed      *NodeError // this node failed
 	interrupted error      // the run is canceled, or its deadline has passed
@@ -56,8 +55,8 @@ type verdict struct {
 	output      any
 }
 
-// execute is the workflow's function. It records nothing itself: each node does, in its
-// own branch, and what becomes of the flow follows from that.
+// execute is the workflow's function. It records nothing itself: each node does, in its own branch,
+// and the end of the flow follows from those records.
 func (p *plan[In, Out]) execute(ctx workflow.Context, in In) (Out, error) {
 	var zero Out
 	r := &run{
@@ -94,12 +93,12 @@ func (p *plan[In, Out]) execute(ctx workflow.Context, in In) (Out, error) {
 	if len(p.outputs) == 0 {
 		return zero, nil
 	}
-	return zero, workflow.Permanent(fmt.Errorf("flow %q has no output: all nodes that could give it were skipped; give Flow.Output a flow.Const as its last input", p.name))
+	return zero, workflow.Permanent(fmt.Errorf("flow %q has no output: every node that could provide it was skipped; pass a flow.Const to Flow.Output as its last input", p.name))
 }
 
-// settle records what was decided before the handler acts on it, and obeys what an
-// earlier execution has recorded. A failure is recorded as a failed step, so that the
-// next attempt of the run forgets it together with what the handler did.
+// settle records the decision before the handler acts on it, and follows a decision that an earlier
+// execution has recorded. A failure is recorded as a failed step, so that the next attempt of the
+// run deletes it together with the work of the handler.
 func (p *plan[In, Out]) settle(ctx workflow.Context, r *run, v verdict) (Out, error) {
 	type end struct {
 		out Maybe[Out]
@@ -123,7 +122,7 @@ func (p *plan[In, Out]) settle(ctx workflow.Context, r *run, v verdict) (Out, er
 		switch {
 		case interruption(err):
 		case err != nil:
-			err = fmt.Errorf("%w; %q, which is to run on failure, failed, too: %w", failed, p.handlerName, err)
+			err = fmt.Errorf("%w; the failure handler %q failed as well: %w", failed, p.handlerName, err)
 		case !out.OK:
 			err = failed
 		}
@@ -135,10 +134,10 @@ func (p *plan[In, Out]) settle(ctx workflow.Context, r *run, v verdict) (Out, er
 	return e.out.Value, err
 }
 
-// node sees a node through to its end. One that fails or is left off has none: its
-// branch stays until the run's function returns, and so do those that wait for it. It must
-// not return, for its history may go on: in an earlier execution it came farther
-// before the flow was decided.
+// node runs a node to its end. A node that fails or is abandoned has no outcome: its branch, and
+// the branches that wait for it, stay until the run's function returns. The branch must not return,
+// because its history may continue: in an earlier execution it may have got further before the end
+// of the flow was decided.
 func (r *run) node(ctx workflow.Context, n *checked) outcome {
 	t := &taking{ctx: ctx, run: r, n: n, in: r.in}
 	err := r.perform(t)
@@ -167,7 +166,7 @@ func (r *run) node(ctx workflow.Context, n *checked) outcome {
 	return t.own
 }
 
-// perform waits for what the node needs, does its work and notes its outcome.
+// perform waits for what the node needs, does its work and records its outcome.
 func (r *run) perform(t *taking) error {
 	n := t.n
 	for _, d := range n.deps {
@@ -200,7 +199,7 @@ func (r *run) perform(t *taking) error {
 	return err
 }
 
-// skips reports whether the node is skipped because of others.
+// skips reports whether the node is skipped because other nodes were skipped.
 func (r *run) skips(t *taking) bool {
 	n := t.n
 	for _, in := range n.inputs {
@@ -229,11 +228,11 @@ func (r *run) skips(t *taking) bool {
 // answer is the record of a condition.
 type answer struct {
 	Holds  bool `json:"holds"`
-	Failed bool `json:"failed,omitempty"` // the step behind it has the answer
+	Failed bool `json:"failed,omitempty"` // the step that follows has the answer
 }
 
-// ask records whether the condition holds. That it cannot be told is recorded as a
-// failed step, which the next attempt of the run forgets.
+// ask records whether the condition holds. If the condition returns an error, ask records a failed
+// step, which the next attempt of the run deletes.
 func (c condition) ask(t *taking) (bool, error) {
 	test, err := c.take(t)
 	if err != nil {
@@ -264,7 +263,7 @@ func step[T any](t *taking, fn func(context.Context) (T, error)) (T, error) {
 	return zero, err
 }
 
-// work runs a step, and lets those who wait for it know while it runs.
+// work runs a step, and reports while the step runs to those that wait for running steps.
 func work[T any](t *taking, name string, fn func(context.Context) (T, error)) (T, error) {
 	w := &turn{run: t.run}
 	v, err := workflow.Step(t.ctx, name, func(ctx context.Context) (T, error) { return attempt(ctx, w, fn) }, w.options(t.n)...)
@@ -272,7 +271,7 @@ func work[T any](t *taking, name string, fn func(context.Context) (T, error)) (T
 	return v, err
 }
 
-// attempt is one of a step, which may not begin when the flow has stopped.
+// attempt is one attempt of a step, which may not begin when the flow has stopped.
 func attempt[T any](ctx context.Context, w *turn, fn func(context.Context) (T, error)) (T, error) {
 	if !w.begin() {
 		var zero T
@@ -281,17 +280,17 @@ func attempt[T any](ctx context.Context, w *turn, fn func(context.Context) (T, e
 	return fn(ctx)
 }
 
-// codeLeftOff is the code of a step whose attempt came too late: the flow had stopped.
+// codeLeftOff is the code of a step whose attempt began too late: the flow had stopped.
 const codeLeftOff = "left-off"
 
-var errLeftOff = workflow.Permanent(workflow.Coded(codeLeftOff, errors.New("left off: the flow has ended meanwhile, early or by the failure of another node")))
+var errLeftOff = workflow.Permanent(workflow.Coded(codeLeftOff, errors.New("stopped because the flow ended, early or after another node failed")))
 
-// interruption reports whether an operation was refused because of the run.
+// interruption reports whether an operation was refused because the run was interrupted.
 func interruption(err error) bool {
 	return errors.Is(err, workflow.ErrCanceled) || errors.Is(err, workflow.ErrDeadline)
 }
 
-// decide says what becomes of the flow, if nothing else has.
+// decide sets how the flow ends, if that is not decided yet.
 func (r *run) decide(v verdict) {
 	r.mu.Lock()
 	first := !r.stopped
@@ -318,19 +317,19 @@ func (r *run) wait(ctx workflow.Context) {
 	}
 }
 
-// turn is a step's turn: it is on while an attempt runs and until its end is in the
-// records, and off while the step waits for its next attempt.
+// turn tracks a step: it is on while an attempt runs and until the attempt's end is recorded, and
+// off while the step waits for its next attempt.
 type turn struct {
 	run *run
 	on  bool
 }
 
-// options are those of the node, and the one by which a failed attempt ends the turn.
+// options returns the options of the node, and the one with which a failed attempt ends the turn.
 func (t *turn) options(n *checked) []workflow.StepOption {
 	return append(n.steps[:len(n.steps):len(n.steps)], workflow.RetryIf(func(error) bool { return t.pause() }))
 }
 
-// begin says that an attempt runs; false: it may not.
+// begin reports whether an attempt may run, and marks it as running.
 func (t *turn) begin() bool {
 	t.run.mu.Lock()
 	defer t.run.mu.Unlock()
@@ -341,7 +340,7 @@ func (t *turn) begin() bool {
 	return t.on
 }
 
-// pause says that the step waits for its next attempt; false: it will get none.
+// pause marks that the step waits for its next attempt. It returns false if there will be none.
 func (t *turn) pause() bool {
 	t.run.mu.Lock()
 	defer t.run.mu.Unlock()
@@ -355,7 +354,7 @@ func (t *turn) pause() bool {
 	return true
 }
 
-// end says that the step has ended, and how is in the records.
+// end marks that the step has ended and its end is recorded.
 func (t *turn) end() {
 	t.run.mu.Lock()
 	if t.on {

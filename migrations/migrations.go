@@ -1,4 +1,3 @@
-// Package migrations holds the schemas of the backends as goose migrations.
 package migrations
 
 import (

@@ -1,15 +1,83 @@
 package store
 
 import (
+	"context"
 	"math"
 	"time"
 )
 
-// SignalID names one signal; the sender makes it, so that sending again is safe.
+// Coordination lets a run receive signals and state changes from outside. The rules at [Store] hold
+// for every method.
+type Coordination interface {
+	// Signal stores messages for runs and returns one result per signal, in order. A signal is sent
+	// to a run by its ID, or to the run that holds an external id and suffix (see [Reuse]). Each
+	// signal that is stored is an event of its run. It wakes a sleeping run that asked for signals,
+	// does not change the lease of a run, and sends a hint. A run accepts signals in every status
+	// that is not final.
+	//
+	// P17: signals stay in the inbox, in the order of sending per run and name, until a commit has
+	// Consumed them. They survive sleeps, retries, crashes and continuations. No signal of
+	// concurrent senders is lost, and the order of each sender is kept.
+	//
+	// P4: a signal whose ID the run has already received is the same signal sent again, consumed or
+	// not, even if the run has finished since: nothing changes and the result succeeds. A signal to
+	// an external id is the same signal if any stored run that holds the external id, or has held
+	// it, has received that ID: the result names that run, and another run that now holds the
+	// external id receives nothing. This is so even if the run has ended and no run holds the
+	// external id any more. Such a signal costs a lookup for each stored run that has held the
+	// external id. If the answer is lost, send the call again.
+	//
+	// P12: a payload is stored unchanged, also nil and empty. A call takes at most [MaxBatch]
+	// signals, and at least [CallBytes] of payloads.
+	//
+	// An item's Err matches ErrNotFound (no such run, or none that holds that external id),
+	// ErrFinished (the run is final), ErrInvalid or ErrTooLarge. If Err is set, Run is zero.
+	Signal(ctx context.Context, p SignalParams) ([]SignalResult, error)
+
+	// SetState changes a run's flow state from outside its lease: all writes or none (P3). Each
+	// write, also a deletion, is an event of the run, and wakes a sleeping run that asked for
+	// state. It returns the entries as written, in the order of the writes; for a deleted key only
+	// Key and Version are set.
+	//
+	// Versions are the run's event count: they increase with every change of any key and never
+	// repeat in a run, so that a key that was deleted and created again has a different version. A
+	// write with IfVersion is applied only if the key has that version, 0 for a key that must not
+	// exist; otherwise the call is ErrConflict. Of concurrent writes to one version, one succeeds.
+	//
+	// A call has at most [MaxBatch] writes, no two for one key. It returns ErrNotFound,
+	// ErrFinished for a final run, ErrConflict, ErrInvalid or ErrTooLarge (P12). If the
+	// answer is lost, the same call sent again writes again; with IfVersion it finds what
+	// the first one did and returns ErrConflict.
+	SetState(ctx context.Context, p SetStateParams) ([]StateEntry, error)
+
+	// GetState returns the entries of a run's flow state that exist, of the given keys or of all,
+	// in the order of the keys' bytes: those above After, up to Limit entries and up to MaxBytes of
+	// values, but at least one. Without limits it returns all. An empty answer is the end. P14:
+	// After need not name a key that still exists. It works on final runs too, and returns
+	// ErrNotFound if there is no such run.
+	GetState(ctx context.Context, p GetStateParams) ([]StateEntry, error)
+
+	// Inbox reads what has reached a run: its status and event count, its unread signals in the
+	// order of sending, its flow state by key and its groups by name. Everything is read at one
+	// moment (P5): the effect of each event that the count includes is in the answer. Inbox works
+	// on final runs too, and returns ErrNotFound if there is no such run.
+	//
+	// It returns at most [MaxPage] signals, state entries and groups each. MaxBytes limits the
+	// payloads and the values, each separately; the first signal and the first entry are always
+	// returned. MoreSignals, MoreState and MoreGroups say what was cut off. Signals that Name or
+	// After exclude, and groups that Group or AfterGroup exclude, do not count toward the limits.
+	// With NoState the state is not read and MoreState is false.
+	//
+	// P17: pages by After contain each unread signal once, in order, also if After is the position
+	// of a signal that was consumed in the meantime.
+	Inbox(ctx context.Context, p InboxParams) (Inbox, error)
+}
+
+// SignalID identifies one signal. The sender creates it, so that sending again is safe.
 type SignalID = ID
 
-// NewSignal is a signal to be sent, to a run by its ID or to the active run of
-// an external id.
+// NewSignal is a signal to be sent, to a run by its ID or to the run that holds an external
+// id: exactly one of Run and ExternalID is set.
 type NewSignal struct {
 	ID         SignalID
 	Run        ID
@@ -19,32 +87,14 @@ type NewSignal struct {
 	Payload    []byte
 }
 
-// SignalParams is the input of Signal, which stores messages for runs.
-//
-// P17: signals wait for their reader, in the order of sending per run and name,
-// and leave the inbox when a commit has Consumed them. Cases: signal/order,
-// signal/consumed-once, signal/waits-for-reader, signal/external-id,
-// signal/every-live-status, signal/concurrent-senders.
-//
-// P4: a signal ID that the run has had is the same signal sent again, consumed
-// or not. To an external id, it is the same if any run that holds it or has held it, and
-// is still kept, has had that ID: the result names that run, and another run that holds
-// the external id by now hears nothing. Such a signal costs a look at each run that has
-// held the external id and is kept. Cases: signal/repeat, signal/repeat-after-consumed,
-// signal/repeat-after-finish, signal/repeat-race, signal/repeat-to-the-next-run.
-//
-// Further cases: signal/as-sent, signal/leaves-the-lease, signal/wakes-sleeper,
-// signal/no-wake-unasked.
+// SignalParams is the input of [Coordination.Signal].
 type SignalParams struct {
 	Namespace string
 	Signals   []NewSignal
 	Now       time.Time
 }
 
-// SignalResult is the outcome of one signal: the run that got it. Err matches
-// ErrNotFound (no such run, or none that holds that external id), ErrFinished,
-// ErrInvalid or ErrTooLarge. Cases: signal/finished, signal/unknown-run,
-// signal/finished-holder.
+// SignalResult is the outcome of one signal: the run that received it.
 type SignalResult struct {
 	Run ID
 	Err error
@@ -56,7 +106,7 @@ type Signal struct {
 	Name    string
 	Payload []byte
 	SentAt  time.Time
-	// Position grows in the order in which the signals of a run were stored.
+	// Position increases in the order in which the signals of a run were stored.
 	Position int64
 }
 
@@ -70,9 +120,9 @@ type StateWrite struct {
 	IfVersion *int64
 }
 
-// StateEntry is one key of a run's flow state. Versions grow with every change
-// of the run's state and never repeat in a run, so that a key deleted and made
-// again is told apart.
+// StateEntry is one key of a run's flow state. Versions increase with every change of the run's
+// state and never repeat in a run, so that a key that was deleted and created again has a different
+// version.
 type StateEntry struct {
 	Key       string
 	Value     []byte
@@ -80,15 +130,7 @@ type StateEntry struct {
 	UpdatedAt time.Time
 }
 
-// SetStateParams is the input of SetState, which changes flow state from outside
-// the run's lease: all writes or none, each an event of the run. It returns the
-// entries as written, in the order of the writes (of a deleted key only Key and
-// Version). ErrConflict when an IfVersion does not hold; ErrNotFound;
-// ErrFinished; ErrInvalid; ErrTooLarge. Cases: state/set-and-get,
-// state/replaces, state/delete, state/by-commit, state/is-the-runs-own,
-// state/compare-and-set, state/compare-and-set-race, state/all-or-nothing,
-// state/wakes-sleeper, state/deletion-wakes-sleeper,
-// state/versions-never-repeat, state/finished.
+// SetStateParams is the input of [Coordination.SetState].
 type SetStateParams struct {
 	Namespace string
 	Run       ID
@@ -96,50 +138,44 @@ type SetStateParams struct {
 	Now       time.Time
 }
 
-// GetStateParams is the input of GetState, which returns the entries of the
-// given keys that exist, or all (Keys empty), in the order of the keys' bytes.
-// It works on final runs too. ErrNotFound. Cases: state/byte-order,
-// state/unknown-run, state/pages.
+// GetStateParams is the input of [Coordination.GetState].
 type GetStateParams struct {
 	Namespace string
 	Run       ID
-	Keys      []string
-	After     string // only keys above it; empty begins
-	Limit     int    // the most entries; 0: no bound
-	// MaxBytes ends the answer before the entry whose value would exceed it; 0: no
-	// bound. The first entry always comes: an empty answer is the end.
+	Keys      []string // empty: all
+	After     string   // only keys above it; empty begins
+	Limit     int      // the maximum number of entries; 0: no limit
+	// MaxBytes ends the answer before the entry whose value would exceed it; 0: no limit. The first
+	// entry is always returned: an empty answer is the end.
 	MaxBytes int
 }
 
-// InboxParams is the input of Inbox, which reads what has reached a run.
-// ErrNotFound. Cases: inbox/reads-all, inbox/of-one-moment, inbox/bounded,
-// inbox/bounded-in-bytes, inbox/of-one-name, inbox/pages-of-signals,
-// inbox/without-state, inbox/pages-of-groups, inbox/of-one-group.
+// InboxParams is the input of [Coordination.Inbox].
 type InboxParams struct {
 	Namespace  string
 	Run        ID
-	Name       string // signals of this name alone; empty: of every name
-	After      int64  // only signals of a Position above it; 0 begins, NoSignals leaves all unread
-	NoState    bool   // leave the state unread
-	Group      string // this group alone; empty: every group
-	AfterGroup string // only groups above it; empty begins
-	// MaxBytes bounds the payloads of the signals and the values of the state, each
-	// on its own; 0: no bound. The first signal and the first entry always come.
+	Name       string // only signals of this name; empty: of every name
+	After      int64  // only signals of a Position above it; 0: from the beginning, NoSignals: none
+	NoState    bool   // do not read the state
+	Group      string // only this group; empty: every group
+	AfterGroup string // only groups above it; empty: from the beginning
+	// MaxBytes limits the payloads of the signals and the values of the state, each separately; 0:
+	// no limit. The first signal and the first entry are always returned.
 	MaxBytes int
 }
 
-// NoSignals is no signal's Position, and above all of them.
+// NoSignals is above the Position of every signal.
 const NoSignals = math.MaxInt64
 
-// Inbox is what has reached a run: everything of it at one moment, or the beginning of
-// it, where MoreSignals, MoreState or MoreGroups says that a bound cut it off.
+// Inbox is what has reached a run, all of it at one moment. MoreSignals, MoreState or MoreGroups
+// says that a limit cut it off.
 type Inbox struct {
 	Status      Status
 	Events      int64
 	Signals     []Signal     // unread, in the order of sending, at most MaxPage
 	MoreSignals bool         // further signals follow the last
 	State       []StateEntry // in the order of the keys, at most MaxPage
-	MoreState   bool         // further entries follow the last; GetState has them
+	MoreState   bool         // further entries follow the last; GetState returns them
 	Groups      []Group      // by name, at most MaxPage
 	MoreGroups  bool         // further groups follow the last
 }

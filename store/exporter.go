@@ -2,25 +2,44 @@ package store
 
 import "context"
 
-// Exporter is implemented by backends whose runs can be exported with all that belongs to
-// them: what no other method tells.
+// Exporter is implemented by backends whose runs can be exported with everything that belongs to
+// them: it returns what no other method does. Without it, runs cannot be moved from the backend.
 type Exporter interface {
-	// Sent returns the signals that a run has had, in the order of sending, consumed ones
-	// too. ErrNotFound. Cases: export/sent, export/sent-pages.
-	Sent(ctx context.Context, p SentParams) ([]SentSignal, error)
+	// Sent returns the signals that a run has received, in the order of sending, including consumed
+	// ones: those with a Position above After, at most Limit of them. For a consumed signal only
+	// the ID and the Position are known. A page of Limit signals has a Next, which is the After of
+	// the next page; on a shorter page, the last one, Next is zero. P14: the pages contain each
+	// signal once.
+	//
+	// It returns ErrNotFound if there is no such run.
+	Sent(ctx context.Context, p SentParams) (SentPage, error)
 }
 
-// SentParams is the input of [Exporter.Sent]: the signals of a run with a Position above
-// After, at most Limit.
+// SentParams is the input of [Exporter.Sent].
 type SentParams struct {
 	Namespace string
 	Run       ID
-	After     int64 // 0 begins
+	After     int64 // Next of the previous page; 0: from the beginning
 	Limit     int   // 0: 100; at most MaxPage
 }
 
-// SentSignal is a signal that a run has had. Of a consumed one only the ID and the
-// Position are known.
+// SentPage is a page of signals; Next is zero on the last one.
+type SentPage struct {
+	Signals []SentSignal
+	Next    int64 // the Position of the last signal of a full page
+}
+
+// PageOf makes the page of the signals that p has selected.
+func (p *SentParams) PageOf(signals []SentSignal) SentPage {
+	page := SentPage{Signals: signals}
+	if limit, err := Page(p.Limit); err == nil && len(signals) == limit {
+		page.Next = signals[limit-1].Position
+	}
+	return page
+}
+
+// SentSignal is a signal that a run has received. For a consumed one only the ID and the Position
+// are known.
 type SentSignal struct {
 	Signal
 	Consumed bool

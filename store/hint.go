@@ -2,23 +2,100 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 )
 
-// Hinter is implemented by backends that can tell at once that something
-// happened. Hints are lossy and may come for nothing: polling is the truth,
-// hints make it fast.
+// Hinter is implemented by backends that can report changes at once. Hints may be lost and may be
+// unnecessary: polling finds everything, hints make it fast. A backend without it is polled.
 type Hinter interface {
-	// Hints returns a channel on which hints arrive in batches until ctx is done
-	// or the store is closed, when it is closed. Each call is a subscription of
-	// its own, to what is written after Hints has returned. Cases: hints/queue,
-	// hints/woken-queue, hints/canceled-queue, hints/event, hints/state, hints/final,
-	// hints/schedule, hints/each-subscriber, hints/unread-hinders-nobody,
-	// hints/other-handle, hints/end-with-context.
-	Hints(ctx context.Context) (<-chan []Hint, error)
+	// Hints subscribes to the writes after it has returned. The channel delivers hints in batches
+	// until ctx is done or the store is closed; then it is closed. Each call is a subscription of
+	// its own. A subscriber that does not read blocks neither writers nor other subscribers.
+	//
+	// [HintKind] lists the writes that send hints. Once a write is durable, its hints reach the
+	// subscribers of this handle and, if Features().Hints is set, those of all processes. There is
+	// one exception: a store may announce work in a queue to only as many of the workers registered
+	// for it as the work needs. If they do not take the work, the store announces it to all of them
+	// within a second.
+	//
+	// The topics say which hints the subscriber wants; without any, it gets all. It may get
+	// others too. HintRescan is of every topic.
+	//
+	// Hints returns ctx's error if ctx is done, and fails with ErrUnavailable on a closed
+	// store.
+	Hints(ctx context.Context, topics ...HintTopic) (<-chan []Hint, error)
 }
 
-// HintKind is what a hint tells.
+// HintTopic is a selection of hints. A subscriber that names its topics saves the database and its
+// own process the delivery of the others.
+type HintTopic uint8
+
+// The topics.
+const (
+	// HintsOfWork is what a worker needs: HintQueue, and HintEvent of a run that has a
+	// holder.
+	HintsOfWork HintTopic = 1 + iota
+	// HintsOfRuns is what waiters for runs need: HintEvent, HintFinal and HintState.
+	HintsOfRuns
+)
+
+// Has reports whether hints of kind k belong to the topic.
+func (t HintTopic) Has(k HintKind) bool {
+	switch k {
+	case HintQueue:
+		return t == HintsOfWork
+	case HintFinal, HintState:
+		return t == HintsOfRuns
+	}
+	return true
+}
+
+// HintKind is what a hint reports. The writes below send hints once they are durable, to the
+// handles of all processes if Features().Hints is set. HintRescan may replace any of them. A call
+// may omit a hint that it has sent already.
+//
+//	Create, of a run that is not leased                      queue
+//	Commit, Spawn                                            queue of the child
+//	Commit, State                                            state
+//	Commit, State with CompleteRun                           state, final
+//	Commit, CompleteRun                                      final
+//	Commit, FailRun                                          final
+//	Commit, CancelRun                                        final
+//	Commit, Sleep to a time                                  queue
+//	Commit, Retry at once or at a time                       queue
+//	Commit, Release                                          queue
+//	Commit, GiveBack                                         queue
+//	Unpin                                                    queue
+//	Commit, Continue                                         queue
+//	the end of a child that its parent's sleep awaits        queue and event of the parent
+//	the end of a parent, for each child that it cancels      as Cancel
+//	Signal                                                   event
+//	Signal, to a sleeper that it wakes                       event, queue
+//	SetState                                                 event
+//	SetState, of a sleeper that it wakes                     event, queue
+//	Cancel, of a run that is then final                      final
+//	Cancel, of a run that is leased                          event
+//	Cancel, of a run that is to clean up                     event, queue
+//	Cancel with Force                                        event, final
+//	Cancel, for each child that it reaches                   as Cancel
+//	Cancel, of a child that its parent's sleep awaits        queue and event of the parent
+//	Pause, of a run that is leased                           event
+//	Pause with Resume, of a run that has a time              queue
+//	Restart                                                  queue
+//	Fork                                                     queue
+//	Fire, of a run                                           queue
+//	PutSchedule                                              rescan
+//	PauseTarget with Resume, of a queue                      queue
+//	PauseTarget with Resume, of a workflow                   rescan
+//	AskWorkers, that asks one                                rescan
+//
+// The hints event, final and state name the run; queue names its queue. "As Cancel" means: final
+// for a child that is then final; otherwise event, and also queue unless the child is leased. No
+// other write sends a hint; to notice other changes, poll. Examples are a claim, an extension, a
+// start with a lease, a Pause of a run that is not leased, a Lock, a purge, the registration of
+// workers and workflows, the deletion of a schedule, and an import, whose run is final or paused.
 type HintKind uint8
 
 // The kinds.
@@ -31,8 +108,8 @@ const (
 	HintFinal
 	// HintRescan: anything may have happened; look at everything again.
 	HintRescan
-	// HintState: the holder of a run has changed its flow state. (Of a change from
-	// outside, HintEvent tells.)
+	// HintState: the holder of a run has changed its flow state. (A change from outside sends
+	// HintEvent.)
 	HintState
 )
 
@@ -44,12 +121,11 @@ type Hint struct {
 	Run       ID     // HintEvent, HintFinal, HintState
 }
 
-// hubBacklog is how many hints may wait for a slow subscriber before they
-// shrink to one HintRescan.
+// hubBacklog is how many hints may wait for a slow subscriber before they are replaced by one
+// HintRescan.
 const hubBacklog = 4096
 
-// Hub spreads hints inside a process: a helper for backends. The zero Hub is
-// ready.
+// Hub distributes hints inside a process: a helper for backends. The zero Hub is ready to use.
 type Hub struct {
 	mu     sync.Mutex
 	subs   map[*subscription]struct{}
@@ -58,12 +134,13 @@ type Hub struct {
 }
 
 type subscription struct {
+	topics  []HintTopic
 	wake    chan struct{} // holds one token when pending is not empty
 	done    chan struct{} // closed with the hub
 	pending []Hint
 }
 
-// Publish hands hints to all subscribers and never waits.
+// Publish passes hints to all subscribers and never blocks.
 func (h *Hub) Publish(hints ...Hint) {
 	if len(hints) == 0 {
 		return
@@ -71,7 +148,10 @@ func (h *Hub) Publish(hints ...Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
+		hints := s.wanted(hints)
 		switch {
+		case len(hints) == 0:
+			continue
 		case len(s.pending) == 1 && s.pending[0].Kind == HintRescan:
 		case len(s.pending)+len(hints) > hubBacklog:
 			s.pending = append(s.pending[:0], Hint{Kind: HintRescan})
@@ -85,15 +165,25 @@ func (h *Hub) Publish(hints ...Hint) {
 	}
 }
 
-// Subscribe is [Hinter.Hints] for a backend.
-func (h *Hub) Subscribe(ctx context.Context) (<-chan []Hint, error) {
-	s := &subscription{wake: make(chan struct{}, 1), done: make(chan struct{})}
+// wanted returns the hints of the subscription's topics.
+func (s *subscription) wanted(hints []Hint) []Hint {
+	unwanted := func(h Hint) bool {
+		return !slices.ContainsFunc(s.topics, func(t HintTopic) bool { return t.Has(h.Kind) })
+	}
+	if len(s.topics) == 0 || !slices.ContainsFunc(hints, unwanted) {
+		return hints
+	}
+	return slices.DeleteFunc(slices.Clone(hints), unwanted)
+}
+
+// Subscribe implements [Hinter.Hints] for a backend. It fails with ErrUnavailable on a closed hub.
+func (h *Hub) Subscribe(ctx context.Context, topics ...HintTopic) (<-chan []Hint, error) {
+	s := &subscription{topics: topics, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	out := make(chan []Hint)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		close(out)
-		return out, nil
+		return nil, fmt.Errorf("subscribe to hints of a closed store: %w", ErrUnavailable)
 	}
 	if h.subs == nil {
 		h.subs = map[*subscription]struct{}{}
@@ -122,7 +212,7 @@ func (h *Hub) feed(ctx context.Context, s *subscription, out chan<- []Hint) {
 		batch := s.pending
 		s.pending = nil
 		h.mu.Unlock()
-		if len(batch) == 0 { // a hint came after its wake, and left with the batch before
+		if len(batch) == 0 { // the hint arrived after its wake and was delivered with the previous batch
 			continue
 		}
 		select {

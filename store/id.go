@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ID names a run: 16 bytes, written as a UUID. IDs made by [NewID] sort by the
-// time at which they were made.
+// ID identifies a run: 16 bytes, written as a UUID. IDs made by [NewID] sort by the time at which
+// they were made.
 type ID [16]byte
 
 var lastID struct {
@@ -40,9 +40,9 @@ func NewID() ID {
 	return id
 }
 
-// DeriveID makes the ID that belongs to a key below a parent: always the same
-// one for the same pair, so that a child spawned twice is one child. It shares
-// the parent's leading time bits, which keeps families together in an index.
+// DeriveID makes the ID that belongs to a key below a parent: always the same ID for the same pair,
+// so that a child that is spawned twice is one child. It has the parent's leading time bits, which
+// keeps parents and children together in an index.
 func DeriveID(parent ID, key string) ID {
 	h := sha256.New()
 	h.Write(parent[:])
@@ -51,15 +51,14 @@ func DeriveID(parent ID, key string) ID {
 	h.Sum(sum[:0])
 	id := parent
 	copy(id[6:], sum[:])
-	id[6] = 0x80 | id[6]&0x0f // version 8: made by a rule of our own
+	id[6] = 0x80 | id[6]&0x0f // version 8: custom
 	id[8] = 0x80 | id[8]&0x3f
 	return id
 }
 
-// DeriveIDAt is DeriveID for the members of a sequence: behind the time stand 12 bits of
-// the place, 64 places each, so that what is made together comes to lie together, which
-// spares an index that is kept by ID as many pages as there are rows. What is left of
-// the key's hash are 62 bits, as many as a random ID has.
+// DeriveIDAt is DeriveID for the members of a sequence. After the time, the ID has 12 bits of the
+// place, 64 places for each value, so that IDs made together are adjacent; an index by ID then
+// touches fewer pages. The remaining 62 bits are from the key's hash, as many as a random ID has.
 func DeriveIDAt(parent ID, key string, place int64) ID {
 	id := DeriveID(parent, key)
 	binary.BigEndian.PutUint16(id[6:8], 0x8000|uint16(place/64)&0x0fff)

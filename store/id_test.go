@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// The IDs of a sequence differ by parent, key and place, and neighbours lie together.
+// The IDs of a sequence differ by parent, key and place, and those of neighbors are adjacent.
 func TestDeriveIDAt(t *testing.T) {
 	parent, other := store.NewID(), store.NewID()
 	seen := map[store.ID]string{}

@@ -6,33 +6,43 @@ import (
 	"time"
 )
 
-// Journal is implemented by backends that keep what people did, and who it was: the
-// engine records what is done by one that knows its actor (engine.Actor).
+// Journal is implemented by backends that record the actions of people: the engine records what is
+// done through a handle that knows its actor (engine.Actor). Without it, nothing is recorded.
 type Journal interface {
+	// Record stores actions, all or none. The At of each is the store's clock.
+	//
+	// P4: an action whose ID is already stored is the same action, and changes nothing. If the
+	// answer to a call is lost, send it again.
+	//
+	// If KeepFor is set, the call also deletes actions of the namespace that are older, up to some
+	// thousand at a time. The actions of a run are kept when the run is deleted.
+	//
+	// P16: it returns ErrInvalid for an action without an ID, an actor or a verb, and ErrTooLarge
+	// for a Target or Details over [MaxDetails]; then nothing of the call is stored. A call takes
+	// at most [MaxBatch] actions.
 	Record(ctx context.Context, p RecordParams) error
+
+	// ListActions returns a page of the actions, of all runs and actors or of one, newest first,
+	// and by ID if their times are equal. Next is the cursor of the next page, and empty on the
+	// last page.
+	//
+	// P14: actions that exist during the whole listing are returned exactly once. A cursor of
+	// another query is ErrInvalid.
 	ListActions(ctx context.Context, p ListActionsParams) (ActionPage, error)
 }
 
-// Action is something that somebody did, or was about to do.
+// Action is something that a person did, or was about to do.
 type Action struct {
-	ID      ID        // made by the caller, so that recording again is safe
+	ID      ID        // chosen by the caller, so that recording again is safe
 	At      time.Time // the store's clock when it was recorded
 	Actor   string    // who, as "user@host"
 	Verb    string    // "cancel", "pause", ...
-	Target  string    // what, as people name it: "run 0191...", "queue mail"
-	Run     ID        // the run, if it is one
-	Details string    // such as the reason that was given
+	Target  string    // what it was done to, as people name it: "run 0191...", "queue mail"
+	Run     ID        // the run, if the target is one
+	Details string    // for example the reason that was given
 }
 
-// RecordParams is the input of Record, which keeps actions, all or none. At is the
-// store's.
-//
-// P4: an action whose ID the store has is the same one, and changes nothing. Case:
-// journal/repeat.
-//
-// KeepFor, when set, deletes actions of the namespace that are older, some thousand at
-// a time; those of runs outlive their runs. Cases: journal/record-and-list,
-// journal/forgets, journal/invalid.
+// RecordParams is the input of [Journal.Record].
 type RecordParams struct {
 	Namespace string
 	Actions   []Action
@@ -40,15 +50,11 @@ type RecordParams struct {
 	Now       time.Time
 }
 
-// ListActionsParams is the input of ListActions, which pages through actions, newest
-// first, those of one moment by ID.
-//
-// P14: actions that exist during the whole listing come exactly once. A cursor of
-// another query is refused with ErrInvalid. Case: journal/pages.
+// ListActionsParams is the input of [Journal.ListActions].
 type ListActionsParams struct {
 	Namespace string
-	Run       ID     // zero: whatever they were done to
-	Actor     string // empty: whoever did them
+	Run       ID     // zero: any run or other target
+	Actor     string // empty: any actor
 	Cursor    string
 	Limit     int // 0: 100; at most MaxPage
 }
@@ -59,7 +65,7 @@ type ActionPage struct {
 	Next    string
 }
 
-// MaxDetails bounds the text of an action, in bytes.
+// MaxDetails limits the text of an action, in bytes.
 const MaxDetails = 4096
 
 // Validate checks the call.
@@ -95,17 +101,17 @@ func (p *ListActionsParams) Position() (at time.Time, id ID, err error) {
 		return at, id, err
 	}
 	if len(pos) != atSize+len(id) {
-		return at, id, Invalid("cursor", "it is cut short; start without one")
+		return at, id, Invalid("cursor", "it is truncated; start without a cursor")
 	}
 	copy(id[:], pos[atSize:])
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(pos))).UTC(), id, nil
 }
 
-// NextCursor makes the cursor behind a page's last action.
+// NextCursor makes the cursor that continues after a page's last action.
 func (p *ListActionsParams) NextCursor(last *Action) string {
 	pos := binary.BigEndian.AppendUint64(nil, uint64(last.At.UnixMicro()))
 	return EncodeCursor(cursorActions, p.query(), append(pos, last.ID[:]...))
 }
 
-// atSize is the bytes of a time in a cursor.
+// atSize is the size of a time in a cursor, in bytes.
 const atSize = 8

@@ -7,39 +7,32 @@ import (
 	"strings"
 )
 
-// Limits are the sizes, in bytes, over which nothing is stored (P12). Cases:
-// payload/limits-declared, payload/at-the-limit, payload/over-the-limit,
-// payload/meta-and-failure-limits, payload/run-input, payload/run-meta,
-// payload/claimed-input, payload/continued-input, payload/child-input,
-// payload/forked-input, payload/run-output, payload/child-output,
-// payload/step-output, payload/claimed-step-output, payload/signal,
-// payload/state, payload/committed-state, payload/schedule-input,
-// payload/schedule-meta, payload/fired-input, payload/workflow-meta,
-// payload/failure-text, payload/not-shared.
+// Limits are the sizes, in bytes, above which nothing is stored (P12): the error is a
+// [*TooLargeError] with the field, the size and the limit. A payload of exactly the limit is
+// stored. Meta fields and failures have limits of their own, [MaxMeta] and [MaxFailure].
 type Limits struct {
-	// Payload bounds a run's input and output, a step's output, a signal's
-	// payload and a state value, each. The output of a signal step may be longer
-	// by a signal's name, which is noted with the payload.
+	// Payload limits a run's input and output, a step's output, a signal's payload and a state
+	// value, each. The output of a signal step may be longer by the signal's name, which is
+	// recorded with the payload.
 	Payload int
-	// Warn is the size from which on a payload that is taken is worth a warning in
-	// the log, which the engine gives; 0: none is.
+	// Warn is the size from which the engine logs a warning for a payload that is accepted; 0: no
+	// warnings.
 	Warn int
 }
 
-// DefaultPayloadLimit is the payload limit of a backend that was not told
-// another. Payloads are coordination data; larger things belong elsewhere,
-// with a reference in the payload.
+// DefaultPayloadLimit is the default payload limit of a backend. Payloads are meant for
+// coordination; store larger data elsewhere, with a reference in the payload.
 const DefaultPayloadLimit = 2 << 20
 
-// Variables of the environment for limits that a program does not set.
+// Environment variables for limits that a program does not set.
 const (
 	EnvPayloadLimit = "PAWL_PAYLOAD_MAX_BYTES"
 	EnvPayloadWarn  = "PAWL_PAYLOAD_WARN_BYTES"
 )
 
-// OrDefault fills in what is zero: from the environment ([EnvPayloadLimit],
-// [EnvPayloadWarn]), or else [DefaultPayloadLimit] and half of the payload limit.
-// ErrInvalid says which variable is wrong. Backends use it.
+// OrDefault sets the zero fields: from the environment ([EnvPayloadLimit], [EnvPayloadWarn]), or
+// else to [DefaultPayloadLimit] and half of the payload limit. An ErrInvalid error says which
+// variable is wrong. OrDefault is for backends.
 func (l Limits) OrDefault() (Limits, error) {
 	if l.Payload == 0 {
 		n, err := bytesFrom(EnvPayloadLimit, DefaultPayloadLimit)
@@ -56,7 +49,7 @@ func (l Limits) OrDefault() (Limits, error) {
 		l.Warn = n
 	}
 	if l.Payload < 0 || l.Warn < 0 {
-		return l, Invalid("limits", fmt.Sprintf("a payload limit of %d and a warning from %d bytes on: neither may be negative", l.Payload, l.Warn))
+		return l, Invalid("limits", fmt.Sprintf("a payload limit of %d bytes and a warning threshold of %d bytes: neither may be negative", l.Payload, l.Warn))
 	}
 	return l, nil
 }
@@ -68,7 +61,7 @@ func bytesFrom(variable string, otherwise int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n <= 0 {
-		return 0, Invalid("the environment's "+variable, fmt.Sprintf("%q is not a number of bytes above zero, such as %d", text, DefaultPayloadLimit))
+		return 0, Invalid("the environment's "+variable, fmt.Sprintf("%q is not a positive number of bytes, such as %d", text, DefaultPayloadLimit))
 	}
 	return n, nil
 }

@@ -20,8 +20,8 @@ func TestLimitsOrDefault(t *testing.T) {
 		{name: "environment", env: map[string]string{most: " 1000 ", warn: "10"}, want: store.Limits{Payload: 1000, Warn: 10}},
 		{name: "half of the environment's", env: map[string]string{most: "1000"}, want: store.Limits{Payload: 1000, Warn: 500}},
 		{name: "what the program sets counts", env: map[string]string{most: "1000", warn: "1"}, set: store.Limits{Payload: 8, Warn: 7}, want: store.Limits{Payload: 8, Warn: 7}},
-		{name: "a unit", env: map[string]string{most: "2MB"}, err: `the environment's PAWL_PAYLOAD_MAX_BYTES: "2MB" is not a number of bytes above zero, such as 2097152`},
-		{name: "zero", env: map[string]string{warn: "0"}, err: `the environment's PAWL_PAYLOAD_WARN_BYTES: "0" is not a number of bytes above zero, such as 2097152`},
+		{name: "a unit", env: map[string]string{most: "2MB"}, err: `the environment's PAWL_PAYLOAD_MAX_BYTES: "2MB" is not a positive number of bytes, such as 2097152`},
+		{name: "zero", env: map[string]string{warn: "0"}, err: `the environment's PAWL_PAYLOAD_WARN_BYTES: "0" is not a positive number of bytes, such as 2097152`},
 		{name: "negative", set: store.Limits{Payload: -1}, err: "neither may be negative"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// AllWorkers lists all workers: the pages of ListWorkers, as large as they come, from
+// AllWorkers lists all workers: it reads all pages of ListWorkers, each as large as possible, from
 // p.Cursor on.
 func AllWorkers(ctx context.Context, r Registry, p ListWorkersParams) ([]Worker, error) {
 	p.Limit = MaxPage
@@ -13,8 +13,8 @@ func AllWorkers(ctx context.Context, r Registry, p ListWorkersParams) ([]Worker,
 	})
 }
 
-// AllWorkflows lists all workflows that p selects: the pages of ListWorkflows, as large as
-// they come, from p.Cursor on.
+// AllWorkflows lists all workflows that p selects: it reads all pages of ListWorkflows, each as
+// large as possible, from p.Cursor on.
 func AllWorkflows(ctx context.Context, r Registry, p ListWorkflowsParams) ([]Workflow, error) {
 	p.Limit = MaxPage
 	return allPages(p.Cursor, func(cursor string) ([]Workflow, string, error) {
@@ -24,14 +24,25 @@ func AllWorkflows(ctx context.Context, r Registry, p ListWorkflowsParams) ([]Wor
 	})
 }
 
-// AllPaused lists all that is paused: the pages of ListPaused, as large as they come, from
-// p.Cursor on.
+// AllPaused lists everything that is paused: it reads all pages of ListPaused, each as large as
+// possible, from p.Cursor on.
 func AllPaused(ctx context.Context, r Registry, p ListPausedParams) ([]PausedTarget, error) {
 	p.Limit = MaxPage
 	return allPages(p.Cursor, func(cursor string) ([]PausedTarget, string, error) {
 		p.Cursor = cursor
 		page, err := r.ListPaused(ctx, p)
 		return page.Paused, page.Next, err
+	})
+}
+
+// AllBuilds lists all builds: it reads all pages of ListBuilds, each as large as possible, from
+// p.Cursor on.
+func AllBuilds(ctx context.Context, r Registry, p ListBuildsParams) ([]Build, error) {
+	p.Limit = MaxPage
+	return allPages(p.Cursor, func(cursor string) ([]Build, string, error) {
+		p.Cursor = cursor
+		page, err := r.ListBuilds(ctx, p)
+		return page.Builds, page.Next, err
 	})
 }
 

@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// Reuse says when an external id that a run holds is free for another run.
+// Reuse says when another run may have an external id that a run holds.
 //
-// P8: a run holds its external id, together with its suffix and namespace, while it is
-// active; one of [ReuseNever] holds it for as long as it is kept, which is until it is
-// purged. Of any number of runs one at most holds it, however they were made: created,
-// fired, imported, restarted. Cases: create/external-id-for-ever,
-// create/external-id-for-ever-race, create/external-id-for-ever-after-others, create/external-id-free-after-purge,
-// restart/external-id-for-ever, import/for-ever.
+// P8: a run holds its external id, together with its suffix and namespace, while it is active:
+// until it is final, however it ends. A run with [ReuseNever] holds it until the run is purged,
+// against runs of either policy. At most one of any number of runs holds it, however they were
+// created: by a start, a firing, an import or a restart. A run that gave up its external id when it
+// ended does not conflict with any run.
 type Reuse uint8
 
 // The policies.
@@ -21,23 +20,21 @@ const (
 	ReuseNever                 // when the run is purged
 )
 
-// DigestScheme is how many bytes at the start of a [NewRun.Digest] say how the rest was
+// DigestScheme is the number of bytes at the start of a [NewRun.Digest] that say how the rest was
 // made.
 const DigestScheme = 8
 
-// MaxDigest bounds a [NewRun.Digest], in bytes.
+// MaxDigest limits the size of a [NewRun.Digest], in bytes.
 const MaxDigest = 64
 
-// Meets is the outcome of creating r where a run stands in its way: one of the same ID,
-// or the one that holds its external id. Stores call it, so that all of them decide
-// alike; the lease of a repeated start is theirs to add.
+// Meets returns the outcome of creating r when another run is in the way: one of the same ID, or
+// the one that holds its external id. Stores call it, so that all of them decide alike. The store
+// itself adds the lease of a repeated start.
 //
-// A request with a Digest conflicts (ErrConflict) with a run of another workflow, and
-// with one whose digest begins with the same [DigestScheme] bytes and goes on
-// differently. A request with MustBeNew that meets another run gives ErrAlreadyExists.
-// The result's ID is that of the run met in any case. Cases:
-// create/digest-conflicts, create/digest-of-a-repeat, create/must-be-new,
-// create/reuse-refused.
+// A request with a Digest conflicts (ErrConflict) with a run of another workflow, and with a run
+// whose digest begins with the same [DigestScheme] bytes and differs in the rest. A request with
+// MustBeNew that finds another run gets ErrAlreadyExists. The result's ID is always that of the run
+// in the way.
 func (r *NewRun) Meets(id ID, workflow string, digest []byte) CreateResult {
 	name := fmt.Sprintf("run id %s", id)
 	if id != r.ID {
@@ -54,7 +51,7 @@ func (r *NewRun) Meets(id ID, workflow string, digest []byte) CreateResult {
 	return CreateResult{ID: id, Created: id == r.ID, Repeated: id == r.ID}
 }
 
-// alike reports whether two digests were made alike.
+// alike reports whether two digests were made in the same way.
 func alike(a, b []byte) bool {
 	return len(b) >= DigestScheme && bytes.Equal(a[:DigestScheme], b[:DigestScheme])
 }
@@ -66,7 +63,7 @@ func (r *NewRun) validateReuse() error {
 	case r.ExternalID == "" && (r.Reuse != ReuseAfterEnd || r.MustBeNew):
 		return Invalid("reuse policy", "it needs an external id")
 	case n > MaxDigest || n > 0 && n < DigestScheme:
-		return Invalid("digest", fmt.Sprintf("it has %d bytes; none, or %d to %d are possible", n, DigestScheme, MaxDigest))
+		return Invalid("digest", fmt.Sprintf("it has %d bytes; want 0, or %d to %d", n, DigestScheme, MaxDigest))
 	}
 	return nil
 }

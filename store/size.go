@@ -1,12 +1,12 @@
 package store
 
-// Size is how many bytes of payload a run to be made carries, as [CallBytes] counts them.
+// Size returns how many bytes of payload a new run has, as [CallBytes] counts them.
 func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) }
 
-// Size is how many bytes of payload a signal carries, as [CallBytes] counts them.
+// Size returns how many bytes of payload a signal has, as [CallBytes] counts them.
 func (s *NewSignal) Size() int { return len(s.Payload) }
 
-// Size is how many bytes of payload a record carries.
+// Size returns how many bytes of payload a record has.
 func (s *StepRecord) Size() int {
 	n := len(s.Output) + s.Failure.size()
 	for i := range s.Earlier {
@@ -15,7 +15,7 @@ func (s *StepRecord) Size() int {
 	return n
 }
 
-// Size is how many bytes of payload a commit carries, as [CallBytes] counts them.
+// Size returns how many bytes of payload a commit has, as [CallBytes] counts them.
 func (c *Commit) Size() int {
 	n := 0
 	for i := range c.Steps {
@@ -33,7 +33,7 @@ func (c *Commit) Size() int {
 	return n
 }
 
-// Size is how many bytes of payload a transition carries.
+// Size returns how many bytes of payload a transition has.
 func (t *Transition) Size() int { return len(t.Output) + len(t.Input) + t.Failure.size() }
 
 func (f *Failure) size() int {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// StepKind is what a step is.
+// StepKind is the kind of a step.
 type StepKind uint8
 
 // The kinds.
@@ -19,9 +19,10 @@ const (
 	KindGenerator
 	KindValue
 	KindState // of flow state: a write, a read, a wait
+	KindMark  // a decision of the code about which of its versions the run follows
 )
 
-var kindNames = [...]string{KindFunction: "function", KindSleep: "sleep", KindSignal: "signal", KindChild: "child", KindMap: "map", KindGenerator: "generator", KindValue: "value", KindState: "state"}
+var kindNames = [...]string{KindFunction: "function", KindSleep: "sleep", KindSignal: "signal", KindChild: "child", KindMap: "map", KindGenerator: "generator", KindValue: "value", KindState: "state", KindMark: "mark"}
 
 func (k StepKind) String() string {
 	if int(k) < len(kindNames) && k != 0 {
@@ -30,13 +31,13 @@ func (k StepKind) String() string {
 	return fmt.Sprintf("StepKind(%d)", uint8(k))
 }
 
-// StepStatus is where a step is.
+// StepStatus is the state of a step.
 type StepStatus uint8
 
 // The statuses of a step. Completed and failed are final.
 const (
 	StepPending   StepStatus = 1 + iota // an attempt failed; a retry waits
-	StepRunning                         // seen to be under way: a long function, a sleep
+	StepRunning                         // seen in progress: a long function, a sleep
 	StepCompleted                       //
 	StepFailed                          //
 )
@@ -53,16 +54,15 @@ func (s StepStatus) String() string {
 	return fmt.Sprintf("StepStatus(%d)", uint8(s))
 }
 
-// StepKey names a step in its run.
+// StepKey identifies a step in its run.
 type StepKey struct {
 	Branch     string // path of the concurrent branch; empty: the main one
 	Name       string
 	Occurrence int // 1 for the first use of the name in the branch
 }
 
-// Related reports whether two steps lie in one line of execution: their branches
-// are the same, or one is above the other. Branch paths are joined by "/"; the
-// main branch is above all.
+// Related reports whether two steps are in one line of execution: their branches are the same, or
+// one is above the other. Branch paths are joined by "/"; the main branch is above all others.
 func (k StepKey) Related(other StepKey) bool {
 	a, b := k.Branch, other.Branch
 	return a == "" || b == "" || a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
@@ -87,16 +87,16 @@ type Step struct {
 	Position   int64 // order of first record in the run
 	Index      int   // place among the operations of its branch, from 0
 	Attempt    int
-	Epoch      int64 // of the lease that wrote it
+	Epoch      int64 // of the lease that recorded it
 	Output     []byte
 	Failure    *Failure
-	Earlier    []FailedAttempt // attempts before this one, in their order: the first and the last ones
-	StartedAt  time.Time       // of the last attempt of a function; of what waits, when the run first came to it
+	Earlier    []FailedAttempt // attempts before this one, in order: the first and the last ones
+	StartedAt  time.Time       // of the last attempt of a function; for a step that waits, when the run first reached it
 	FinishedAt time.Time       // when its final record was committed; zero unless final
-	DueAt      time.Time       // of a sleep, a retry or a wait; of a running function, when its attempt's timeout passes; zero: none
+	DueAt      time.Time       // of a sleep, a retry or a wait; for a running function, when its attempt times out; zero: none
 }
 
-// FailedAttempt is an attempt of a step that failed, and was followed by another one.
+// FailedAttempt is an attempt of a step that failed and was followed by another one.
 type FailedAttempt struct {
 	Attempt   int       `json:"attempt"`
 	StartedAt time.Time `json:"started_at"` // kept to the microsecond
@@ -106,50 +106,39 @@ type FailedAttempt struct {
 
 func (a *FailedAttempt) size() int { return len(a.Code) + len(a.Message) }
 
-// A step keeps so many earlier attempts, each with so many bytes of code and of message.
-// Who records a step with more keeps the first one and the last ones.
+// The number of earlier attempts that a step keeps, and the sizes of their codes and messages in
+// bytes. A caller that has more attempts keeps the first one and the last ones.
 const (
 	MaxEarlier     = 5
 	MaxEarlierText = 1 << 10
 )
 
-// StepRecord is what a commit writes about a step. The first record of a key
-// fixes its Position; later ones replace the rest, unless the stored status is
-// final: then they are ignored. Cases: steps/recorded, steps/unfinished,
-// steps/later-record-replaces, steps/key-is-exact, steps/earlier-attempts.
+// StepRecord is what a commit records about a step. The first record of a key sets its Position;
+// later ones replace everything else, unless the stored status is final: then they are ignored. See
+// [Leases.Commit].
+//
+// A record whose numbers are out of range is ErrInvalid: Position and Occurrence start at 1, Index
+// and Attempt at 0, and all but Position fit into 32 bits.
 type StepRecord struct {
 	StepKey
 	Kind     StepKind
 	Status   StepStatus
 	Position int64 // required, from 1, a new one for each key of the run
-	Index    int
-	Attempt  int
+	Index    int   // from 0
+	Attempt  int   // from 0
 	Output   []byte
 	Failure  *Failure
-	Took     time.Duration // how long it ran: StartedAt is the commit's time less this
-	// StartedAt, when set, is taken as it is, and Took does not count. A record that
-	// replaces another one names that one's, so that a step that waits for weeks keeps the
-	// time at which it began. Case: steps/start-named.
+	// Took is how long the step ran: StartedAt is the commit's time minus Took, truncated to whole
+	// microseconds, so that no step appears to begin earlier than it did.
+	Took time.Duration
+	// StartedAt, if set, is stored as it is, and Took is ignored. A record that replaces another
+	// one repeats its StartedAt, so that a step that waits for weeks keeps the time at which it
+	// began.
 	StartedAt time.Time
-	Earlier   []FailedAttempt // those before Attempt, at most MaxEarlier; a record replaces those of the one before, too
-	DueIn     time.Duration   // sets DueAt from the store's clock; 0: none
-	DueAt     time.Time       // an absolute time, as a user named it or a step's record said, or of an attempt's timeout
-}
-
-// StepsParams is the input of Steps, which pages through a run's steps by
-// Position. A page ends after Limit steps or before the step whose output and failure
-// would bring those of the page above MaxBytes (it holds at least one). ErrNotFound when there is no such run. Cases:
-// steps/pages-by-position, steps/page-bounded-in-bytes.
-type StepsParams struct {
-	Namespace string
-	Run       ID
-	After     int64 // Position of the last step seen; 0 begins
-	Limit     int   // 0: 100; at most MaxPage
-	MaxBytes  int   // 0: no bound
-}
-
-// StepPage is a page of steps. More says that further steps follow the last.
-type StepPage struct {
-	Steps []Step
-	More  bool
+	Earlier   []FailedAttempt // those before Attempt, at most MaxEarlier; a record also replaces the list of the record before
+	// DueIn sets DueAt from the store's clock; 0: none. DueAt is an absolute time: one that a user
+	// gave, that of a step's record, or that of an attempt's timeout. If both are set, DueIn
+	// counts, whether it is earlier or later.
+	DueIn time.Duration
+	DueAt time.Time
 }

@@ -5,15 +5,36 @@ import (
 	"time"
 )
 
-// Store is what a backend implements. All methods may be called by many
-// goroutines and many processes at once. A method that gets a canceled context
-// returns that context's error and, for a write, has either applied it or not:
-// where the store cannot tell, the error also matches [ErrOutcomeUnknown].
+// Store is what a backend implements. The rules of this comment hold for every method of
+// Store, and of the optional interfaces: [Hinter], [Transactor], [Importer], [Exporter],
+// [Journal], [Ranker], [Diagnoser] and [Counter].
 //
-// P15: no method shows or changes anything of another namespace than the one it
-// is given. Cases: namespaces/runs, namespaces/leases, namespaces/coordination,
-// namespaces/registry, namespaces/schedules, namespaces/external-ids,
-// namespaces/exact.
+// Calls: all methods may be called concurrently by many goroutines and processes. A method first
+// calls Validate of its params. P16: an invalid request changes nothing and returns [ErrInvalid],
+// as an [*InvalidError] that names the field. Names follow [ValidateName], and are compared byte by
+// byte.
+//
+// P15: a method neither shows nor changes anything of a namespace other than the given one. P18:
+// what a call reads does not grow with stored data that does not concern it.
+//
+// Now: a method whose params have a Now uses that time as the store's clock, for this call only;
+// zero means the store's own clock, read once in each call. See the section on the clock in the
+// package comment.
+//
+// Context: a method that gets a canceled context returns that context's error. A write has then
+// been applied or not; if the store cannot tell, the error also matches [ErrOutcomeUnknown].
+//
+// Faults: a method fails with [ErrUnavailable] only if it has applied nothing, and with
+// [ErrOutcomeUnknown] if the answer was lost. P4: the same call may then be sent again, and has one
+// effect in total; methods for which this does not hold say so. The comment at the errors has the
+// complete rule.
+//
+// Batches: a method that takes several items returns one result per item, in order. An item's
+// Err concerns that item alone; see the section on batches in the package comment.
+//
+// Payloads: P12: inputs, outputs, signals and values are bytes that the store does not interpret.
+// They are returned unchanged; nil stays nil, and empty stays empty. A caller may reuse its buffers
+// after a call without changing what is stored.
 type Store interface {
 	Runs
 	Leases
@@ -21,81 +42,36 @@ type Store interface {
 	Registry
 	Schedules
 
-	// Clock returns the store's time.
+	// Clock returns the store's time, in UTC: the clock that measures leases, sleeps and delays.
+	// [Claimed.Now] and [SchedulePage.Now] return the same clock. It is exact to at least a
+	// millisecond.
 	Clock(ctx context.Context) (time.Time, error)
-	// Features says what this backend can do beyond the contract and what it
-	// cannot, each gap with its reason.
+	// Features describes this backend: what it can do beyond the contract, and what it cannot do,
+	// each gap with its reason. The answer is the same at every handle.
 	Features() Features
-	// Limits returns the sizes that the backend enforces.
+	// Limits returns the size limits of the backend (P12). Payload is above zero.
 	Limits() Limits
-	// Close releases what the store holds: connections, goroutines, and the
-	// channels of [Hinter]. Calls under way may fail with ErrUnavailable, later
-	// ones do; closing again does nothing. Hints of what was written before go out
-	// first, unless that takes long. Cases: close/ends-hints,
-	// close/then-unavailable, close/under-way, close/tells-first,
-	// close/leaves-the-data.
+	// Close releases what the store holds: connections, goroutines, and the channels of [Hinter],
+	// which it closes. Calls in progress may fail with ErrUnavailable or ErrOutcomeUnknown; later
+	// calls fail with ErrUnavailable. Closing again does nothing. Close first sends the hints of
+	// earlier writes, unless that takes long. Stored data stays, also for other handles.
 	Close() error
 }
 
-// Runs makes, reads and steers runs from outside a lease.
-type Runs interface {
-	Create(ctx context.Context, p CreateParams) ([]CreateResult, error)
-	Get(ctx context.Context, p GetParams) ([]Run, error)
-	Find(ctx context.Context, p FindParams) (Run, error)
-	List(ctx context.Context, p ListParams) (RunPage, error)
-	Count(ctx context.Context, p CountParams) ([]RunCount, error)
-	Children(ctx context.Context, p ChildrenParams) ([]Run, error)
-	Steps(ctx context.Context, p StepsParams) (StepPage, error)
-	Cancel(ctx context.Context, p CancelParams) ([]ControlResult, error)
-	Pause(ctx context.Context, p PauseParams) ([]ControlResult, error)
-	Restart(ctx context.Context, p RestartParams) error
-	Fork(ctx context.Context, p ForkParams) (CreateResult, error)
-	Purge(ctx context.Context, p PurgeParams) (int, error)
-}
+// ContractVersion is the version of the contract that this package states. It increases by one with each change
+// that a conformant backend may fail: a new or stricter rule, or a new required method.
+const ContractVersion = 1
 
-// Leases is the hot path: the three batch verbs by which workers live.
-type Leases interface {
-	Claim(ctx context.Context, p ClaimParams) (Claimed, error)
-	Extend(ctx context.Context, p ExtendParams) ([]LeaseState, error)
-	Commit(ctx context.Context, p CommitParams) ([]CommitResult, error)
-}
-
-// Coordination is how a run hears from the rest of the world.
-type Coordination interface {
-	Signal(ctx context.Context, p SignalParams) ([]SignalResult, error)
-	SetState(ctx context.Context, p SetStateParams) ([]StateEntry, error)
-	GetState(ctx context.Context, p GetStateParams) ([]StateEntry, error)
-	Inbox(ctx context.Context, p InboxParams) (Inbox, error)
-}
-
-// Registry keeps who works and on what.
-type Registry interface {
-	PutWorker(ctx context.Context, p PutWorkerParams) error
-	RemoveWorker(ctx context.Context, p RemoveWorkerParams) error
-	ListWorkers(ctx context.Context, p ListWorkersParams) (WorkerPage, error)
-	AskWorkers(ctx context.Context, p AskWorkersParams) (asked int, err error)
-	PutWorkflows(ctx context.Context, p PutWorkflowsParams) error
-	ListWorkflows(ctx context.Context, p ListWorkflowsParams) (WorkflowPage, error)
-	SetPaused(ctx context.Context, p SetPausedParams) error
-	ListPaused(ctx context.Context, p ListPausedParams) (PausedPage, error)
-	Lock(ctx context.Context, p LockParams) (LockResult, error)
-}
-
-// Schedules keeps cron rules and what they fired.
-type Schedules interface {
-	PutSchedule(ctx context.Context, p PutScheduleParams) (Schedule, error)
-	DeleteSchedule(ctx context.Context, p DeleteScheduleParams) error
-	ListSchedules(ctx context.Context, p ListSchedulesParams) (SchedulePage, error)
-	Fire(ctx context.Context, p FireParams) (FireResult, error)
-	ListFirings(ctx context.Context, p ListFiringsParams) (FiringPage, error)
-}
-
-// Features describes a backend. Case: features/as-declared.
+// Features describes a backend.
 type Features struct {
 	// Name is the backend's name: "sqlite".
 	Name string
-	// Hints says that the backend implements [Hinter], for the writes of all
-	// processes. False leaves those of this process, or none.
+	// Contract is the [ContractVersion] whose rules the backend keeps, written as a number. The backend's
+	// author changes it when the backend passes the conformance suite of a later version; that suite
+	// fails until then.
+	Contract int
+	// Hints says that the backend implements [Hinter], for the writes of all processes. If it is
+	// false, only writes of this process send hints, or none do.
 	Hints bool
 	// SharedClock says that all processes see one clock, the database's. False
 	// means the clock of each process's machine.
@@ -104,13 +80,20 @@ type Features struct {
 	Processes bool
 	// Transactions says that the backend implements [Transactor].
 	Transactions bool
-	// Gaps lists what the contract asks for and this backend cannot give.
+	// Durability says which failures acknowledged writes survive. The zero value is the strongest
+	// promise; the conformance suite requires proof of any but Volatile.
+	Durability Durability
+	// Gaps lists what the contract asks for and this backend cannot do.
 	Gaps []Gap
+	// Version describes the version of the backend and of its database, for reports: "SQLite
+	// 3.51.3". It is empty if unknown. It is not part of the contract, and says nothing about the version
+	// of the contract, which is Contract.
+	Version string
 }
 
-// Gap is one ability that a backend lacks. The conformance suite holds the gap
-// to its word: a case that is excepted for it must fail.
+// Gap is one ability that a backend lacks. The conformance suite checks the gaps: the harness must
+// declare the same abilities, and no others.
 type Gap struct {
-	Ability string
-	Reason  string
+	Ability Ability
+	Reason  string // why, for users
 }

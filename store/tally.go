@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// CountTally makes the rows of Count from what a backend has looked at. The backend looks
-// at runs in parts of one or more statuses, at no more than MaxScan in each, and groups
-// them: those that the filter selects as RunCount has them, the others by part.
+// CountTally makes the rows of Count from groups of runs that a backend has looked at. The backend
+// looks at runs in parts of one or more statuses, at no more than MaxScan in each part, and groups
+// them: the runs that the filter selects by the fields of RunCount, the others by part.
 type CountTally struct {
 	rows    []RunCount
 	scanned []int64 // by part
 }
 
-// Add adds a group of runs of a part. Only those selected are counted.
+// Add adds a group of runs of a part. Only selected runs are counted.
 func (t *CountTally) Add(part int, group RunCount, selected bool) {
 	for len(t.scanned) <= part {
 		t.scanned = append(t.scanned, 0)
@@ -24,7 +24,7 @@ func (t *CountTally) Add(part int, group RunCount, selected bool) {
 	}
 }
 
-// Rows returns the rows, in their order. parts has the statuses of each part.
+// Rows returns the rows in order. parts contains the statuses of each part.
 func (t *CountTally) Rows(maxScan int, parts [][]Status) []RunCount {
 	for part, n := range t.scanned {
 		if n < int64(maxScan) || part >= len(parts) {
@@ -40,7 +40,7 @@ func (t *CountTally) Rows(maxScan int, parts [][]Status) []RunCount {
 	return t.rows
 }
 
-// cap marks the rows of a status, one at least.
+// cap marks the rows of a status as capped, at least one row.
 func (t *CountTally) cap(s Status) {
 	found := false
 	for i := range t.rows {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes that every backend holds to, in bytes.
+// Size limits of every backend, in bytes.
 const (
 	MaxName       = 255       // namespaces, queues, workflows, steps, keys, ...
 	MaxExternalID = 512       // external ids and suffixes
@@ -18,11 +19,11 @@ const (
 	MaxFailure    = 256 << 10 // a failure's fields together
 )
 
-// MaxBatch bounds the items of one call. Larger work is to be split. Case:
-// errors/too-many-items.
+// MaxBatch limits the items of one call. Split larger work: a call with more items is ErrInvalid as
+// a whole.
 const MaxBatch = 10_000
 
-// clip shortens what a message repeats of a user's input.
+// clip shortens user input for an error message.
 func clip(s string) string {
 	if len(s) > 64 {
 		return s[:61] + "..."
@@ -30,9 +31,8 @@ func clip(s string) string {
 	return s
 }
 
-// ValidateName checks a name: 1 to [MaxName] bytes of UTF-8 without control
-// characters and without space at either end. Every name of the contract follows
-// this rule; branch paths are names too. Cases: errors/names, errors/good-names.
+// ValidateName checks a name: 1 to [MaxName] bytes of UTF-8 without control characters and without
+// space at either end. Every name of the contract follows this rule, including branch paths.
 func ValidateName(field, s string) error {
 	switch {
 	case s == "":
@@ -115,8 +115,8 @@ func first(errs ...error) error {
 	return nil
 }
 
-// Page works out the rows of a page: the default for 0, an error for what is
-// out of range.
+// Page returns the number of rows of a page: the default for 0, and an error for a number out of
+// range.
 func Page(limit int) (int, error) {
 	switch {
 	case limit == 0:
@@ -127,16 +127,16 @@ func Page(limit int) (int, error) {
 	return limit, nil
 }
 
-// FewIDs is from how many characters on a prefix of IDs selects few runs: those of
-// [NewID] that have eight digits in common were made within about a minute.
+// FewIDs is the length from which a prefix of IDs selects few runs: IDs of [NewID] that share eight
+// digits were made within about a minute.
 const FewIDs = 8
 
-// Few says of a filter that it selects few runs, by an index of its own.
+// Few reports whether a filter selects few runs, with an index of its own.
 func (f *RunFilter) Few() bool {
 	return !f.Parent.IsZero() || f.ExternalID != "" || len(f.IDPrefix) >= FewIDs
 }
 
-// Wants says whether a filter may select runs of a status.
+// Wants reports whether a filter may select runs of a status.
 func (f *RunFilter) Wants(s Status) bool {
 	if !s.Final() && !(f.FinishedAfter.IsZero() && f.FinishedBefore.IsZero()) {
 		return false
@@ -144,7 +144,7 @@ func (f *RunFilter) Wants(s Status) bool {
 	return len(f.Statuses) == 0 || slices.Contains(f.Statuses, s)
 }
 
-// IDRange gives the lowest and the highest ID whose text begins with prefix.
+// IDRange returns the lowest and the highest ID whose text begins with prefix.
 func IDRange(prefix string) (lo, hi ID, err error) {
 	digits := strings.ReplaceAll(strings.ToLower(prefix), "-", "")
 	if len(digits) > 32 || strings.Trim(digits, "0123456789abcdef") != "" {
@@ -168,17 +168,20 @@ func (p *CreateParams) Validate() error {
 	return first(ValidateName("namespace", p.Namespace), batch("runs", len(p.Runs)))
 }
 
-// Validate checks a run that Create is to make.
+// Validate checks a run that Create is to create.
 func (r *NewRun) Validate(l Limits) error {
 	if r.Group != "" || r.Ordinal != 0 || r.OnClose != CloseCancel {
-		return Invalid("group", "only a child has one; spawn it by a commit of its parent")
+		return Invalid("group", "only a child has a group; spawn children in a commit of their parent")
+	}
+	if r.Worker == "" && r.Build != "" {
+		return Invalid("build", "a build is that of a worker; the run has none")
 	}
 	if r.Worker == "" && r.LeaseFor != 0 {
-		return Invalid("worker", "a lease duration without a worker")
+		return Invalid("worker", "it is empty, but a lease duration is set")
 	}
 	if r.Worker != "" {
 		if r.After != 0 || !r.At.IsZero() {
-			return Invalid("worker", "a run that starts later cannot be leased at once")
+			return Invalid("worker", "a run that starts later cannot be leased at its creation")
 		}
 		if err := lease(r.Worker, r.LeaseFor); err != nil {
 			return err
@@ -203,6 +206,7 @@ func (r *NewRun) validate(l Limits) error {
 		ValidateName("queue", r.Queue),
 		externalID("external id", r.ExternalID),
 		externalID("suffix", r.Suffix),
+		optionalName("build", r.Build),
 		size("input", len(r.Input), l.Payload),
 		size("meta", len(r.Meta), MaxMeta),
 		duration("start delay", r.After),
@@ -213,11 +217,11 @@ func (r *NewRun) validate(l Limits) error {
 func (r *NewRun) validateChild(l Limits) error {
 	switch {
 	case r.ExternalID != "":
-		return Invalid("external id", "a child is named by its parent and cannot have one")
-	case r.Worker != "":
-		return Invalid("worker", "a child cannot be leased as it is made")
+		return Invalid("external id", "a child cannot have an external id")
+	case r.Worker != "" || r.Build != "":
+		return Invalid("worker", "a child cannot be leased at its creation")
 	case len(r.Digest) > 0:
-		return Invalid("digest", "a child is named by its parent and is compared with none")
+		return Invalid("digest", "a child has no digest")
 	case r.Group == "" && r.Ordinal != 0:
 		return Invalid("ordinal", "it needs a group")
 	case r.Group != "" && r.Ordinal < 1:
@@ -244,18 +248,18 @@ func (p *FindParams) Validate() error {
 func (f *RunFilter) validate() error {
 	for _, s := range f.Statuses {
 		if s < Pending || s > Canceled {
-			return Invalid("status", fmt.Sprintf("%v is none", s))
+			return Invalid("status", fmt.Sprintf("unknown status %v", s))
 		}
 	}
 	if f.MinAttempt < 0 {
 		return Invalid("attempts", fmt.Sprintf("%d is negative", f.MinAttempt))
 	}
 	_, _, err := IDRange(f.IDPrefix)
-	return first(err, optionalName("workflow", f.Workflow), optionalName("queue", f.Queue),
+	return first(err, validateBuilds(f.PinnedTo), optionalName("workflow", f.Workflow), optionalName("queue", f.Queue),
 		plainText("failure code", f.FailureCode), plainText("failure text", f.FailureText), plainText("step name", f.FailedStep))
 }
 
-// plainText checks text that is looked for.
+// plainText checks a text to search for.
 func plainText(field, s string) error {
 	if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
 		return Invalid(field, fmt.Sprintf("%q is not valid UTF-8 text", clip(s)))
@@ -304,12 +308,14 @@ func (p *PauseParams) Validate() error {
 }
 
 // Validate checks the call.
-func (p *RestartParams) Validate() error { return ValidateName("namespace", p.Namespace) }
+func (p *RestartParams) Validate() error {
+	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)))
+}
 
 // Validate checks the call.
 func (p *ForkParams) Validate() error {
 	if p.New.IsZero() {
-		return Invalid("run id", "the fork needs an id of its own")
+		return Invalid("run id", "the fork needs a new run id")
 	}
 	return ValidateName("namespace", p.Namespace)
 }
@@ -331,19 +337,19 @@ func (p *PurgeParams) Validate() error {
 func (p *ClaimParams) Validate() error {
 	for _, d := range p.Demands {
 		if d.Max < 0 {
-			return Invalid("demand", fmt.Sprintf("%d runs of queue %q asked for", d.Max, clip(d.Queue)))
+			return Invalid("demand", fmt.Sprintf("the maximum of queue %[2]q is negative: %[1]d", d.Max, clip(d.Queue)))
 		}
 	}
 	if p.Max < 0 {
-		return Invalid("max", fmt.Sprintf("%d runs asked for", p.Max))
+		return Invalid("max", fmt.Sprintf("%d is negative", p.Max))
 	}
 	if p.ClaimID < 0 || p.Again && p.ClaimID == 0 {
-		return Invalid("claim id", fmt.Sprintf("%d; a claim that may be asked for again has one above zero", p.ClaimID))
+		return Invalid("claim id", fmt.Sprintf("%d; a claim that can be repeated needs a positive id", p.ClaimID))
 	}
-	return first(ValidateName("namespace", p.Namespace), lease(p.Worker, p.LeaseFor), maxBytes(p.MaxBytes))
+	return first(ValidateName("namespace", p.Namespace), lease(p.Worker, p.LeaseFor), optionalName("build", p.Build), maxBytes(p.MaxBytes))
 }
 
-// Wanted is how many runs the claim asks for in all.
+// Wanted returns how many runs the claim asks for in total.
 func (p *ClaimParams) Wanted() int {
 	sum := 0
 	for _, d := range p.Demands {
@@ -372,11 +378,14 @@ func (c *Commit) Validate(l Limits) error {
 	if c.Seq < 1 {
 		return Invalid("seq", "commits under a lease are numbered from 1")
 	}
+	if c.Seen < 0 {
+		return Invalid("seen", fmt.Sprintf("%d is negative", c.Seen))
+	}
 	for i := range c.Steps {
 		if err := c.Steps[i].validate(l); err != nil {
 			return err
 		}
-		for j := range i { // few: a commit carries what one run did since its last
+		for j := range i { // few: a commit contains what one run did since its last
 			if c.Steps[j].StepKey == c.Steps[i].StepKey {
 				return Invalid("step "+strconv.Quote(clip(c.Steps[i].String())), "it is recorded twice in one commit")
 			}
@@ -397,11 +406,11 @@ func (c *Commit) Validate(l Limits) error {
 	}
 	switch t := c.Transition; {
 	case c.Crashes < 0 || c.Crashes > maxCrashes:
-		return Invalid("commit", fmt.Sprintf("Crashes of %d are not from 0 to %d", c.Crashes, maxCrashes))
+		return Invalid("commit", fmt.Sprintf("Crashes of %d is not between 0 and %d", c.Crashes, maxCrashes))
 	case c.Crashes > 0 && t != nil && t.Kind != Release:
 		return Invalid("commit", "a "+t.Kind.String()+" is progress: only a release, or a commit without a transition, keeps Crashes")
 	}
-	if err := first(batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
+	if err := first(c.validatePin(), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err
 	}
 	if c.Transition != nil {
@@ -410,13 +419,16 @@ func (c *Commit) Validate(l Limits) error {
 	return nil
 }
 
-// maxCrashes leaves room for leases that run out in 32 bits.
+// maxCrashes leaves room for expired leases within 32 bits.
 const maxCrashes = 1 << 30
+
+// maxCount limits counts of type int: a backend stores them in 32 bits.
+const maxCount = math.MaxInt32
 
 func (s *StepRecord) validate(l Limits) error {
 	name := "step " + strconv.Quote(clip(s.Name))
 	switch {
-	case s.Kind < KindFunction || s.Kind > KindState:
+	case s.Kind < KindFunction || s.Kind > KindMark:
 		return Invalid(name, "it has no kind")
 	case s.Status < StepPending || s.Status > StepFailed:
 		return Invalid(name, "it has no status")
@@ -424,6 +436,10 @@ func (s *StepRecord) validate(l Limits) error {
 		return Invalid(name, "positions start at 1")
 	case s.Occurrence < 1:
 		return Invalid(name, "occurrences start at 1")
+	case s.Index < 0 || s.Attempt < 0:
+		return Invalid(name, "its index or attempt is negative")
+	case max(s.Occurrence, s.Index, s.Attempt) > maxCount:
+		return Invalid(name, fmt.Sprintf("its occurrence, index or attempt is above %d", maxCount))
 	}
 	return first(
 		ValidateName("step name", s.Name),
@@ -441,6 +457,9 @@ func earlier(name string, attempts []FailedAttempt) error {
 		return Invalid(name, fmt.Sprintf("it has %d earlier attempts; a record keeps %d, the first one and the last ones", len(attempts), MaxEarlier))
 	}
 	for i := range attempts {
+		if n := attempts[i].Attempt; n < 0 || n > maxCount {
+			return Invalid(name, fmt.Sprintf("number %d of an earlier attempt is not between 0 and %d", n, maxCount))
+		}
 		if err := first(size(name+" earlier code", len(attempts[i].Code), MaxEarlierText), size(name+" earlier message", len(attempts[i].Message), MaxEarlierText)); err != nil {
 			return err
 		}
@@ -448,8 +467,8 @@ func earlier(name string, attempts []FailedAttempt) error {
 	return nil
 }
 
-// stepOutput bounds a step's output: that of a signal step is a signal's payload, of
-// any allowed size, and what it was received as.
+// stepOutput returns the limit of a step's output: that of a signal step is a signal's payload, of
+// any allowed size, and the name under which it was received.
 func (l Limits) stepOutput(kind StepKind) int {
 	if kind == KindSignal {
 		return l.Payload + MaxName + 20
@@ -459,16 +478,18 @@ func (l Limits) stepOutput(kind StepKind) int {
 
 func (t *Transition) validate(l Limits) error {
 	switch {
-	case t.Kind < Complete || t.Kind > Continue:
+	case t.Kind < CompleteRun || t.Kind > GiveBack:
 		return Invalid("transition", "it has no kind")
-	case t.Kind != Complete && t.Output != nil:
+	case t.Kind != CompleteRun && t.Output != nil:
 		return Invalid("transition", "only a completion has an output")
 	case t.Kind != Continue && t.Input != nil:
 		return Invalid("transition", "only a continuation has an input")
-	case (t.Kind == Fail) && t.Failure == nil:
-		return Invalid("transition", "a failed run needs its failure")
+	case (t.Kind == FailRun) && t.Failure == nil:
+		return Invalid("transition", "a failed run needs a failure")
+	case t.Kind == GiveBack && t.Failure != nil:
+		return Invalid("transition", "a run that is given back keeps its failure; the reason stands in the commit's Pin")
 	case t.Kind != Sleep && (t.Wakes != 0 || len(t.Await) > 0):
-		return Invalid("transition", "only a sleep is woken")
+		return Invalid("transition", "only a sleep has wake conditions")
 	case t.Kind != Sleep && t.Kind != Retry && t.Kind != Release && (t.After != 0 || !t.At.IsZero()):
 		return Invalid("transition", "only a sleep, a retry or a release has a time")
 	}
@@ -499,7 +520,7 @@ func (s *NewSignal) Validate(l Limits) error {
 	case s.ID.IsZero():
 		return Invalid("signal id", "it is zero; make one with NewID")
 	case s.Run.IsZero() == (s.ExternalID == ""):
-		return Invalid("signal", "it goes either to a run id or to an external id")
+		return Invalid("signal", "set exactly one of run id and external id")
 	}
 	return first(ValidateName("signal name", s.Name), size("signal payload", len(s.Payload), l.Payload))
 }
@@ -546,9 +567,17 @@ func (p *PutWorkerParams) Validate() error {
 		return Invalid("answers", fmt.Sprintf("%v is negative", w.Answers))
 	}
 	if w.Status != Online && w.Status != Draining {
-		return Invalid("worker status", "a worker is put as online or draining")
+		return Invalid("worker status", "want online or draining")
 	}
-	return first(ValidateName("namespace", p.Namespace), ValidateName("worker", w.ID))
+	if min(w.PID, w.Slots) < 0 || max(w.PID, w.Slots) > maxCount {
+		return Invalid("worker", fmt.Sprintf("its process id or slots are not between 0 and %d", maxCount))
+	}
+	for workflow, n := range w.Limits {
+		if n < 0 || n > maxCount {
+			return Invalid("limit of workflow "+strconv.Quote(clip(workflow)), fmt.Sprintf("%d is not between 0 and %d", n, maxCount))
+		}
+	}
+	return first(ValidateName("namespace", p.Namespace), ValidateName("worker", w.ID), optionalName("build", w.Build))
 }
 
 // Validate checks the call.
@@ -587,9 +616,9 @@ func (p *ListWorkflowsParams) Validate() error {
 }
 
 // Validate checks the call.
-func (p *SetPausedParams) Validate() error {
+func (p *PauseTargetParams) Validate() error {
 	if (p.Queue == "") == (p.Workflow == "") {
-		return Invalid("pause", "name either a queue or a workflow")
+		return Invalid("pause", "name exactly one of queue and workflow")
 	}
 	return first(ValidateName("namespace", p.Namespace), optionalName("queue", p.Queue), optionalName("workflow", p.Workflow))
 }
@@ -624,7 +653,7 @@ func (p *DeleteScheduleParams) Validate() error {
 func (p *ListSchedulesParams) Validate() error {
 	_, err := Page(p.Limit)
 	if len(p.Except) > 0 && !p.Due {
-		err = Invalid("except", "names are left out of a list of what is due, and of no other")
+		err = Invalid("except", "only a listing of due schedules can leave out names")
 	}
 	return first(ValidateName("namespace", p.Namespace), err, batch("except", len(p.Except)))
 }
@@ -642,10 +671,10 @@ func (p *FireParams) Validate(l Limits) error {
 	}
 	if p.Run != nil {
 		if p.Run.Worker != "" {
-			return Invalid("worker", "a fired run is not leased as it is made")
+			return Invalid("worker", "a fired run cannot be leased at its creation")
 		}
 		if p.Run.Reuse != ReuseAfterEnd || p.Run.MustBeNew || len(p.Run.Digest) > 0 {
-			return Invalid("reuse policy", "a fired run holds its external id while it is active, and is compared with none")
+			return Invalid("reuse policy", "a fired run holds its external id only while it is active and has no digest")
 		}
 		if err := p.Run.Validate(l); err != nil {
 			return err

@@ -13,146 +13,11 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// breathe is how long the claimer waits for more slots to come free when work
-// waits and only a few are: many tiny claims cost more than they bring.
-const breathe = time.Millisecond
-
-// restAfter is for how long a worker has held nothing when it begins to poll less and
-// to give signs of life less often.
+// restAfter is how long a worker must have held nothing before it polls less often and
+// reports less often that it is alive.
 const restAfter = time.Minute
 
-// claimLoop claims and starts runs until ctx ends, or until nothing is left to do if
-// somebody asks for that.
-func (w *Worker) claimLoop(ctx context.Context) (found idle) {
-	var (
-		demands = w.demands()
-		timer   = time.NewTimer(atOnce)
-		more    = true // work is due that was not claimed for want of slots, or of memory
-		backoff time.Duration
-		portion portion
-		took    time.Duration   // by the last claim
-		renewed <-chan struct{} // waited for, as no lease is known to be good
-	)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return found
-		case <-timer.C:
-		case <-renewed: // where the store answers late, leases are known to be good for moments
-		case <-w.wake:
-		case <-w.emptied:
-		case <-w.freed:
-			if !more {
-				continue
-			}
-			if w.slots.available() < max(1, w.concurrency/4) && !sleep(ctx, breathe) {
-				return found
-			}
-		}
-		if ctx.Err() != nil {
-			return found
-		}
-		if !w.ledger.sound(time.Now()) {
-			// Leases may have run out (the process was stopped, the store was out of
-			// reach). They are renewed before anything is claimed: otherwise this
-			// worker might take its own runs over.
-			renewed = w.ledger.wait()
-			signal(w.renew)
-			timer.Reset(w.leaseFor / 10)
-			continue
-		}
-		renewed = nil
-		if !w.lost.certain(len(w.leased()) > 0, patience) {
-			signal(w.renew) // which wakes this loop
-			timer.Reset(w.leaseFor / 10)
-			continue
-		}
-		n := 0
-		if w.memory.left() > 0 || len(w.holding()) == 0 {
-			n = w.slots.take(portion.runs(w.concurrency))
-		}
-		if n == 0 {
-			more = true // what comes free looks again
-			w.slots.setBacklog(true)
-			timer.Reset(w.poll)
-			continue
-		}
-		resting := w.emptied != nil && len(w.holding()) == 0
-		asked := time.Now()
-		claimed, err := w.claim(ctx, demands, n, portion, w.longer(took))
-		answered := time.Now()
-		took = answered.Sub(asked)
-		w.slots.give(n - len(claimed.Runs))
-		if err != nil {
-			if ctx.Err() != nil {
-				return found
-			}
-			w.lost.fails()
-			more = false // the timer looks again; the slots given back must not
-			portion.failed()
-			backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
-			w.log.Error("claim failed, will try again for less", "runs", n, "in", backoff, "error", err)
-			timer.Reset(backoff)
-			continue
-		}
-		backoff = 0
-		if w.tooLate(asked, answered) {
-			portion.failed()
-		} else {
-			portion.succeeded()
-		}
-		if ctx.Err() != nil {
-			w.drain() // they are given back
-		}
-		w.execute(ctx, &claimed, asked, answered)
-		if resting && len(claimed.Runs) == 0 && (claimed.NextDue.IsZero() || claimed.NextDue.After(claimed.Now)) {
-			fired, next, err := w.fireDue(ctx)
-			switch {
-			case fired:
-				timer.Reset(atOnce)
-				continue
-			case err != nil:
-				if ctx.Err() != nil {
-					return found
-				}
-				backoff = min(max(2*backoff, 10*time.Millisecond), 5*time.Second)
-				w.log.Error("schedules could not be fired, will try again", "in", backoff, "error", err)
-				timer.Reset(backoff)
-				continue
-			}
-			found.reached, found.next = true, next
-			if !claimed.NextDue.IsZero() {
-				found.next = earliest(next, answered.Add(claimed.NextDue.Sub(claimed.Now)))
-			}
-			return found
-		}
-		wait := w.poll
-		if len(claimed.Runs) == 0 && w.atRest() {
-			wait = w.restPoll
-		}
-		more = false
-		if !claimed.NextDue.IsZero() {
-			due := claimed.NextDue.Sub(claimed.Now)
-			if due <= 0 {
-				more = len(claimed.Runs) == n
-				due = breathe
-			}
-			wait = min(wait, due)
-		}
-		w.slots.setBacklog(more)
-		if more {
-			if w.slots.available() > 0 {
-				signal(w.wake)
-			}
-			wait = w.poll
-		}
-		timer.Reset(wait)
-	}
-}
-
-// claim asks the store once, for no more runs of a workflow than its limit has room
-// for.
+// claim claims once, and at most as many runs of a workflow as its limit has room for.
 func (w *Worker) claim(ctx context.Context, all []demand, n int, size portion, timeout time.Duration) (store.Claimed, error) {
 	demands := make([]store.Demand, 0, len(all))
 	got := make(map[string]int) // room by workflow
@@ -183,11 +48,11 @@ func (w *Worker) claim(ctx context.Context, all []demand, n int, size portion, t
 }
 
 func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size portion, timeout time.Duration) (store.Claimed, error) {
-	// A claim that hangs must not come through after this worker's leases have run
-	// out: it could take the worker's own runs over. And one that is under way when the
-	// worker is to leave gets time to answer: what it takes unseen waits for its lease.
-	// One that holds nothing has none to take over. And where the store answers late,
-	// leases are good for longer than the worker knows.
+	// A claim that hangs must not succeed after this worker's leases have expired: it
+	// could take over the worker's own runs. A claim in progress when the worker shuts
+	// down gets time to answer, because what it takes unseen waits for its lease. A
+	// worker that holds nothing has no run to take over. If the store is slow, leases are
+	// valid for longer than the worker knows.
 	until := w.ledger.goodUntil()
 	if at := time.Now().Add(timeout); at.After(until) && (w.slow.Load() || len(w.leased()) == 0) {
 		until = at
@@ -199,7 +64,7 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 		giveUp()
 	})()
 	began := time.Now()
-	p := store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor, MaxBytes: size.bytes(w.memory.left()), Bare: size.bare(), ClaimID: rand.Int64N(1<<62) + 1}
+	p := store.ClaimParams{Namespace: w.namespace, Worker: w.id, Demands: demands, Max: n, LeaseFor: w.leaseFor, Build: w.cfg.Build, MaxBytes: size.bytes(w.memory.left()), Bare: size.bare(), ClaimID: rand.Int64N(1<<62) + 1}
 	claimed, err := w.store.Claim(patient, p)
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		claimed, err = w.askAgain(patient, p, err)
@@ -215,18 +80,19 @@ func (w *Worker) ask(ctx context.Context, demands []store.Demand, n int, size po
 	return claimed, err
 }
 
-// askAgain asks for what a claim has taken whose answer was lost, until the store says
-// so or the worker's leases are over, and with them those of the claim.
+// askAgain asks for the runs taken by a claim whose answer was lost, until the store
+// answers or the worker's leases have ended, and with them those of the claim.
 func (w *Worker) askAgain(ctx context.Context, p store.ClaimParams, lost error) (store.Claimed, error) {
 	p.Again = true
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		// The answer may have been lost for its size: each time less of it is asked for.
+		// The answer may have been lost because of its size: each attempt asks for less
+		// of it.
 		p.MaxBytes = max(1, p.MaxBytes/4)
 		p.Bare = p.Bare || wait == time.Second
 		claimed, err := w.store.Claim(ctx, p)
 		switch {
 		case err == nil:
-			w.log.Warn("the answer to a claim was lost; what it had taken was asked for", "runs", len(claimed.Runs), "error", lost)
+			w.log.Warn("the answer to a claim was lost; recovered the runs that it had claimed", "runs", len(claimed.Runs), "error", lost)
 			return claimed, nil
 		case ctx.Err() != nil || !store.Retryable(err):
 			return store.Claimed{}, errors.Join(lost, err)
@@ -235,45 +101,45 @@ func (w *Worker) askAgain(ctx context.Context, p store.ClaimParams, lost error) 
 	}
 }
 
-// lastAnswer is how long a worker that is to leave waits for the answer to its claim.
+// lastAnswer is how long a worker that shuts down waits for the answer to its claim.
 const lastAnswer = 5 * time.Second
 
-// callTimeout bounds a call of the store, so that a connection that hangs does
-// not hang the worker.
+// callTimeout limits a call of the store, so that a hanging connection does not hang the
+// worker.
 func (w *Worker) callTimeout() time.Duration { return max(w.leaseFor, 5*time.Second) }
 
-// longer is the timeout of a call that is made again, the last one having taken so long.
+// longer returns the timeout for repeating a call that has taken d.
 func (w *Worker) longer(took time.Duration) time.Duration {
 	return min(max(2*took, w.callTimeout()), 2*w.callTimeout())
 }
 
-// late tells of an answer that has taken so much of a lease that the next renewal in
-// turn may come too late.
+// late reports whether an answer has taken so much of a lease that the next regular
+// renewal may come too late.
 func (w *Worker) late(took time.Duration) bool { return took >= w.leaseFor/3 }
 
-// tooLate tells of an answer to a claim that came when the leases which it brings were
-// over, as far as the worker knows.
+// tooLate reports whether the answer to a claim arrived when, as far as the worker knows,
+// the leases in it had already expired.
 func (w *Worker) tooLate(asked, answered time.Time) bool {
 	return answered.Sub(asked) >= w.leaseFor
 }
 
-// demand is a part of what a claim asks for; limited: of a single workflow, whose limit
-// bounds it.
+// demand is one part of a claim; limited means that it is for a single workflow and is
+// bounded by that workflow's limit.
 type demand struct {
 	store.Demand
 	limited bool
 }
 
-// admit takes in a leased run, whose slot is taken, and returns what is to be executed of
-// it; nil: nothing. asked is when the claim went out
-// and answered when its answer came, in which the store's clock said now. adopted: it
-// was leased when it was started, not claimed.
+// admit accepts a leased run, whose slot is taken, and returns the invocation to execute,
+// or nil. asked is when the claim was sent and answered when its answer arrived; now is
+// the store's time in the answer. adopted means that the run was leased at its start, not
+// claimed.
 func (w *Worker) admit(cr *store.ClaimedRun, asked, answered, now time.Time, adopted bool) *exec.Invocation {
 	inv := exec.New(w.tel.Execute(w.stop, &cr.Run, cr.Lease), w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
 	switch {
-	case before != nil && before.Lease().Epoch >= cr.Lease.Epoch && adopted: // a late answer, or one to a start that was repeated
+	case before != nil && before.Lease().Epoch >= cr.Lease.Epoch && adopted: // a late answer, or an answer to a repeated start
 		w.mu.Unlock()
 		w.slots.release(cr.Run.Workflow)
 		return nil
@@ -289,11 +155,11 @@ func (w *Worker) admit(cr *store.ClaimedRun, asked, answered, now time.Time, ado
 	w.mu.Unlock()
 	w.ledger.taken(asked.Add(w.leaseFor))
 	if before != nil {
-		before.Lose() // its lease ran out and came back to this very worker
+		before.Lose() // its lease expired and this same worker claimed it again
 	}
 	if cr.Recovered && inv.Suspicion() == exec.Unsuspected {
 		n, _ := exec.Crashes(&cr.Run)
-		inv.Logger().Warn("run taken over: its lease had run out", "crashes", n)
+		inv.Logger().Warn("run taken over: its lease had expired", "crashes", n)
 	}
 	if draining {
 		inv.Drain()
@@ -309,8 +175,9 @@ func (w *Worker) executeRun(inv *exec.Invocation) {
 	inv.Execute()
 }
 
-// load reads what a run was claimed without, because claims that bring it failed. A run
-// that cannot be read stops no other: it is set aside, by name; false.
+// load reads the content that a run was claimed without because claims with it failed. A
+// run that cannot be read does not stop others: it is set aside with the reason, and load
+// returns false.
 func (w *Worker) load(inv *exec.Invocation) bool {
 	id := inv.Lease().Run
 	var runs []store.Run
@@ -329,18 +196,21 @@ func (w *Worker) load(inv *exec.Invocation) bool {
 	return true
 }
 
-// hintLoop turns the store's hints into looks at it.
+// hintLoop reacts to the store's hints.
 func (w *Worker) hintLoop(ctx context.Context) {
 	h, ok := w.store.(store.Hinter)
 	if !ok {
 		return
 	}
-	hints, err := h.Hints(ctx)
-	if err != nil {
-		w.log.Warn("the store gives no hints; polling alone finds work", "every", w.poll, "error", err)
+	hints, err := h.Hints(ctx, store.HintsOfWork)
+	switch {
+	case ctx.Err() != nil: // the worker shuts down
+		return
+	case err != nil:
+		w.log.Warn("the store gives no hints; relying on polling", "every", w.poll, "error", err)
 		return
 	}
-	signal(w.wake) // what was written between the first look and now was hinted to nobody
+	signal(w.wake) // no hint was sent for writes between the first look and now
 	_, queues := w.served()
 	mine := make(map[string]bool, len(queues))
 	for _, q := range queues {
@@ -362,16 +232,16 @@ func (w *Worker) hintLoop(ctx context.Context) {
 				held := w.held[hint.Run] != nil
 				w.mu.Unlock()
 				if held {
-					signal(w.renew) // a cancel may be what it tells of
+					signal(w.renew) // the hint may be about a cancel
 				}
 			}
 		}
 	}
 }
 
-// glance looks at the runs that are held for news, which may be meant for them. To
-// renew their leases would tell, too, but is a write: where any write of another
-// process is a reason to look again, two processes would never come to rest.
+// glance checks the held runs for news. Renewing their leases would also do so, but
+// renewing is a write, and each write makes other processes look again: two processes
+// would keep each other busy forever.
 func (w *Worker) glance(ctx context.Context) {
 	byID := map[store.ID]*exec.Invocation{}
 	for _, inv := range w.holding() {
@@ -382,14 +252,14 @@ func (w *Worker) glance(ctx context.Context) {
 		runs, err := w.store.Get(callCtx, store.GetParams{Namespace: w.namespace, IDs: ids, NoInput: true, MaxBytes: 1})
 		cancel()
 		if err != nil {
-			signal(w.renew) // which tries until it has heard
+			signal(w.renew) // which retries until the store answers
 			return
 		}
 		for i := range runs {
 			run, inv := &runs[i], byID[runs[i].ID]
 			switch inv.News(run.Events); {
 			case run.Epoch != inv.Lease().Epoch:
-				signal(w.renew) // which finds out that the lease is lost
+				signal(w.renew) // which finds that the lease is lost
 			case run.Status == store.Canceling:
 				inv.Cancel()
 			case run.Pausing:

@@ -11,13 +11,13 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// commitBatch bounds how many concurrent commits share a write.
+// commitBatch limits how many concurrent commits share a write.
 const commitBatch = 500
 
 // newCommits makes the group in which concurrent commits share writes. A commit whose
-// write fails is sent again until the store has answered it: one that was applied
-// though its answer was lost is recognized by its Seq. A write that fails gets smaller; a
-// commit that fails on its own stops no other.
+// write fails is sent again until the store has answered it; a commit that was applied
+// although its answer was lost is recognized by its Seq. A failed write is repeated with
+// fewer commits, and a commit that fails alone does not stop others.
 func (w *Worker) newCommits() *batch.Group[store.Commit, store.CommitResult] {
 	return batch.New(batch.Config[store.Commit, store.CommitResult]{
 		Items: commitBatch, Bytes: store.CallBytes, Size: func(c store.Commit) int { return c.Size() },
@@ -41,7 +41,7 @@ func (h host) Commit(c store.Commit) store.CommitResult {
 	return res
 }
 
-// commit makes one write of commits.
+// commit sends one write of commits.
 func (w *Worker) commit(commits []store.Commit) ([]store.CommitResult, error) {
 	newest, old := superseded(commits)
 	ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
@@ -54,7 +54,7 @@ func (w *Worker) commit(commits []store.Commit) ([]store.CommitResult, error) {
 			err = fmt.Errorf("no answer within %v: %w: %w", w.callTimeout(), store.ErrOutcomeUnknown, err)
 		}
 		if w.stop.Err() == nil && len(commits) > 1 {
-			w.log.Error("commits could not be written, will try again", "commits", len(commits), "bytes", sizeOf(commits), "error", err)
+			w.log.Error("failed to write commits; retrying", "commits", len(commits), "bytes", sizeOf(commits), "error", err)
 		}
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func sizeOf(commits []store.Commit) (bytes int) {
 	return bytes
 }
 
-// commitFailed decides about a commit whose write failed: of several, any may be the
-// cause.
+// commitFailed decides what to do with a commit whose write failed. If there are several
+// commits, any of them may be the cause.
 func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Failure) (res store.CommitResult, done bool) {
 	if store.Retryable(f.Err) && !f.Apart {
 		w.lost.fails()
@@ -83,16 +83,16 @@ func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Fail
 	case !f.Alone:
 		return res, false
 	case !store.Retryable(f.Err) || errors.Is(f.Err, store.ErrTooLarge):
-		w.log.Error("a commit is refused", "run", c.Lease.Run.String(), "bytes", c.Size(), "error", f.Err)
+		w.log.Error("the store refused a commit", "run", c.Lease.Run.String(), "bytes", c.Size(), "error", f.Err)
 		return store.CommitResult{Err: f.Err}, true
 	}
-	w.log.Error("a commit could not be written, will try again", "run", c.Lease.Run.String(), "bytes", c.Size(), "in", f.Next, "error", f.Err)
+	w.log.Error("failed to write a commit; retrying", "run", c.Lease.Run.String(), "bytes", c.Size(), "in", f.Next, "error", f.Err)
 	return res, false
 }
 
-// superseded takes out the commits of old leases, where a run has come back to this
-// very worker and both its leases commit at once; old are their places. A lease that
-// came back as it was has two commits only when the database lost the first claim.
+// superseded removes the commits of old leases, if a run has come back to this worker and
+// both its leases commit at the same time; old are their indexes. An identical lease has
+// two commits only if the database has lost the first claim.
 func superseded(commits []store.Commit) (newest []store.Commit, old []int) {
 	if len(commits) < 2 {
 		return commits, nil

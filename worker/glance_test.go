@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func (h *hinting) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed
 	return claimed, err
 }
 
-func (h *hinting) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+func (h *hinting) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	out := make(chan []store.Hint)
 	go func() {
 		defer close(out)
@@ -129,12 +130,13 @@ type tardy struct {
 	subscribe chan struct{}
 }
 
-func (t *tardy) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+func (t *tardy) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	select {
 	case <-t.subscribe:
 	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return t.hinting.Hints(ctx)
+	return t.hinting.Hints(ctx, topics...)
 }
 
 // A run that is started after the worker's first look and before it hears hints is
@@ -166,4 +168,25 @@ func TestLooksAgainOnceItHears(t *testing.T) {
 	require.Equal(t, 7, out)
 	stop()
 	require.NoError(t, <-done)
+}
+
+// A worker that is stopped while it subscribes to hints has nothing to warn of.
+func TestStopsQuietlyBeforeItHears(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	s := &tardy{hinting: &hinting{Store: db, hints: make(chan []store.Hint), claims: make(chan struct{})}, subscribe: make(chan struct{})}
+	var log strings.Builder
+	eng := engine.New(s, engine.Logger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	w := worker.New(eng, worker.Poll(time.Hour))
+	require.NoError(t, w.Register(workflow.New("echo", func(_ workflow.Context, n int) (int, error) { return n, nil })))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	<-s.claims
+	stop()
+	require.NoError(t, <-done)
+	eng.Close()
+	require.Empty(t, log.String())
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
@@ -95,6 +94,18 @@ func (h host) Inbox(inv *exec.Invocation, look exec.Look) (box store.Inbox, ok b
 	return box, err == nil
 }
 
+// Queue implements [exec.Host].
+func (h host) Queue(inv *exec.Invocation, workflow string) (queue string, ok bool) {
+	err := h.Ask(inv, "the queue of workflow "+workflow, func(ctx context.Context, _ store.Store, _ string) (err error) {
+		queue, err = h.w.inside.QueueOf(ctx, workflow)
+		return err
+	})
+	if err != nil && err != exec.ErrShutdown {
+		inv.SetAside(err)
+	}
+	return queue, err == nil
+}
+
 // maxAsk bounds how far the timeout of what is asked page by page grows.
 const maxAsk = 16
 
@@ -116,9 +127,9 @@ func (h host) Ask(inv *exec.Invocation, what string, call func(ctx context.Conte
 			return exec.ErrShutdown
 		}
 		if !store.Retryable(err) && !timedOut {
-			return fmt.Errorf("the store refuses %s: %w", what, err)
+			return fmt.Errorf("the store refused %s: %w", what, err)
 		}
-		inv.Logger().Warn(what+" cannot be read or written, will try again", "in", wait, "error", err)
+		inv.Logger().Warn("failed to read or write "+what+"; retrying", "in", wait, "error", err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -146,7 +157,7 @@ func (h host) try(inv *exec.Invocation, call func(ctx context.Context) error) (e
 func (h host) Begin(ctx context.Context, inv *exec.Invocation, target any) (store.Transaction, error) {
 	t, ok := h.w.store.(store.Transactor)
 	if !ok {
-		return nil, &exec.Coded{Permanent: true, Err: fmt.Errorf("the %s backend has no transactions for steps: %w", h.w.store.Features().Name, store.ErrUnsupported)}
+		return nil, &exec.Coded{Permanent: true, Err: fmt.Errorf("the %s backend does not support transactional steps: %w", h.w.store.Features().Name, store.ErrUnsupported)}
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		tx, err := t.Begin(ctx, target)
@@ -158,7 +169,7 @@ func (h host) Begin(ctx context.Context, inv *exec.Invocation, target any) (stor
 		case ctx.Err() != nil || !store.Retryable(err):
 			return nil, err
 		}
-		inv.Logger().Error("a step's transaction could not begin, will try again", "in", wait, "error", err)
+		inv.Logger().Error("failed to begin a step's transaction; retrying", "in", wait, "error", err)
 		sleep(ctx, wait)
 	}
 }
@@ -196,7 +207,7 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 		case h.w.stop.Err() != nil || !store.Retryable(asked) && !timedOut:
 			return store.CommitResult{Err: asked}, nil
 		}
-		inv.Logger().Error("whether a step's transaction was committed is not known yet, will ask again", "in", wait, "error", asked)
+		inv.Logger().Error("failed to learn whether a step's transaction was committed; retrying", "in", wait, "error", asked)
 		select {
 		case <-inv.Closing():
 			return store.CommitResult{Err: store.ErrLeaseLost}, nil
@@ -206,25 +217,18 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 	}
 }
 
-// Parked implements [exec.Host].
-func (h host) Parked(inv *exec.Invocation) { h.w.slots.release(inv.Run().Workflow) }
+// ReleaseSlot implements [exec.Host].
+func (h host) ReleaseSlot(inv *exec.Invocation) { h.w.slots.release(inv.Run().Workflow) }
 
-// Unparked implements [exec.Host].
-func (h host) Unparked(inv *exec.Invocation) { h.w.slots.acquire(inv.Run().Workflow) }
-
-// Ended implements [exec.Host].
-func (h host) Ended(inv *exec.Invocation, parked bool) {
-	if !parked {
-		h.w.slots.release(inv.Run().Workflow)
-	}
-}
+// AcquireSlot implements [exec.Host].
+func (h host) AcquireSlot(inv *exec.Invocation) { h.w.slots.acquire(inv.Run().Workflow) }
 
 // Closed implements [exec.Host].
 func (h host) Closed(inv *exec.Invocation, end exec.End) {
 	w, id := h.w, inv.Lease().Run
 	told := end.Err == nil && end.Status.Final() && end.Status != store.Canceled // of a canceled run the store has the reason
 	if told {
-		w.eng.Settle(engine.Outcome{Run: id, Workflow: inv.Run().Workflow, Status: end.Status, Output: end.Transition.Output, Failure: end.Transition.Failure})
+		w.inside.Settle(bridge.Outcome{Run: id, Workflow: inv.Run().Workflow, Status: end.Status, Output: end.Transition.Output, Failure: end.Transition.Failure})
 	}
 	w.mu.Lock()
 	if w.held[id] == inv {
@@ -239,53 +243,20 @@ func (h host) Closed(inv *exec.Invocation, end exec.End) {
 		signal(w.emptied)
 	}
 	if !told {
-		w.eng.Recheck(id)
+		w.inside.Recheck(id)
 	}
 	w.tel.Executed(inv.Context(), inv.Run(), end.Status, end.Transition.Failure, inv.Now(), end.Err)
 	w.leases.Done() // last: a worker that has shut down has counted what it did
 	switch {
 	case end.Err != nil:
-		inv.Logger().Warn("the run's lease is lost; what was not recorded is done again elsewhere", "error", end.Err)
+		inv.Logger().Warn("the run's lease is lost; unrecorded steps will run again elsewhere", "error", end.Err)
+	case end.Pin != nil:
+		w.misfits.log(inv, end.Pin)
 	case end.Status == store.Failed:
 		inv.Logger().Warn("run failed", "code", end.Transition.Failure.Code, "error", end.Transition.Failure.Message)
 	case end.Transition.Kind == store.Retry:
-		inv.Logger().Warn("run failed, will be tried again", "attempt", inv.Run().Attempt, "in", end.Transition.After, "error", end.Transition.Failure.Message)
+		inv.Logger().Warn("run failed; retrying", "attempt", inv.Run().Attempt, "in", end.Transition.After, "error", end.Transition.Failure.Message)
 	case end.Status == store.Canceled:
 		inv.Logger().Info("run canceled")
 	}
 }
-
-// Reserve implements [engine.LocalWorker].
-func (w *Worker) Reserve(queue, workflow string) bool {
-	def := w.defs[workflow]
-	if def == nil || def.Queue != queue && !slices.Contains(w.queues, queue) || w.suspects.apart(nil) || !w.ledger.sound(time.Now()) || w.memory.left() <= 0 {
-		return false
-	}
-	return w.slots.takeIdle(workflow)
-}
-
-// Holds implements [engine.LocalWorker].
-func (w *Worker) Holds(id store.ID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.held[id] != nil
-}
-
-// Identity implements [engine.LocalWorker].
-func (w *Worker) Identity() (string, time.Duration) { return w.id, w.leaseFor }
-
-// Adopt implements [engine.LocalWorker]. A start that is repeated gives the same lease
-// again, and its answer may come after the run was claimed here.
-func (w *Worker) Adopt(cr *store.ClaimedRun, asked time.Time) {
-	inv := w.admit(cr, asked, time.Now(), cr.Run.CreatedAt, true)
-	switch {
-	case inv == nil:
-	case w.suspects.apart(inv):
-		giveBack([]*exec.Invocation{inv})
-	default:
-		go w.executeRun(inv)
-	}
-}
-
-// Release implements [engine.LocalWorker].
-func (w *Worker) Release(workflow string) { w.slots.release(workflow) }

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -30,14 +30,15 @@ const maxHold = 10 * time.Second
 
 // housekeeping is the worker's part in what is done for the whole namespace.
 type housekeeping struct {
-	keeper *engine.Housekeeper
+	keeper bridge.Housekeeper
 	look   chan struct{} // look at the schedules now
 	soon   chan struct{} // look at them before long
+	deaf   func()        // ends the subscription to the ends of runs; nil: there is none
 }
 
 func (w *Worker) newHousekeeping() housekeeping {
 	return housekeeping{
-		keeper: w.eng.Housekeeper(w.id, min(maxHold, w.leaseFor)),
+		keeper: w.inside.Housekeeper(w.id, min(maxHold, w.leaseFor)),
 		look:   make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
 }
@@ -86,11 +87,12 @@ func (w *Worker) scheduleLoop(ctx context.Context) {
 				return
 			}
 			backoff = min(max(2*backoff, 100*time.Millisecond), 10*time.Second)
-			w.log.Error("schedules could not be fired, will try again", "in", backoff, "error", err)
+			w.log.Error("failed to fire schedules; retrying", "in", backoff, "error", err)
 			timer.Reset(backoff)
 			continue
 		}
 		backoff = 0
+		w.hearEnds(ctx, pass.Waiting > 0)
 		switch {
 		case pass.Fired+pass.Skipped > 0:
 			second = false
@@ -113,6 +115,33 @@ func (w *Worker) scheduleLoop(ctx context.Context) {
 	}
 }
 
+// hearEnds subscribes to the ends of runs while schedules wait for some. Other workers need
+// not hear of ends.
+func (w *Worker) hearEnds(ctx context.Context, wanted bool) {
+	h, ok := w.store.(store.Hinter)
+	switch {
+	case !ok, wanted == (w.house.deaf != nil):
+		return
+	case !wanted:
+		w.house.deaf()
+		w.house.deaf = nil
+		return
+	}
+	ctx, w.house.deaf = context.WithCancel(ctx)
+	go func() {
+		hints, err := h.Hints(ctx, store.HintsOfRuns)
+		if err != nil {
+			return // hintLoop has warned
+		}
+		signal(w.house.look) // of an end before now there was no hint
+		for batch := range hints {
+			for _, hint := range batch {
+				w.house.hinted(hint)
+			}
+		}
+	}()
+}
+
 // stagger is by how much a worker comes later that leaves the first go to another.
 func stagger() time.Duration { return 250*time.Millisecond + rand.N(time.Second) }
 
@@ -131,7 +160,7 @@ func (w *Worker) tidy(ctx context.Context) time.Duration {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		w.log.Error("housekeeping failed, will try again", "error", err)
+		w.log.Error("housekeeping failed; retrying", "error", err)
 	case pass.Purged > 0 || pass.Workers > 0:
 		w.log.Info("housekeeping", "runs purged", pass.Purged, "dead workers removed", pass.Workers)
 	}
@@ -143,7 +172,7 @@ func (w *Worker) tidy(ctx context.Context) time.Duration {
 func (w *Worker) nextPurge(ctx context.Context) time.Time {
 	next, err := w.house.keeper.NextPurge(ctx)
 	if err != nil && ctx.Err() == nil {
-		w.log.Error("when retention next deletes a run is not known, so it may be too early that this worker is to come again", "at", next, "error", err)
+		w.log.Error("failed to read when retention next deletes a run; the time to come again may be too early", "at", next, "error", err)
 	}
 	return next
 }

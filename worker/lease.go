@@ -120,7 +120,7 @@ func (w *Worker) renewLoop(ctx context.Context) {
 				return
 			}
 			backoff = min(max(2*backoff, 10*time.Millisecond), every)
-			w.log.Error("leases could not be renewed, will try again", "in", backoff, "error", err)
+			w.log.Error("failed to renew leases; retrying", "in", backoff, "error", err)
 			timer.Reset(backoff)
 			continue
 		}
@@ -135,7 +135,7 @@ func (w *Worker) noteLate(took time.Duration) {
 	switch late := w.late(took); {
 	case w.slow.Swap(late) == late:
 	case late:
-		w.log.Warn("the store answers late: runs go on slowly, and not at all once an answer takes as long as a lease", "took", took, "lease", w.leaseFor)
+		w.log.Warn("the store is slow: runs make little progress, and none once an answer takes as long as a lease", "took", took, "lease", w.leaseFor)
 	default:
 		w.log.Info("the store answers in time again", "took", took, "lease", w.leaseFor)
 	}
@@ -224,7 +224,7 @@ func (w *Worker) extend(ctx context.Context, invs []*exec.Invocation, timeout ti
 		case s.Lost:
 			invs[i].Lose()
 		case s.Events < heard[i]:
-			invs[i].Logger().Warn("the run is given up: the database has lost events of it that this worker knows", "events", s.Events, "known", heard[i])
+			invs[i].Logger().Warn("giving up the run: the database has lost events of it that this worker has seen", "events", s.Events, "known", heard[i])
 			invs[i].Lose()
 		case s.Canceling:
 			invs[i].Cancel()
@@ -240,7 +240,7 @@ func (w *Worker) extend(ctx context.Context, invs []*exec.Invocation, timeout ti
 func (w *Worker) extendEarly(invs []*exec.Invocation) {
 	w.leases.Go(func() {
 		if err := w.extend(w.stop, invs, w.leaseFor); err != nil && w.stop.Err() == nil {
-			w.log.Warn("the leases of a claim that was answered late could not be extended at once; the next renewal does it", "runs", len(invs), "error", err)
+			w.log.Warn("failed to extend the leases of a late claim; the next renewal will do it", "runs", len(invs), "error", err)
 			signal(w.renew)
 		}
 	})

@@ -8,28 +8,28 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A database that fails over or is restored may have lost what this worker saw
-// committed, the claims of its runs among it. Then a claim may give it a lease that it
-// has had before, with the same epoch, for a history that lacks what the worker knows.
-// The store cannot tell the first commit under the old one from that under the new
-// one. So the worker sees to it that the old one sends none:
+// A database that fails over or is restored may have lost commits that this worker saw,
+// including the claims of its runs. Then a claim may issue a lease that the worker has
+// had before, with the same epoch, for a history that lacks what the worker knows. The
+// store cannot distinguish the first commit under the old lease from that under the new
+// one. So the worker ensures that the old one sends none:
 //
 //   - After a call that failed it claims nothing before its commits under way are
 //     answered and a renewal has told it which leases are lost.
 //   - A lease that comes back all the same is given up on both sides: the old
 //     execution ends, and the new lease is released. The next claim raises the epoch.
 
-// lost knows what may rest on commits that the store has lost.
+// lost tracks what may depend on commits that the store has lost.
 type lost struct {
 	mu       sync.Mutex
 	failures uint64              // calls of the store that have failed
-	renewed  uint64              // of them: those before the last renewal that succeeded
-	since    time.Time           // when leases could be renewed again, while it is not certain
-	commits  map[store.Lease]int // under way
-	began    map[uint64]int      // the same, by the number of failures before each
+	renewed  uint64              // failures before the last renewal that succeeded
+	since    time.Time           // when renewals succeeded again, while it is not certain
+	commits  map[store.Lease]int // in progress
+	began    map[uint64]int      // the same, by the number of failures before they began
 }
 
-// sending notes a commit under a lease until the function that it returns is called.
+// sending records a commit under a lease until the returned function is called.
 func (l *lost) sending(lease store.Lease) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,22 +53,22 @@ func drop[K comparable](m map[K]int, key K) {
 	}
 }
 
-// sends reports whether a commit under that lease is under way.
+// sends reports whether a commit under that lease is in progress.
 func (l *lost) sends(lease store.Lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.commits[lease] > 0
 }
 
-// fails notes that a call has failed: the store that answers next may be another one.
+// fails records a failed call: the store that answers next may be another one.
 func (l *lost) fails() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failures++
 }
 
-// renewing is called before leases are renewed, and what it returns afterwards: that
-// tells whether a failure came before.
+// renewing is called before leases are renewed; the returned function, called afterwards,
+// reports whether a failure came before.
 func (l *lost) renewing() (done func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,13 +84,13 @@ func (l *lost) renewing() (done func() bool) {
 	}
 }
 
-// patience is how long claims wait for commits from before a failure, once leases can be
-// renewed: a store that takes none and answers otherwise did not fail over.
+// patience is how long claims wait for commits from before a failure once leases can be
+// renewed. A store that accepts no commits but answers other calls did not fail over.
 const patience = 2 * time.Second
 
-// certain reports whether the worker knows which of its leases the store has, and has
-// no commit under way from before a failure. Once leases can be renewed it waits for the
-// commits no longer than patience.
+// certain reports whether the worker knows which of its leases the store has, and has no
+// commit from before a failure in progress. Once leases can be renewed, it waits for
+// these commits no longer than patience.
 func (l *lost) certain(held bool, patience time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,12 +107,12 @@ func (l *lost) certain(held bool, patience time.Duration) bool {
 // relive gives up a run whose lease the worker has had before.
 func (w *Worker) relive(inv, before *exec.Invocation) {
 	defer w.slots.release(inv.Run().Workflow)
-	inv.Logger().Warn("the database has lost the claim of a run and given the same lease again; both are given up, and the run is claimed anew", "epoch", inv.Lease().Epoch)
+	inv.Logger().Warn("giving up the run: the database has lost its claim and issued the same lease again; the run will be claimed again", "epoch", inv.Lease().Epoch)
 	if before != nil {
 		before.Lose()
 	}
 	if w.lost.sends(inv.Lease()) {
-		return // it may still be applied; the new lease is left to run out
+		return // it may still be applied; the new lease is left to expire
 	}
 	w.leases.Go(func() {
 		host{w}.Commit(store.Commit{Lease: inv.Lease(), Seq: 1, Transition: &store.Transition{Kind: store.Release}})

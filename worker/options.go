@@ -12,15 +12,15 @@ import (
 // Option configures a worker.
 type Option func(*Worker)
 
-// Concurrency sets how many runs execute at the same time. A run that sleeps or
-// waits does not count. Default: 100.
+// Concurrency sets how many runs execute at the same time. A run that sleeps or waits does
+// not count. The default is 100.
 func Concurrency(n int) Option { return func(w *Worker) { w.concurrency = n } }
 
-// Limit bounds how many runs of a workflow execute at the same time in this worker,
-// within [Concurrency]: for one that is heavy, or that uses something of which there
-// is little. Runs beyond it wait in the store, where other workers find them, and take
-// no slot from other workflows. The workflow is named as in the store, with its
-// version. Default: no limit but the worker's.
+// Limit bounds how many runs of a workflow execute at the same time in this worker, within
+// [Concurrency]. Use it for a workflow that is heavy, or that uses a scarce resource. Runs
+// beyond the limit wait in the store, where other workers find them, and take no slot from
+// other workflows. The workflow is named as in the store, with its version. The default is
+// no limit but the worker's.
 func Limit(workflow string, n int) Option {
 	return func(w *Worker) {
 		if w.limits == nil {
@@ -31,40 +31,40 @@ func Limit(workflow string, n int) Option {
 }
 
 // Memory bounds the bytes of payloads that the worker holds: the inputs, histories and
-// signals that came with the runs at work, and what waits to be committed. When it is
-// reached, the worker claims nothing until runs end; when commits alone reach half of
-// it, steps wait before they begin. One run is always allowed. What code makes of payloads,
-// and the outputs of steps that run already, come on top: at most the payload limit for
-// each of [Concurrency] runs. Default: 32 MB.
+// signals that came with the runs at work, and what waits to be committed. When the bound
+// is reached, the worker claims nothing until runs end. When commits alone reach half of
+// it, steps wait before they begin. One run is always allowed. The default is 32 MB.
+//
+// Values that code decodes from payloads, and the outputs of steps that are running
+// already, come on top: at most the payload limit for each of [Concurrency] runs.
 func Memory(bytes int) Option { return func(w *Worker) { w.memory.limit = bytes } }
 
 const defaultMemory = 32 << 20
 
-// Lease sets how long the worker's right to a run lasts without renewal: a run
-// whose worker has died goes on elsewhere after that time. It is renewed every
-// third of it. Default: 30 s.
+// Lease sets how long the worker's right to a run lasts without renewal. A run whose worker
+// has died goes on elsewhere after that time. The worker renews its leases every third of
+// it. The default is 30 s.
 func Lease(d time.Duration) Option { return func(w *Worker) { w.leaseFor = d } }
 
-// Grace sets how long a worker that shuts down waits for running steps. Runs
-// that are left then are given back; others take them up at once. Default: 20 s.
+// Grace sets how long a worker that shuts down waits for running steps. Runs that are left
+// then are given back, and other workers take them up at once. The default is 20 s.
 func Grace(d time.Duration) Option { return func(w *Worker) { w.grace = d } }
 
-// Poll sets how often the worker looks for work that no hint has told it of.
-// Default: 1 s; where the store gives hints 5 s, and 10 s once nothing was found for a
-// minute.
+// Poll sets how often the worker looks for work that no hint has told it of. The default is
+// 1 s. Where the store gives hints it is 5 s, and 10 s once nothing was found for a minute.
 func Poll(d time.Duration) Option { return func(w *Worker) { w.poll, w.restPoll = d, d } }
 
-// Park sets how long a run that only waits is kept in memory before it is
-// suspended; it holds no slot in that time. Default: 100 ms.
+// Park sets how long a run that only waits is kept in memory before it is suspended. It
+// holds no slot in that time. The default is 100 ms.
 func Park(d time.Duration) Option { return func(w *Worker) { w.cfg.Park = d } }
 
-// MaxCrashes sets how many leases of a run may run out in a row, without any
-// progress of the run, before it gets a last chance: an execution with nothing else beside
-// it in the worker. If that lease runs out, too, the run fails with
-// [workflow.CodeCrashed]; no run fails so that was not executed alone. That a step has
-// begun is no progress. Default: 10.
+// MaxCrashes sets how many leases of a run may run out in a row, without any progress of
+// the run, before the run gets a last chance: an execution with nothing else beside it in
+// the worker. If that lease runs out as well, the run fails with [workflow.CodeCrashed]. No
+// run fails this way that was not executed alone. The beginning of a step is no progress.
+// The default is 10.
 //
-// A run whose leases ran out twice in a row is a suspect: a worker executes one suspect at
+// A run whose leases ran out twice in a row is a suspect. A worker executes one suspect at
 // a time, until its first progress, for a lease or ten seconds at most, whichever is
 // shorter. The others are put off, for a time with jitter that grows with their crashes:
 // between a tenth of a third of the lease and a bit more than that third, ten seconds at
@@ -72,16 +72,45 @@ func Park(d time.Duration) Option { return func(w *Worker) { w.cfg.Park = d } }
 //
 // For a last chance the worker gives back the other runs that it holds, claims nothing, and
 // waits for the steps under way: as long as for a turn, and twice as long after each time
-// that this was in vain. Others are executed again at the run's first progress, or after a
-// turn, which is twice as long for each crash over MaxCrashes, up to 32 times. Afterwards
-// they have at least as much time as it took.
+// that this was in vain. Other runs are executed again at the run's first progress, or
+// after a turn, which is twice as long for each crash over MaxCrashes, up to 32 times.
+// Afterwards they have at least as much time as it took.
 func MaxCrashes(n int) Option { return func(w *Worker) { w.cfg.MaxCrashes = n } }
 
-// Name sets the worker's ID, which must be unique among those that are alive.
-// Default: host, process id and a random part.
-func Name(id string) Option { return func(w *Worker) { w.id = id } }
+// Build names the build of the code that the worker runs, such as a version: "v1.4.2". Workers
+// of one build run the same code. The default is the VCS revision that the program was built
+// from, or a hash of the executable if there is none or the tree was modified.
+//
+// A run whose history does not fit the code is given back, and from then on only workers of
+// the build that recorded its last step claim it: see [store.Pin]. If the worker is of that very
+// build, the code is not deterministic, and the run fails. With one name for all builds, such
+// as "dev", a run that does not fit the code therefore fails at once.
+//
+// Workers with an empty build claim no pinned run, and fail a run that does not fit.
+func Build(name string) Option { return func(w *Worker) { w.cfg.Build = name } }
 
-// StepCall describes an attempt of a step.
+// Share makes the worker take only this share of the new runs, above 0 and at most 1: 0.1 is a
+// tenth. Use it to try a new build before it takes all runs. The default is 1.
+//
+// A run is new until its first step is recorded. A hash of its ID decides, so that the same runs
+// are within a share everywhere, and remain so when the share is raised. A new run that is not
+// within the share is given back and pinned to another build that has an online worker for its
+// workflow and queue, if there is one: see [store.Pin]. Otherwise the worker takes it. The pin ends
+// when a worker of that build claims the run. It also ends when that build has no such worker any
+// more: workers with a share look for that every 10 s, and all workers together every 5 minutes.
+// Runs that are not new are claimed by any build.
+//
+// All workers of a build should have the same share. A worker with a share needs a build. Its
+// registration has the label pawl.share.
+func Share(share float64) Option {
+	return func(w *Worker) { w.ramp.share, w.ramp.given = share, true }
+}
+
+// ID sets the worker's ID, which must be unique among those that are alive. The default
+// consists of the host, the process id and a random part.
+func ID(id string) Option { return func(w *Worker) { w.id = id } }
+
+// StepCall describes an attempt of a step to a function of [WrapSteps].
 type StepCall struct {
 	Run      store.ID
 	Workflow string
@@ -89,9 +118,9 @@ type StepCall struct {
 	Attempt  int
 }
 
-// WrapSteps puts a function around every attempt of every step, for tracing,
-// metrics, or stubs in tests. It calls next, or does something else instead; what it
-// returns is the attempt's outcome, the payload in the engine's encoding.
+// WrapSteps puts a function around every attempt of every step, for tracing, metrics, or
+// stubs in tests. The function calls next, or does something else instead. What it returns
+// is the attempt's outcome: the payload in the engine's encoding, or an error.
 func WrapSteps(wrap func(ctx context.Context, step StepCall, next func(context.Context) ([]byte, error)) ([]byte, error)) Option {
 	return func(w *Worker) {
 		w.cfg.Wrap = func(ctx context.Context, i *exec.StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error) {
@@ -101,7 +130,7 @@ func WrapSteps(wrap func(ctx context.Context, step StepCall, next func(context.C
 	}
 }
 
-// Label adds a label to the worker's registration.
+// Label adds a label to the worker's registration, where [engine.Engine.Workers] shows it.
 func Label(key, value string) Option {
 	return func(w *Worker) {
 		if w.labels == nil {
@@ -111,5 +140,5 @@ func Label(key, value string) Option {
 	}
 }
 
-// Logger sets where the worker logs. Default: its engine's logger.
+// Logger sets where the worker logs. The default is its engine's logger.
 func Logger(l *slog.Logger) Option { return func(w *Worker) { w.log = l } }

@@ -48,7 +48,7 @@ func (s said) WithAttrs(attrs []slog.Attr) slog.Handler {
 func TestStepPastItsTimeout(t *testing.T) {
 	t.Parallel()
 	heard := make(chan map[string]string, 1)
-	log := slog.New(said{Handler: slog.DiscardHandler, message: "step goes on past its timeout; its function does not heed its context", heard: heard})
+	log := slog.New(said{Handler: slog.DiscardHandler, message: "step runs past its timeout; its function ignores its context", heard: heard})
 	p := newProcess(t, filepath.Join(t.TempDir(), "pawl.db"), engine.Logger(log))
 	release := make(chan struct{})
 	wf := workflow.New("stubborn", func(ctx workflow.Context, _ int) (int, error) {

@@ -2,19 +2,19 @@ package worker
 
 import "github.com/pawlhq/pawl/store"
 
-// portion says how much a claim asks for. A claim that fails is not made again as it
-// was: the next one asks for fewer runs and less of their content, in the end for one run
-// and nothing of it.
-type portion int // claims that have failed in a row
+// portion limits what a claim asks for. A claim that fails is not repeated unchanged: the
+// next one asks for fewer runs and less of their content, and finally for one run without
+// content.
+type portion int // failed claims in a row
 
-// bareAfter claims have failed, every other one asks for a run alone.
+// After bareAfter failed claims, every other claim asks for a run without its content.
 const bareAfter = 5
 
 func (p *portion) failed() { *p++ }
 
 func (p *portion) succeeded() { *p = *p / 2 }
 
-// runs bounds the runs of the next claim.
+// runs returns the maximum number of runs of the next claim.
 func (p portion) runs(most int) int {
 	if p.bare() {
 		return 1
@@ -22,10 +22,10 @@ func (p portion) runs(most int) int {
 	return max(1, most>>min(2*p, 32))
 }
 
-// bytes bounds what they bring, in a worker that has room for so many.
+// bytes limits their content, for a worker that has room for n bytes.
 func (p portion) bytes(left int) int {
 	return max(1, min(left, store.DefaultClaimBytes)>>min(2*p, 32))
 }
 
-// bare: the run comes without its content.
+// bare reports whether the run is claimed without its content.
 func (p portion) bare() bool { return p >= bareAfter && p%2 == 1 }

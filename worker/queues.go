@@ -13,16 +13,16 @@ const (
 	maxPairs  = 1000
 )
 
-// Queues makes the worker serve further queues: each of its workflows is taken from each of
-// them, besides the workflow's own queue. It is for runs that are put elsewhere than where
-// their workflow is registered, by engine.Queue, workflow.ChildQueue, workflow.ItemQueue
-// or a schedule: a queue of urgent runs, or of one tenant. A queue that no worker serves
-// for a workflow keeps its runs until one does. Whoever wants other pairs makes two
+// Queues makes the worker serve further queues: it takes each of its workflows from each of
+// them, besides the workflow's own queue. It is for runs that are put into another queue
+// than their workflow's, by [engine.Queue], [workflow.ChildQueue], [workflow.ItemQueue] or
+// a schedule: a queue of urgent runs, or of one tenant. A queue that no worker serves for a
+// workflow keeps its runs until one does. For other pairs of queue and workflow, make two
 // workers.
 //
-// Run refuses a name that is none, one that comes twice, more than 32, and more than 1,000
-// pairs of queue and workflow. Each pair is looked at by every claim, so that what an idle
-// worker reads grows with their number.
+// Run fails if a name is not valid or comes twice, if there are more than 32 names, or more
+// than 1,000 pairs of queue and workflow. Every claim looks at each pair, so that what an
+// idle worker reads grows with their number.
 func Queues(names ...string) Option {
 	return func(w *Worker) { w.queues = append(w.queues, names...) }
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// signing keeps the worker's row in the store.
+// signing maintains the worker's row in the store.
 type signing struct {
-	// turn holds a token while the row is put or removed: who would renew leases must
-	// not wait for that.
+	// turn holds a token while the row is written or removed. Renewals of leases must not
+	// wait for it.
 	turn  chan struct{}
-	mu    sync.Mutex  // on what follows
-	tried bool        // to put the row: one of this name is perhaps its own
-	last  time.Time   // when the row was put
-	rest  bool        // as that of a worker at rest
-	given time.Time   // when the last sign of life was seen to be given
-	owed  bool        // one is asked for, and on its way
-	off   atomic.Bool // it was removed for good
+	mu    sync.Mutex  // guards the fields below
+	tried bool        // a write of the row was tried: a row with this name may be the worker's own
+	last  time.Time   // when the row was written
+	rest  bool        // written as the row of an idle worker
+	given time.Time   // when the last report was seen to be written
+	owed  bool        // a report was asked for and is being written
+	off   atomic.Bool // the row was removed permanently
 }
 
 // ofThisProcess are the ids of workers that this process has run.
 var ofThisProcess sync.Map
 
-// signOn registers the worker anew. What a former process has left behind is taken
-// away: a registration of the same name, and those of the same host and process id,
-// which nobody else can have now. Each call gets as much time.
+// signOn registers the worker. It removes what a former process has left: a registration
+// with the same name, and those with the same host and process id, which no other live
+// process can have. Each call has the full timeout.
 func (w *Worker) signOn(ctx context.Context, timeout time.Duration) error {
 	ofThisProcess.Store(w.id, nil)
 	row := w.row(store.Online)
@@ -64,20 +64,20 @@ func (w *Worker) signOn(ctx context.Context, timeout time.Duration) error {
 	})
 }
 
-// row is how the worker registers.
+// row returns the worker's registration.
 func (w *Worker) row(status store.WorkerStatus) store.Worker {
 	names, queues := w.served()
 	host, _ := os.Hostname()
 	return store.Worker{
-		ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Takes: w.takes(), Labels: w.labels,
+		ID: w.id, Host: host, PID: os.Getpid(), Queues: queues, Workflows: names, Takes: w.takes(), Labels: w.ramp.labels(w.labels), Build: w.cfg.Build,
 		Slots: w.concurrency, Limits: w.limits, Status: status, TTL: 2 * w.leaseFor,
 	}
 }
 
-// signAgain puts the row again when the worker has come to rest or to work, and from time
-// to time: it may have been taken for that of a worker that is gone, by one of a machine
-// that calls itself the same, or by housekeeping while this machine was asleep. failed: the
-// store was out of reach, and may have lost that row and those of the workflows.
+// signAgain writes the row again when the worker becomes idle or busy, and from time to
+// time. The row may have been removed as that of a dead worker, by a worker on a machine
+// with the same name, or by housekeeping while this machine was asleep. failed means that
+// the store was unreachable and may have lost the row and those of the workflows.
 func (w *Worker) signAgain(ctx context.Context, failed bool) {
 	rest := w.atRest()
 	w.sign.mu.Lock()
@@ -89,7 +89,7 @@ func (w *Worker) signAgain(ctx context.Context, failed bool) {
 	select {
 	case w.sign.turn <- struct{}{}:
 	default:
-		return // it is being put
+		return // it is being written
 	}
 	defer func() { <-w.sign.turn }()
 	w.mu.Lock()
@@ -103,11 +103,11 @@ func (w *Worker) signAgain(ctx context.Context, failed bool) {
 		return nil
 	})
 	if err := limited(ctx, 2*w.callTimeout(), w.registerAgain); err != nil && ctx.Err() == nil {
-		w.log.Warn("worker could not register its workflows again", "error", err)
+		w.log.Warn("failed to register the worker's workflows again", "error", err)
 	}
 }
 
-// registerAgain puts the worker's workflows again when the store has lost one.
+// registerAgain registers the worker's workflows again if the store has lost one.
 func (w *Worker) registerAgain(ctx context.Context) error {
 	flows := w.flows()
 	names, _ := w.served()
@@ -118,15 +118,15 @@ func (w *Worker) registerAgain(ctx context.Context) error {
 	return w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 }
 
-// signedAtRest: the worker is registered as one that gives few signs of life.
+// signedAtRest reports whether the worker is registered as idle, and so reports rarely.
 func (w *Worker) signedAtRest() bool {
 	w.sign.mu.Lock()
 	defer w.sign.mu.Unlock()
 	return w.sign.rest
 }
 
-// answer gives a sign of life, which a claim that began then has asked for; once for all
-// claims that are told before it is given.
+// answer reports that the worker is alive, as asked by a claim that began at that time.
+// One report answers all claims that were asked before it.
 func (w *Worker) answer(began time.Time) {
 	w.sign.mu.Lock()
 	defer w.sign.mu.Unlock()
@@ -136,7 +136,7 @@ func (w *Worker) answer(began time.Time) {
 	}
 }
 
-// answered notes that a sign of life was given, or could not be.
+// answered records that a report was written or failed.
 func (w *Worker) answered(err error) {
 	w.sign.mu.Lock()
 	defer w.sign.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *Worker) answered(err error) {
 	}
 }
 
-// tellDraining shows that the worker takes no more runs.
+// tellDraining shows that the worker accepts no more runs.
 func (w *Worker) tellDraining() {
 	ctx, cancel := context.WithTimeout(w.stop, 5*time.Second)
 	defer cancel()
@@ -158,8 +158,8 @@ func (w *Worker) tellDraining() {
 	w.put(ctx, store.Draining, false)
 }
 
-// put tells of the worker's status, and whether it is at rest, in its turn. It is for
-// people: what fails is told again later.
+// put writes the worker's status, and whether it is idle. The row is for people: a failed
+// write is repeated later.
 func (w *Worker) put(ctx context.Context, status store.WorkerStatus, rest bool) {
 	if w.sign.off.Load() {
 		return
@@ -169,7 +169,7 @@ func (w *Worker) put(ctx context.Context, status store.WorkerStatus, rest bool) 
 		row.TTL, row.Answers = 2*w.restBeat()+w.leaseFor, w.answers()
 	}
 	if err := w.store.PutWorker(ctx, store.PutWorkerParams{Namespace: w.namespace, Worker: row}); err != nil {
-		w.log.Warn("worker could not renew its registration", "error", err)
+		w.log.Warn("failed to renew the worker's registration", "error", err)
 		return
 	}
 	w.sign.mu.Lock()
@@ -177,37 +177,38 @@ func (w *Worker) put(ctx context.Context, status store.WorkerStatus, rest bool) 
 	w.sign.mu.Unlock()
 }
 
-// signOff removes the row for good.
+// signOff removes the row permanently.
 func (w *Worker) signOff() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	w.sign.off.Store(true)
 	select {
-	case w.sign.turn <- struct{}{}: // a put that is under way has come to its end
+	case w.sign.turn <- struct{}{}: // a write in progress has ended
 		defer func() { <-w.sign.turn }()
 	case <-ctx.Done():
 	}
 	if err := w.store.RemoveWorker(ctx, store.RemoveWorkerParams{Namespace: w.namespace, ID: w.id}); err != nil {
-		w.log.Warn("worker could not sign off", "error", err)
+		w.log.Warn("failed to remove the worker's registration", "error", err)
 	}
 }
 
-// What [Worker.Healthy] reports.
+// Errors that [Worker.Healthy] returns.
 var (
 	// ErrNotRunning: the worker does not run yet, has not reached the store yet, or
 	// has stopped.
 	ErrNotRunning = errors.New("the worker is not running")
 	// ErrDraining: the worker shuts down and takes no new runs.
 	ErrDraining = errors.New("the worker is shutting down")
-	// ErrStale: the worker has not been able to renew its leases in time, so that it
-	// begins nothing.
-	ErrStale = errors.New("the worker's leases are not renewed: the store has not answered for the time of a lease")
+	// ErrStale: the worker could not renew its leases in time, so that it begins no step.
+	ErrStale = errors.New("the worker's leases are not renewed: the store has not answered for the duration of a lease")
 )
 
-// Healthy reports whether the worker takes work, for a readiness probe: nil, or
-// [ErrNotRunning], [ErrDraining] or [ErrStale]. It asks nobody and returns at once.
-// A worker that is stale recovers by itself when the store answers: a probe that
-// restarts processes should ask whether they live, and not this.
+// Healthy reports whether the worker takes work, for a readiness probe: it returns nil,
+// [ErrNotRunning], [ErrDraining] or [ErrStale]. It makes no call to the store and returns
+// at once.
+//
+// A worker that is stale recovers by itself when the store answers. Do not use Healthy for
+// a probe that restarts the process.
 func (w *Worker) Healthy() error {
 	w.mu.Lock()
 	draining := w.draining

@@ -2,32 +2,32 @@ package worker
 
 import "sync"
 
-// slots counts how many runs may execute at the same time, in all and of the
-// workflows that have a limit of their own: those need room beside the slot. Runs
-// that go on after a wait come before runs that are yet to be claimed.
+// slots counts how many runs may execute at the same time, in total and for each workflow
+// with a limit. Runs of such a workflow need room in addition to a slot. Runs that
+// continue after a wait come before runs that are yet to be claimed.
 type slots struct {
 	mu      sync.Mutex
 	free    int
-	rooms   map[string]*room // by workflow; one that is not in it has no limit
+	rooms   map[string]*room // by workflow; a workflow without an entry has no limit
 	waiting []waiter
 	backlog bool            // due runs wait in the store
-	freed   chan<- struct{} // told when a slot comes free
-	roomy   chan<- struct{} // told when there is room again that was wanted
+	freed   chan<- struct{} // signaled when a slot becomes free
+	roomy   chan<- struct{} // signaled when wanted room becomes free
 }
 
-// room counts what a workflow's limit leaves.
+// room counts what is left of a workflow's limit.
 type room struct {
 	free   int
 	wanted bool // runs may wait in the store for it
 }
 
-// waiter is a run that goes on when there is a slot, and room, for it.
+// waiter is a run that continues when there is a slot, and room, for it.
 type waiter struct {
 	workflow string
 	ch       chan struct{}
 }
 
-// limit bounds a workflow's share of the slots.
+// limit sets a workflow's share of the slots.
 func (s *slots) limit(workflow string, n int) {
 	if s.rooms == nil {
 		s.rooms = make(map[string]*room)
@@ -35,7 +35,7 @@ func (s *slots) limit(workflow string, n int) {
 	s.rooms[workflow] = &room{free: n}
 }
 
-// take takes up to n slots and returns how many.
+// take takes up to n slots and returns their number.
 func (s *slots) take(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,14 +55,15 @@ func (s *slots) takeRoom(workflow string, n int) int {
 	return n
 }
 
-// giveRoom gives back what a claim has not used; full: there was a run for each.
+// giveRoom returns room that a claim has not used; full means that the claim found a run
+// for all of it.
 func (s *slots) giveRoom(workflow string, n int, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rooms[workflow]
 	r.free += n
 	if r.wanted = r.wanted || full; r.wanted && r.free > 0 {
-		r.wanted = false // a run has ended meanwhile
+		r.wanted = false // a run has ended in the meantime
 		signal(s.roomy)
 	}
 }
@@ -80,7 +81,7 @@ func (s *slots) takeIdle(workflow string) bool {
 	return s.takeLocked(workflow)
 }
 
-// takeLocked takes a slot, with the room that goes with it.
+// takeLocked takes a slot and the room that belongs to it.
 func (s *slots) takeLocked(workflow string) bool {
 	r := s.rooms[workflow]
 	if s.free == 0 || r != nil && r.free == 0 {
@@ -93,7 +94,7 @@ func (s *slots) takeLocked(workflow string) bool {
 	return true
 }
 
-// setBacklog says whether work that is due waits for slots.
+// setBacklog records whether due work waits for slots.
 func (s *slots) setBacklog(b bool) {
 	s.mu.Lock()
 	s.backlog = b
@@ -131,7 +132,7 @@ func (s *slots) release(workflow string) {
 	}
 }
 
-// give gives n slots back that no run has used.
+// give returns n slots that no run has used.
 func (s *slots) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +143,7 @@ func (s *slots) giveLocked(n int) {
 	s.free += n
 	for i := 0; n > 0 && i < len(s.waiting); {
 		if !s.takeLocked(s.waiting[i].workflow) {
-			i++ // there is no room for it; others may have some
+			i++ // it has no room; others may have some
 			continue
 		}
 		close(s.waiting[i].ch)

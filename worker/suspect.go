@@ -98,12 +98,13 @@ func (w *Worker) execute(ctx context.Context, claimed *store.Claimed, asked, ans
 	switch {
 	case len(invs) == 0:
 	case w.tooLate(asked, answered):
-		w.log.Warn("the answer to a claim came after its leases were over: what it took is given back", "runs", len(invs), "took", answered.Sub(asked), "lease", w.leaseFor)
+		w.log.Warn("the answer to a claim came after its leases had expired; releasing its runs", "runs", len(invs), "took", answered.Sub(asked), "lease", w.leaseFor)
 		giveBack(invs)
 		return
 	case w.late(answered.Sub(asked)):
 		w.extendEarly(invs)
 	}
+	invs = w.takeUp(w.leave(ctx, invs))
 	var suspect *exec.Invocation
 	alone := false
 	var later, others []*exec.Invocation
@@ -142,7 +143,7 @@ func (w *Worker) putOff(invs []*exec.Invocation) <-chan struct{} {
 	return each(invs, func(inv *exec.Invocation) {
 		n, _ := exec.Crashes(inv.Run())
 		after := w.laterBy(n)
-		inv.Logger().Info("the run waits as a suspect: another one has its turn", "crashes", n, "for", after)
+		inv.Logger().Info("the run is a suspect and waits for another suspect's turn to end", "crashes", n, "for", after)
 		inv.PutOff(after)
 	})
 }
@@ -184,7 +185,7 @@ func wait(ctx context.Context, done <-chan struct{}) {
 // executeSuspect executes a suspect beside runs that are none.
 func (w *Worker) executeSuspect(inv *exec.Invocation) {
 	n, _ := exec.Crashes(inv.Run())
-	inv.Logger().Warn("the run is executed as a suspect: its leases ran out in a row, no other suspect is executed meanwhile", "crashes", n, "max", w.cfg.MaxCrashes)
+	inv.Logger().Warn("executing the run as a suspect because its leases expired in a row; no other suspect runs meanwhile", "crashes", n, "max", w.cfg.MaxCrashes)
 	inv.Mark(false)
 	time.AfterFunc(w.turnFor(), func() { w.suspects.end(inv) })
 	w.executeRun(inv)
@@ -206,11 +207,11 @@ func (w *Worker) executeAlone(ctx context.Context, inv *exec.Invocation) {
 	n, _ := exec.Crashes(inv.Run())
 	if !w.quiet(ctx, inv) {
 		after := w.laterBy(n)
-		inv.Logger().Warn("the run waits as a suspect: it is to be executed alone, and other runs' steps take their time", "crashes", n, "waited", time.Since(began), "for", after)
+		inv.Logger().Warn("the run is a suspect to be executed alone and waits for the steps of other runs", "crashes", n, "waited", time.Since(began), "for", after)
 		inv.PutOff(after)
 		return
 	}
-	inv.Logger().Warn("the run is executed alone: it is its last chance", "crashes", n, "max", w.cfg.MaxCrashes)
+	inv.Logger().Warn("executing the run alone; this is its last chance", "crashes", n, "max", w.cfg.MaxCrashes)
 	s.mu.Lock()
 	over := s.over
 	s.mu.Unlock()

@@ -86,7 +86,7 @@ func (w *Worker) observe() (stop func()) {
 		},
 	})
 	if err != nil {
-		w.log.Warn("the worker's metrics cannot be had", "error", err)
+		w.log.Warn("skipping worker metrics that failed to register", "error", err)
 	}
 	return stop
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
@@ -83,7 +84,7 @@ func attr(s tracetest.SpanStub, key string) string {
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pawl.db")
-	client, other := newProcess(t, path, engine.TriggerCheck(engine.TriggerAny)), newProcess(t, path)
+	client, other := newProcess(t, path, engine.Require(engine.RequireNothing)), newProcess(t, path)
 	goOn := workflow.NewSignal[int]("go-on")
 	wf := workflow.New("traced", func(ctx workflow.Context, n int) (int, error) {
 		n, err := workflow.Step(ctx, "flaky", func(ctx context.Context) (int, error) {
@@ -202,7 +203,7 @@ func TestMetrics(t *testing.T) {
 			return nil
 		})
 	})
-	p.eng.Know("measured", "measured")
+	bridge.Of(p.eng).Know("measured", "measured")
 	_, err := wf.Start(t.Context(), p.eng, 1, engine.Delay(time.Hour))
 	require.NoError(t, err)
 	p.work(t, wf, worker.Concurrency(7))
@@ -232,4 +233,43 @@ func TestMetrics(t *testing.T) {
 	require.GreaterOrEqual(t, sum(rm, "pawl.claim.duration"), int64(1))
 	require.EqualValues(t, 7, sum(rm, "pawl.worker.slot.limit"))
 	require.EqualValues(t, 1, sum(rm, "pawl.run.count", workflow, attribute.String("pawl.queue", "measured"), attribute.String("pawl.status", "pending")))
+}
+
+// TestStrandedRunsMeasured counts stranded runs by workflow and build: those of builds with an
+// online worker are not stranded, and those that the counts do not reach have no workflow.
+func TestStrandedRunsMeasured(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, filepath.Join(t.TempDir(), "pawl.db"), engine.MeasureRuns(time.Nanosecond))
+	st, ns := p.eng.Store(), p.eng.Namespace()
+	pinned := func(workflow, build string) {
+		res, err := st.Create(t.Context(), store.CreateParams{Namespace: ns, Runs: []store.NewRun{{
+			ID: store.NewID(), Workflow: workflow, Queue: workflow, Worker: "gone", LeaseFor: time.Hour, Build: build}}})
+		require.NoError(t, err)
+		done, err := st.Commit(t.Context(), store.CommitParams{Namespace: ns, Commits: []store.Commit{{
+			Lease: res[0].Lease, Seq: 1, Pin: &store.Pin{Build: build}, Transition: &store.Transition{Kind: store.GiveBack}}}})
+		require.NoError(t, err)
+		require.NoError(t, done[0].Err)
+	}
+	for range 3 {
+		pinned("mail", "v1")
+	}
+	pinned("order", "v1")
+	pinned("order", "v2")
+	for i := range 21 {
+		pinned("order", fmt.Sprintf("w%02d", i))
+	}
+	require.NoError(t, st.PutWorker(t.Context(), store.PutWorkerParams{Namespace: ns, Worker: store.Worker{ID: "w", Build: "v2", Status: store.Online, TTL: time.Hour}}))
+	measured := func(workflow, build string) int64 {
+		var rm metricdata.ResourceMetrics
+		require.NoError(t, p.reader.Collect(t.Context(), &rm))
+		return sum(rm, "pawl.run.stranded", attribute.String("pawl.workflow", workflow), attribute.String("pawl.build", build))
+	}
+	require.EqualValues(t, 3, measured("mail", "v1"))
+	require.EqualValues(t, 1, measured("order", "v1"))
+	require.EqualValues(t, 0, measured("order", "v2"))
+	require.EqualValues(t, 1, measured("order", "w18"))
+	require.EqualValues(t, 1, measured("", "w19"))
+	require.NoError(t, st.PutWorker(t.Context(), store.PutWorkerParams{Namespace: ns, Worker: store.Worker{ID: "w", Build: "v1", Status: store.Online, TTL: time.Hour}}))
+	require.EqualValues(t, 0, measured("mail", "v1"))
+	require.EqualValues(t, 1, measured("order", "v2"))
 }

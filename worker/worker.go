@@ -1,13 +1,3 @@
-// Package worker runs workflows: it claims their runs, executes them, renews
-// their leases and commits what they do.
-//
-//	w := worker.New(eng, worker.Concurrency(100))
-//	w.Register(Fulfil)
-//	err := w.Run(ctx)
-//
-// Any number of workers, in any number of processes, may serve the same
-// workflows. A worker that is stopped in whatever way loses nothing: its runs go
-// on elsewhere, at once after a graceful shutdown, otherwise when their leases end.
 package worker
 
 import (
@@ -24,15 +14,18 @@ import (
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/batch"
+	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// Worker executes runs of the workflows that are registered with it.
+// Worker executes runs of the workflows that are registered with it. Create one with [New],
+// then call [Worker.Register] and [Worker.Run].
 type Worker struct {
 	eng         *engine.Engine
+	inside      bridge.Engine // of eng
 	store       store.Store
 	namespace   string
 	id          string
@@ -71,6 +64,8 @@ type Worker struct {
 
 	registered atomic.Bool
 	sign       signing
+	misfits    misfits
+	ramp       ramp
 	lags       lags
 
 	emptied chan struct{} // gets a value when no run is held any more; nil: nobody asks
@@ -80,13 +75,14 @@ type Worker struct {
 	giveUp context.CancelFunc
 }
 
-// New makes a worker on an engine, in the engine's namespace.
+// New makes a worker on an engine, in the engine's namespace. What is wrong with the
+// options is reported by [Worker.Run].
 func New(eng *engine.Engine, opts ...Option) *Worker {
 	w := &Worker{
-		eng: eng, store: eng.Store(), namespace: eng.Namespace(),
+		eng: eng, inside: bridge.Of(eng), store: eng.Store(), namespace: eng.Namespace(),
 		concurrency: 100, leaseFor: 30 * time.Second, grace: 20 * time.Second, poll: time.Second, restPoll: time.Second,
 		log:  eng.Logger(),
-		cfg:  exec.Config{Park: 100 * time.Millisecond, Linger: 10 * time.Millisecond, ShowAfter: time.Second, MaxCrashes: 10},
+		cfg:  exec.Config{Park: 100 * time.Millisecond, Linger: 10 * time.Millisecond, ShowAfter: time.Second, MaxCrashes: 10, Build: build()},
 		defs: make(map[string]*exec.Definition),
 		held: make(map[store.ID]*exec.Invocation),
 		wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), freed: make(chan struct{}, 1),
@@ -117,16 +113,17 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 	w.sign.turn = make(chan struct{}, 1)
 	w.suspects.ended = make(chan struct{}, 1)
 	w.house = w.newHousekeeping()
-	w.tel = eng.Telemetry()
+	w.tel = w.inside.Telemetry()
 	w.instrument()
 	return w
 }
 
-// ID is the worker's, as leases and logs name it.
+// ID returns the worker's ID, as leases and logs show it.
 func (w *Worker) ID() string { return w.id }
 
-// Register adds workflows, before [Worker.Run]. It fails, and so does Run, when a
-// definition is wrong or a name is registered twice.
+// Register adds workflows. Call it before [Worker.Run]. It fails if a definition is not
+// valid or a name is registered twice; Run then fails, too. Once the worker has started, it
+// fails and adds nothing.
 func (w *Worker) Register(defs ...workflow.Definition) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,39 +140,49 @@ func (w *Worker) registerLocked(d workflow.Definition) error {
 	if d == nil {
 		return store.Invalid("workflow", "the definition is nil")
 	}
-	def := d.Define(w.eng.Codec())
+	def := bridge.Define(d, w.eng.Codec())
 	switch {
 	case def.Err != nil:
 		return fmt.Errorf("register workflow %q: %w", def.Name, def.Err)
 	case w.started:
-		return fmt.Errorf("register workflow %q: the worker runs already; register before Run", def.Name)
+		return fmt.Errorf("register workflow %q: the worker has started; register before Run", def.Name)
 	case w.defs[def.Name] != nil:
-		return fmt.Errorf("register workflow %q: %w: this worker has a workflow of that name; give one of them another name or version", def.Name, store.ErrAlreadyExists)
+		return fmt.Errorf("register workflow %q: %w: this worker already has a workflow with this name; change the name or version of one of them", def.Name, store.ErrAlreadyExists)
 	}
 	w.defs[def.Name] = def
-	w.eng.Know(def.Name, def.Queue)
+	w.inside.Know(def.Name, def.Queue)
 	return nil
 }
 
-// Run works until ctx ends, then shuts down gracefully: it claims no more, lets
-// running steps finish within the grace time, gives back what is left, and
-// returns nil. It returns an error at once when nothing or something wrong is
-// registered. While the store is out of reach it waits and tries again.
+// Run works until ctx ends, then shuts down gracefully: it claims no more runs, lets
+// running steps finish within the grace time, gives back the runs that are left, and
+// returns nil. While the store cannot be reached it waits and tries again.
+//
+// It returns an error at once if no workflow is registered, or if a definition or an option
+// is not valid. Such a call does not start the worker.
+//
+// A worker starts once. After that, each call of Run or [Worker.RunUntilIdle] returns an
+// error at once, while the worker runs and after it has stopped. It does not affect a worker
+// that runs. To work again, make another worker with [New].
 func (w *Worker) Run(ctx context.Context) error {
 	_, err := w.run(ctx, false)
 	return err
 }
 
-// RunUntilIdle works until nothing is left to do now, shuts down, and returns when
-// the next run that this worker serves, or the next fire time of a schedule, is due, or
-// the next final run is to be deleted by retention ([engine.Housekeeper.NextPurge]), by
-// this machine's clock; zero: none is, before somebody starts or signals one. Schedules
-// that are due are fired first, and housekeeping is done once. It is for programs that are started by
-// a request or a clock and pay for the time that they run: what sleeps is not waited
-// for, and what waits for a signal neither.
+// RunUntilIdle works until nothing is left to do now, and shuts down. It returns when the
+// program is to run a worker again, by this machine's clock: when the next run that this worker serves or the
+// next fire time of a schedule is due, or when retention next deletes a run. A zero time
+// means never, unless a program starts or signals a run. The time for retention may be
+// early: it is found among the hundred final runs that ended first, and it is never before
+// retention is to be looked at again.
 //
-// When ctx ends first it shuts down as [Worker.Run] does and returns the context's
-// error: something may be left to do now.
+// Schedules that are due are fired first, and housekeeping is done once. RunUntilIdle is
+// for programs that are started by a request or a clock and pay for the time that they run.
+// It does not wait for runs that sleep or wait for a signal.
+//
+// When ctx ends first, it shuts down as [Worker.Run] does and returns the context's error:
+// something may be left to do now. Other errors are those of Run. A worker starts once: make
+// another one for the next call.
 func (w *Worker) RunUntilIdle(ctx context.Context) (next time.Time, err error) {
 	idle, err := w.run(ctx, true)
 	if err == nil && !idle.reached {
@@ -207,6 +214,7 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 	if untilIdle {
 		// Not attached: it must not get new runs while it is about to leave.
 		w.emptied = make(chan struct{}, 1)
+		w.lapseAll(ctx)
 		if found = w.claimLoop(ctx); found.reached {
 			w.tidy(ctx)
 			found.next = earliest(found.next, w.nextPurge(ctx))
@@ -214,9 +222,13 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 	} else {
 		wg.Go(func() { w.scheduleLoop(background) })
 		wg.Go(func() { w.tidyLoop(background) })
-		w.eng.Attach(w)
+		wg.Go(func() { w.lapseLoop(background) })
+		if w.ramp.partial() {
+			wg.Go(func() { w.watchLoop(background) })
+		}
+		w.inside.Attach(local{w})
 		w.claimLoop(ctx)
-		w.eng.Attach(nil)
+		w.inside.Attach(nil)
 	}
 	w.shutdown()
 	end()
@@ -230,7 +242,7 @@ func (w *Worker) start() error {
 	defer w.mu.Unlock()
 	switch {
 	case w.started:
-		return errors.New("worker: Run was called twice; make a new worker")
+		return errors.New("worker: Run or RunUntilIdle was called before, and a worker starts once; create another one with worker.New")
 	case w.defErr != nil:
 		return w.defErr
 	case len(w.defs) == 0:
@@ -238,7 +250,7 @@ func (w *Worker) start() error {
 	case w.concurrency < 1:
 		return store.Invalid("concurrency", fmt.Sprintf("%d is not positive", w.concurrency))
 	case w.leaseFor < 10*time.Millisecond:
-		return store.Invalid("lease", fmt.Sprintf("%v is too short to be renewed in time", w.leaseFor))
+		return store.Invalid("lease", fmt.Sprintf("%v is too short to renew in time", w.leaseFor))
 	case w.memory.limit < 1:
 		return store.Invalid("memory", fmt.Sprintf("%d bytes is not positive", w.memory.limit))
 	case w.poll <= 0:
@@ -255,11 +267,14 @@ func (w *Worker) start() error {
 	if err := store.ValidateName("worker", w.id); err != nil {
 		return err
 	}
+	if err := w.ramp.check(w.cfg.Build); err != nil {
+		return err
+	}
 	if err := w.checkQueues(); err != nil {
 		return err
 	}
 	for name, def := range w.defs {
-		if _, err := w.eng.Registration(name, def.Queue, def.Graph); err != nil {
+		if _, err := w.inside.Registration(name, def.Queue, def.Graph); err != nil {
 			return err
 		}
 	}
@@ -288,7 +303,7 @@ func (w *Worker) announce(ctx context.Context) bool {
 			return false
 		}
 		timeout = w.longer(timeout)
-		w.log.Error("worker cannot register, will try again", "in", wait, "error", err)
+		w.log.Error("failed to register the worker; retrying", "in", wait, "error", err)
 		if !sleep(ctx, wait) {
 			return false
 		}
@@ -301,7 +316,7 @@ func (w *Worker) flows() []store.Workflow {
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
 		def := w.defs[name]
-		flows[i], _ = w.eng.Registration(name, def.Queue, def.Graph) // start has checked it
+		flows[i], _ = w.inside.Registration(name, def.Queue, def.Graph) // start has checked it
 	}
 	return flows
 }
@@ -320,7 +335,7 @@ func (w *Worker) drain() {
 
 // shutdown ends what runs and returns when every lease has ended or was given up.
 func (w *Worker) shutdown() {
-	w.log.Info("worker shuts down", "running", len(w.holding()), "grace", w.grace)
+	w.log.Info("worker shutting down", "running", len(w.holding()), "grace", w.grace)
 	w.drain()
 	held := w.holding()
 	for _, inv := range held {
@@ -337,7 +352,7 @@ func (w *Worker) shutdown() {
 	}()
 	if !waitFor(done, w.grace) {
 		left := w.holding()
-		w.log.Warn("grace time is over: runs are given back while their steps still run", "runs", len(left))
+		w.log.Warn("grace time is over; releasing runs whose steps are still running", "runs", len(left))
 		for _, inv := range left {
 			go inv.Abandon()
 		}

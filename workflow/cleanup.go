@@ -6,11 +6,11 @@ import (
 	"github.com/pawlhq/pawl/internal/exec"
 )
 
-// cleanupLimit is how long a cleanup may last that names no limit.
+// cleanupLimit is the default limit of a cleanup.
 const cleanupLimit = 30 * time.Second
 
-// Cleanup runs fn, whose operations go on when the run is canceled or past its
-// deadline: it is for giving back what the run has taken.
+// Cleanup runs fn, whose operations work even when the run is canceled or past its deadline. Use it
+// to release what the run has acquired.
 //
 //	if err := work(ctx); err != nil {
 //		return workflow.Cleanup(ctx, time.Minute, func(ctx workflow.Context) error {
@@ -18,20 +18,20 @@ const cleanupLimit = 30 * time.Second
 //		})
 //	}
 //
-// In a run that is not interrupted fn runs like any other code. In one that is, it
-// has limit, or 30 s if that is 0, from when it begins or from the interruption,
-// whichever is later; then its steps' contexts end and its operations fail with
-// [ErrCanceled] or [ErrDeadline]. It is carried on behind a crash: steps that were
-// recorded are not done again, and the time that was left is. The run ends as its function
-// returns: canceled with an error, completed without.
+// In a run that is not interrupted, fn runs like any other code. In a run that is, it has
+// the given limit, or 30 s if that is 0, counted from when fn begins or from the
+// interruption, whichever is later. Then its steps' contexts end, and its operations fail
+// with [ErrCanceled] or [ErrDeadline]. After a crash it resumes: recorded steps are not
+// done again, and it has the time that was left. The run ends as its function returns:
+// canceled with an error, completed without.
 //
-// A run that sleeps or waits for a worker when it is canceled, or when its deadline passes,
-// is claimed once more, if it has recorded anything. Its function is replayed, and what it
-// waited for fails with [ErrCanceled] or [ErrDeadline]; so it comes to its cleanup as if it
-// had been in memory. A run that has recorded nothing ends at once, without its code.
+// A run that sleeps or waits for a worker when it is canceled, or when its deadline passes, is
+// claimed once more, if it has recorded anything. Its function is replayed, and what it waited for
+// fails with [ErrCanceled] or [ErrDeadline], so that it reaches its cleanup as if it had been in
+// memory. A run that has recorded nothing ends at once, without its code.
 //
-// fn has a branch of its own, like those of [Go]. It may use steps, sleeps, values and
-// branches; it should start no children.
+// Fn has a branch of its own, like those of [Go]. It may use steps, sleeps, values and
+// branches. It should start no children.
 func Cleanup(ctx Context, limit time.Duration, fn func(ctx Context) error) error {
 	if limit <= 0 {
 		limit = cleanupLimit

@@ -10,9 +10,9 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Context is what a workflow's function gets and hands to the operations of this
-// package. It is no context.Context, so that the compiler keeps operations out of
-// steps, which get a plain one.
+// Context is what a workflow's function gets and passes to the operations of this package. It is
+// not a context.Context, so that the compiler keeps operations out of steps: a step gets a plain
+// context.Context.
 type Context struct {
 	branch *exec.Branch
 	codec  engine.Codec
@@ -29,20 +29,20 @@ type Info struct {
 	Deadline   time.Time // zero: none
 }
 
-// Info describes the run.
+// Info returns a description of the run.
 func (c Context) Info() Info {
 	r := c.branch.Invocation().Run()
 	return Info{RunID: r.ID, Namespace: r.Namespace, Workflow: r.Workflow, ExternalID: r.ExternalID,
 		Attempt: r.Attempt, CreatedAt: r.CreatedAt, Deadline: r.Deadline}
 }
 
-// Logger logs with the run's attributes. What the function logs it logs again at
-// each replay; log in steps what is to be said once.
+// Logger returns a logger with the run's attributes. Each replay repeats what the workflow's
+// function logs. To log something once, log it in a step.
 func (c Context) Logger() *slog.Logger { return c.branch.Invocation().Logger() }
 
-// IdempotencyKey is the same for every attempt of a step, also after a crash, and
-// unique among all steps of all runs: hand it to the systems that the step calls.
-// Outside a step it is empty.
+// IdempotencyKey returns a key that is the same for every attempt of a step, also after a
+// crash, and unique among all steps of all runs. Pass it to the systems that the step
+// calls. Outside a step it returns the empty string.
 func IdempotencyKey(ctx context.Context) string {
 	if info := exec.Info(ctx); info != nil {
 		return info.IdempotencyKey()
@@ -50,7 +50,7 @@ func IdempotencyKey(ctx context.Context) string {
 	return ""
 }
 
-// Attempt counts the attempts of a step from 1. Outside a step it is 0.
+// Attempt returns the number of the step's attempt, from 1. Outside a step it returns 0.
 func Attempt(ctx context.Context) int {
 	if info := exec.Info(ctx); info != nil {
 		return info.Attempt
@@ -58,8 +58,8 @@ func Attempt(ctx context.Context) int {
 	return 0
 }
 
-// Logger logs with the attributes of the run and the step. Outside a step it is
-// slog.Default().
+// Logger returns a logger with the attributes of the run and the step. Outside a step it
+// returns slog.Default().
 func Logger(ctx context.Context) *slog.Logger {
 	if info := exec.Info(ctx); info != nil {
 		return info.Logger()

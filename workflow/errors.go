@@ -8,12 +8,79 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// StepError is the error of a step that has failed for good. It is made of what is
-// recorded, and therefore the same live and replayed: Failure has the code, the
-// message, the Go type's name and the stack of a panic.
-type StepError = exec.FailedStep
+// StepError is the error of a step that has failed for good. It is made from the step's record, so
+// that it is the same live and replayed. The original error value is not kept: match the error with
+// [ErrorCode], or find the [*store.Failure] with errors.As.
+type StepError struct {
+	Key      store.StepKey
+	Attempts int // how often the step was tried
+	// Failure is the recorded failure of the last attempt: its code, message and Go type,
+	// and the stack of a panic.
+	Failure *store.Failure
+}
 
-// Permanent marks an error as not worth another attempt. Nil stays nil.
+// Error returns a text with the step's key and the failure's message.
+func (e *StepError) Error() string {
+	return (&exec.FailedStep{Key: e.Key, Attempts: e.Attempts, Failure: e.Failure}).Error()
+}
+
+// Unwrap returns Failure.
+func (e *StepError) Unwrap() error { return e.Failure }
+
+// public turns an error of package exec into the public one.
+func public(err error) error {
+	switch e := err.(type) {
+	case *exec.FailedStep:
+		return &StepError{Key: e.Key, Attempts: e.Attempts, Failure: e.Failure}
+	case *exec.DecodeError:
+		return &DecodeError{What: e.What, Type: e.Type, Err: e.Err}
+	}
+	return err
+}
+
+// Errors of operations, matched with errors.Is.
+var (
+	// ErrCanceled: the run is canceled. No operation begins any more.
+	ErrCanceled = errCanceled() // "the run was canceled"
+	// ErrDeadline: the run's deadline has passed. No operation begins any more.
+	ErrDeadline = errDeadline() // "the run's deadline has passed"
+	// ErrConcurrent: an operation began in a branch while another one was in progress there.
+	ErrConcurrent = errConcurrent() // "concurrent use of one branch"
+	// ErrShutdown is the cause with which a step's context ends when its worker shuts down
+	// and the grace period is over. The step is run again by another worker.
+	ErrShutdown = errShutdown() // "the worker shuts down"
+	// ErrTakenOver is the cause with which a step's context ends when another worker has
+	// taken over the run. What the step returns is not recorded.
+	ErrTakenOver = errTakenOver() // "the run was taken over by another worker"
+)
+
+func errCanceled() error   { return exec.ErrCanceled }
+func errDeadline() error   { return exec.ErrDeadline }
+func errConcurrent() error { return exec.ErrConcurrent }
+func errShutdown() error   { return exec.ErrShutdown }
+func errTakenOver() error  { return exec.ErrLeaseLost }
+
+// Failure codes that [ErrorCode] returns in addition to those given with [Coded].
+const (
+	CodeError            = "error"            // any other error
+	CodePanic            = "panic"            // the code panicked
+	CodeTimeout          = "timeout"          // a step's attempt took longer than its [Timeout]
+	CodeTooLarge         = "too-large"        // a payload exceeds the store's limit
+	CodeCanceled         = "canceled"         // the run was canceled
+	CodeCrashed          = "crashed"          // the run's leases expired too often: see worker.MaxCrashes
+	CodeDeadline         = "deadline"         // the run's deadline passed
+	CodeNondeterministic = "nondeterministic" // the run's records do not fit its code
+	CodeMark             = "mark"             // the run's code uses a mark wrongly: see [Changed]
+	CodeDeadlock         = "deadlock"         // every branch waits for another one: see [Future.Get]
+	CodeUnreadable       = "unreadable"       // the run waits: the store could not read its data
+	CodeCodec            = "codec"            // the run waits: the worker's codec could not open a payload
+	CodeDecode           = "decode"           // a payload does not fit the code's type: see [DecodeError]
+	CodeExited           = "exited"           // the code ended its goroutine with runtime.Goexit
+	CodeItems            = "items-failed"     // too many items of a map or a generator failed: see [ItemsError]
+	CodeRestarted        = "restarted"        // a child was restarted before its parent had read why it ended
+)
+
+// Permanent marks an error as not worth another attempt. It returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -26,9 +93,9 @@ func Permanent(err error) error {
 	return &c
 }
 
-// RetryAfter gives an error how long the next attempt of its step, generator or run is to
-// wait, instead of the backoff: what a server's Retry-After says, for example. It gives no
-// further attempt: the number of those stays as it is. Nil stays nil.
+// RetryAfter makes the next attempt of the step, generator or run wait for d instead of its
+// backoff: for example, for the time in a server's Retry-After header. It does not change the
+// number of attempts. It returns nil for nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -36,8 +103,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &exec.Later{After: max(d, 1), Err: err}
 }
 
-// Coded gives an error a code, by which [ErrorCode] knows it again in a record.
-// Nil stays nil.
+// Coded gives an error a code, which is recorded and which [ErrorCode] returns. It returns
+// nil for nil.
 func Coded(code string, err error) error {
 	if err == nil {
 		return nil
@@ -46,8 +113,9 @@ func Coded(code string, err error) error {
 	return &exec.Coded{Code: code, Permanent: errors.As(err, &inner) && inner.Permanent, Err: err}
 }
 
-// ErrorCode returns the code of a step's or a run's error: one given with [Coded],
-// or one of the Code constants; [CodeError] for any other error, empty for nil.
+// ErrorCode returns the code of a step's or a run's error: one given with [Coded], or one
+// of the Code constants. It returns [CodeError] for any other error and the empty string
+// for nil.
 func ErrorCode(err error) string {
 	if err == nil {
 		return ""

@@ -35,7 +35,7 @@ func ExampleWorkflow_Schedule() {
 		return
 	}
 
-	// A program may do this each time it starts.
+	// A program may do this each time that it starts.
 	s, err := report.Schedule(ctx, eng, "nightly", "30 2 * * *", "full",
 		engine.ScheduleTimeZone("Europe/Berlin"),
 		engine.ScheduleCatchUp(engine.CatchUpOne),
@@ -46,7 +46,7 @@ func ExampleWorkflow_Schedule() {
 		return
 	}
 
-	// What it means on the night when clocks are set forward.
+	// The fire times around the night when clocks are set forward.
 	times, err := engine.Upcoming(s.Spec, s.TimeZone, time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC), 3)
 	if err != nil {
 		fmt.Println(err)

@@ -9,62 +9,66 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// GenerateOption configures a [Generate]: an [ItemsOption], or one of [Batch],
-// [Window], [ItemKey] and [GeneratorStep].
+// GenerateOption configures [Generate]: it is an [ItemsOption], or one of [Batch], [Window],
+// [ItemKey] and [GeneratorStep].
 type GenerateOption interface{ applyGenerate(*generateOptions) }
 
 type generateOptions struct {
-	exec.GenerateOptions
-	key func(item any) (string, error)
+	items itemOptions
+	step  stepOptions
+	batch int
+	keyed bool
+	key   func(item any) (string, error)
 }
 
-func (o ItemsOption) applyGenerate(to *generateOptions) { o(&to.ItemOptions) }
+func (o ItemsOption) applyGenerate(to *generateOptions) { o(&to.items) }
 
 type generateOption func(*generateOptions)
 
 func (o generateOption) applyGenerate(to *generateOptions) { o(to) }
 
-// Batch sets how many items are spawned by one write. Fewer are when the generator
-// has made no more for a moment, or when they are large. Default: 100.
-func Batch(n int) GenerateOption { return generateOption(func(o *generateOptions) { o.Batch = n }) }
+// Batch sets how many items are spawned by one write, at most. Fewer are if the generator
+// has made no more for a moment, or if they are large. The default is 100.
+func Batch(n int) GenerateOption { return generateOption(func(o *generateOptions) { o.batch = n }) }
 
-// Window bounds the items that are spawned and not final, over all workers: yield
-// waits while there are as many. Default: 10,000.
+// Window limits the items that are spawned and not final, over all workers: yield waits while there
+// are as many. The default is 10,000.
 func Window(n int) GenerateOption {
-	return generateOption(func(o *generateOptions) { o.AtOnce = int64(n) })
+	return generateOption(func(o *generateOptions) { o.items.AtOnce = int64(n) })
 }
 
-// ItemKey tells items apart: of several with the same key one is spawned, the first,
-// also when a generator that is started again yields them in another order. Without it
-// an item is known by its place in the stream. The keys may have any length.
+// ItemKey gives items keys. Of several items with the same key only the first is spawned,
+// even if a generator that is started again yields them in another order. Without it an
+// item is known by its place in the stream. Keys may have any length.
 func ItemKey[Item any](key func(item Item) string) GenerateOption {
 	return generateOption(func(o *generateOptions) {
-		o.Keyed = true
+		o.keyed = true
 		o.key = func(item any) (string, error) {
 			i, ok := item.(Item)
 			if !ok {
 				var want Item
-				return "", Permanent(store.Invalid("item key", fmt.Sprintf("its function is for a %T, and the item is a %T", want, item)))
+				return "", Permanent(store.Invalid("item key", fmt.Sprintf("its function takes a %T, but the item is a %T", want, item)))
 			}
 			return key(i), nil
 		}
 	})
 }
 
-// GeneratorStep sets how the generator itself is run and tried again, as for a
-// [Step].
+// GeneratorStep sets how the generator itself is run and tried again, as for a [Step].
 func GeneratorStep(opts ...StepOption) GenerateOption {
 	return generateOption(func(o *generateOptions) {
 		for _, opt := range opts {
-			opt(&o.Step)
+			opt(&o.step)
 		}
 	})
 }
 
 // ErrYieldEnded: an item was yielded after its generator had returned.
-var ErrYieldEnded = exec.ErrYieldEnded
+var ErrYieldEnded = errYieldEnded() // "the generator has ended"
 
-// Generated tells what became of the items of a generator.
+func errYieldEnded() error { return exec.ErrYieldEnded }
+
+// Generated counts the items of a generator by outcome.
 type Generated struct {
 	Spawned   int64 // items in all, duplicates counted once
 	Completed int64
@@ -72,33 +76,31 @@ type Generated struct {
 	Canceled  int64
 }
 
-// Generate runs a workflow for each item that a generator yields, while it yields
-// them: items go to child runs, in batches, and no list of them is kept anywhere. The
-// step ends when the generator has returned and all items are final; once the
-// generator has returned, this run sleeps and holds no slot.
+// Generate runs a workflow for each item that a generator yields, while it yields them.
+// Items go to child runs, in batches, and no list of them is kept anywhere. The step ends
+// when the generator has returned and all items are final. Once the generator has returned,
+// this run sleeps and holds no slot.
 //
-// The generator runs like the function of a [Step], with a step's context, and may
-// take hours. It is tried again as [GeneratorStep] says, and run again when its worker
-// has died: then it yields its items again from the first one, and those that were
-// spawned before are dropped. It must yield the same items in the same order for
-// that; where it cannot, give the items keys with [ItemKey]. A generator that can go
-// on where it was is for [GenerateFrom].
+// The generator runs like the function of a [Step], with a step's context, and may take
+// hours. It is tried again as [GeneratorStep] says, and run again when its worker has died.
+// Then it yields its items again from the first one, and those that were spawned before are
+// dropped. For that it must yield the same items in the same order; if it cannot, give the
+// items keys with [ItemKey]. For a generator that can resume where it was, use
+// [GenerateFrom].
 //
-// yield may be called by several goroutines. It waits while too many items are not
-// final ([Window]). It fails, and takes no item, when the generator's context has
-// ended, because the run is canceled, say, or too many items have failed, or when the
-// generator has returned ([ErrYieldEnded]); the generator should return then. An item
-// that is too large gives an error that names its place and matches
-// store.ErrTooLarge; the generator may leave it out and go on.
+// Several goroutines may call yield. It waits while too many items are not final ([Window]). It
+// fails, and takes no item, when the generator's context has ended (because the run is canceled,
+// say, or too many items have failed) or when the generator has returned ([ErrYieldEnded]); the
+// generator should then return. An item that is too large gives an error that names its place and
+// matches store.ErrTooLarge; the generator may skip the item and continue.
 //
-// When the generator has failed for good the error is a [*StepError]; with [FailFast]
-// the items that are not final are canceled, otherwise they come to their end before.
-// Items that fail give an [*ItemsError], as for [Map]. A step that failed is done anew
-// when this run is tried again or restarted; so is one whose items were canceled with
-// this run.
+// When the generator has failed for good, the error is a [*StepError]. With [FailFast] the items
+// that are not final are then canceled; otherwise they run to their end first. Items that fail give
+// an [*ItemsError], as for [Map]. A step that failed is done anew when this run is tried again or
+// restarted; likewise a step whose items were canceled with this run.
 //
-// How far the step has come can be seen with engine.Engine.Progress.
-func Generate[Item, Out any](ctx Context, name string, generator func(ctx context.Context, yield func(Item) error) error, item *Workflow[Item, Out], opts ...GenerateOption) (Generated, error) {
+// [engine.Engine.Progress] shows how far the step is.
+func Generate[Item, Out any](ctx Context, name string, generator func(ctx context.Context, yield func(Item) error) error, item Callable[Item, Out], opts ...GenerateOption) (Generated, error) {
 	if generator == nil {
 		return Generated{}, store.Invalid("generator "+name, "its function is nil")
 	}
@@ -107,9 +109,9 @@ func Generate[Item, Out any](ctx Context, name string, generator func(ctx contex
 	})
 }
 
-// GenerateSeq is [Generate] for a sequence: seq returns one for each attempt. An
+// GenerateSeq is [Generate] for a sequence. Seq returns a new sequence for each attempt. An
 // error in it fails the attempt.
-func GenerateSeq[Item, Out any](ctx Context, name string, seq func(ctx context.Context) iter.Seq2[Item, error], item *Workflow[Item, Out], opts ...GenerateOption) (Generated, error) {
+func GenerateSeq[Item, Out any](ctx Context, name string, seq func(ctx context.Context) iter.Seq2[Item, error], item Callable[Item, Out], opts ...GenerateOption) (Generated, error) {
 	if seq == nil {
 		return Generated{}, store.Invalid("generator "+name, "its function is nil")
 	}
@@ -126,12 +128,12 @@ func GenerateSeq[Item, Out any](ctx Context, name string, seq func(ctx context.C
 	}, item, opts...)
 }
 
-// GenerateFrom is [Generate] for a generator that can go on where it was. With each
-// item it yields a cursor: from where to go on behind this item. The cursor of the
-// last item that was spawned is recorded with it, and given to the generator when it
-// is run again; at first from is zero. So no item is spawned twice, and none left out,
-// without a look at those of before.
-func GenerateFrom[Item, Cursor, Out any](ctx Context, name string, generator func(ctx context.Context, from Cursor, yield func(Item, Cursor) error) error, item *Workflow[Item, Out], opts ...GenerateOption) (Generated, error) {
+// GenerateFrom is [Generate] for a generator that can resume where it was. With each item it yields
+// a cursor, which says where to resume after this item. The cursor of the last item that was
+// spawned is recorded with it, and passed to the generator as from when it is run again; at first
+// from is zero. So no item is spawned twice and none is skipped, and earlier items need not be read
+// again.
+func GenerateFrom[Item, Cursor, Out any](ctx Context, name string, generator func(ctx context.Context, from Cursor, yield func(Item, Cursor) error) error, item Callable[Item, Out], opts ...GenerateOption) (Generated, error) {
 	if generator == nil {
 		return Generated{}, store.Invalid("generator "+name, "its function is nil")
 	}
@@ -152,32 +154,35 @@ func GenerateFrom[Item, Cursor, Out any](ctx Context, name string, generator fun
 	})
 }
 
-func generate[Item, Out any](ctx Context, name string, item *Workflow[Item, Out], opts []GenerateOption, cursored bool, run func(ctx context.Context, g *exec.Generator, take func(Item, []byte) error) error) (Generated, error) {
-	if item == nil {
-		return Generated{}, store.Invalid("generator "+name, "its workflow is nil")
+func generate[Item, Out any](ctx Context, name string, item Callable[Item, Out], opts []GenerateOption, cursored bool, run func(ctx context.Context, g *exec.Generator, take func(Item, []byte) error) error) (Generated, error) {
+	called, err := calleeOf("generator "+name, item)
+	if err != nil {
+		return Generated{}, err
 	}
-	if item.err != nil {
-		return Generated{}, fmt.Errorf("generator %q: %w", name, item.err)
+	o := generateOptions{
+		items: itemOptions{Workflow: called.name, Queue: called.queue, AtOnce: 10_000},
+		step:  stepOptions(applyStep(nil)),
+		batch: 100,
 	}
-	var o generateOptions
-	o.Batch, o.Cursored, o.Step = 100, cursored, stepOptions(nil)
-	o.ItemOptions = exec.ItemOptions{Workflow: item.name, Queue: item.queue, AtOnce: 10_000}
 	for _, opt := range opts {
 		opt.applyGenerate(&o)
 	}
 	switch {
-	case o.Batch < 1 || o.Batch > store.MaxBatch:
-		return Generated{}, store.Invalid("generator "+name, fmt.Sprintf("batches of %d items: allowed are 1 to %d", o.Batch, store.MaxBatch))
-	case o.AtOnce < 1:
-		return Generated{}, store.Invalid("generator "+name, fmt.Sprintf("a window of %d lets no item run", o.AtOnce))
+	case o.batch < 1 || o.batch > store.MaxBatch:
+		return Generated{}, store.Invalid("generator "+name, fmt.Sprintf("a batch of %d items is not between 1 and %d", o.batch, store.MaxBatch))
+	case o.items.AtOnce < 1:
+		return Generated{}, store.Invalid("generator "+name, fmt.Sprintf("a window of %d items is not positive", o.items.AtOnce))
 	}
-	o.Batch = min(o.Batch, int(o.AtOnce))
-	if err := checkItems(fmt.Sprintf("generator %q", name), o.ItemOptions); err != nil {
+	if err := checkItems(fmt.Sprintf("generator %q", name), o.items); err != nil {
 		return Generated{}, err
 	}
-	end, err := ctx.branch.Generate(name, o.GenerateOptions, func(gctx context.Context, g *exec.Generator) error {
+	how := exec.GenerateOptions{
+		ItemOptions: exec.ItemOptions(o.items), Step: exec.StepOptions(o.step),
+		Batch: min(o.batch, int(o.items.AtOnce)), Keyed: o.keyed, Cursored: cursored,
+	}
+	end, err := ctx.branch.Generate(name, how, func(gctx context.Context, g *exec.Generator) error {
 		return run(gctx, g, func(i Item, cursor []byte) error {
-			data, err := item.item(ctx, "an item of generator "+name, i)
+			data, err := encodeItem(ctx, called, "an item of generator "+name, i)
 			if err != nil {
 				return err
 			}
@@ -193,5 +198,5 @@ func generate[Item, Out any](ctx Context, name string, item *Workflow[Item, Out]
 	if err != nil {
 		return Generated{}, err
 	}
-	return Generated{Spawned: end.Spawned, Completed: end.Completed, Failed: end.Failed, Canceled: end.Canceled}, itemsError(end, item.name)
+	return Generated{Spawned: end.Spawned, Completed: end.Completed, Failed: end.Failed, Canceled: end.Canceled}, itemsError(end, called.name)
 }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -9,68 +10,71 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// ItemsOption configures the items of [Map], [Reduce] and [Generate] alike.
-type ItemsOption func(*exec.ItemOptions)
+// ItemsOption configures the items of [Map], [Reduce] and [Generate].
+type ItemsOption func(*itemOptions)
 
-// FailFast, the default, lets the step fail with the first item that fails or is
-// canceled: the items that are not final are canceled then, and the step ends when
-// all of them have ended.
-func FailFast() ItemsOption { return func(o *exec.ItemOptions) { o.Failures = 0 } }
+type itemOptions exec.ItemOptions
 
-// Tolerate lets n items fail or be canceled; with one more the step fails as with
+// FailFast, the default, makes the step fail with the first item that fails or is canceled.
+// The items that are not final are then canceled, and the step ends when all of them have
+// ended.
+func FailFast() ItemsOption { return func(o *itemOptions) { o.Failures = 0 } }
+
+// Tolerate lets n items fail or be canceled. With one more, the step fails as with
 // [FailFast].
 func Tolerate(n int) ItemsOption {
-	return func(o *exec.ItemOptions) { o.Failures = max(0, int64(n)) }
+	return func(o *itemOptions) { o.Failures = max(0, int64(n)) }
 }
 
-// Collect lets every item come to its end. When some did not complete, the step
-// returns what the others gave and an [*ItemsError] that lists them.
-func Collect() ItemsOption { return func(o *exec.ItemOptions) { o.Failures = exec.AnyFailures } }
+// Collect lets every item run to its end. If some did not complete, the step returns the outputs of
+// the others and an [*ItemsError] that lists them.
+func Collect() ItemsOption { return func(o *itemOptions) { o.Failures = exec.AnyFailures } }
 
-// ItemQueue puts the items into another queue than their workflow's, which a worker that has
-// it must serve: see worker.Queues.
-func ItemQueue(name string) ItemsOption { return func(o *exec.ItemOptions) { o.Queue = name } }
+// ItemQueue puts the items into another queue than their workflow's. A worker that has the
+// workflow must serve that queue: see worker.Queues.
+func ItemQueue(name string) ItemsOption { return func(o *itemOptions) { o.Queue = name } }
 
-// ItemPriority sets the items' priority, from -100 to 100; higher is claimed first.
-func ItemPriority(p int) ItemsOption { return func(o *exec.ItemOptions) { o.Priority = p } }
+// ItemPriority sets the items' priority, from -100 to 100. Runs of higher priority are
+// claimed first. The default is 0.
+func ItemPriority(p int) ItemsOption { return func(o *itemOptions) { o.Priority = p } }
 
 // ItemTimeout gives each item a deadline, counted from when it is spawned.
 func ItemTimeout(d time.Duration) ItemsOption {
-	return func(o *exec.ItemOptions) { o.Timeout = d }
+	return func(o *itemOptions) { o.Timeout = d }
 }
 
-func checkItems(of string, o exec.ItemOptions) error {
-	r := store.NewRun{ID: store.NewID(), Workflow: o.Workflow, Queue: o.Queue, Priority: o.Priority, Timeout: o.Timeout}
+func checkItems(of string, o itemOptions) error {
+	r := store.NewRun{ID: store.NewID(), Workflow: o.Workflow, Queue: cmp.Or(o.Queue, o.Workflow), Priority: o.Priority, Timeout: o.Timeout}
 	if err := r.Validate(store.Limits{}); err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}
 	return nil
 }
 
-// ItemsError is the error of a [Map], [Reduce] or [Generate] whose items failed, more
-// than were allowed. It is made of what is recorded, and the same live and replayed.
-// It matches engine.ErrFailed, or engine.ErrCanceled, when an item in Items does.
+// ItemsError is the error of a [Map], [Reduce] or [Generate] of which more items failed than were
+// allowed. It is made from what is recorded, so that it is the same live and replayed. It matches
+// engine.ErrFailed, or engine.ErrCanceled, if an item in Items does.
 type ItemsError struct {
 	Step      store.StepKey
 	Spawned   int64 // items in all
 	Completed int64
 	Failed    int64
-	Canceled  int64 // by whomever, also because others had failed
-	// Items names the items that failed, and then those that were canceled, each in
-	// the order of their places: the first thousand. The first hundred have their
-	// failure, its message cut to a kilobyte.
+	Canceled  int64 // by anyone, also because others had failed
+	// Items contains the first thousand items that did not complete: those that failed, then those
+	// that were canceled, each in the order of their places. The first hundred have their failure,
+	// with its message truncated to a kilobyte.
 	Items []*ItemError
 }
 
 func (e *ItemsError) Error() string {
-	msg := fmt.Sprintf("step %s: of %d items %d failed and %d were canceled", e.Step, e.Spawned, e.Failed, e.Canceled)
+	msg := fmt.Sprintf("step %s: of %d items, %d failed and %d were canceled", e.Step, e.Spawned, e.Failed, e.Canceled)
 	if len(e.Items) > 0 {
 		msg += "; " + e.Items[0].Error()
 	}
 	return msg
 }
 
-// Unwrap gives the items' errors.
+// Unwrap returns the items' errors, each an [*ItemError].
 func (e *ItemsError) Unwrap() []error {
 	errs := make([]error, len(e.Items))
 	for i := range e.Items {
@@ -79,17 +83,17 @@ func (e *ItemsError) Unwrap() []error {
 	return errs
 }
 
-// ItemError is an item that failed or was canceled.
+// ItemError is the error of an item that failed or was canceled.
 type ItemError struct {
-	// Index is the item's place, from 0, where messages and records count from 1: in the slice of a [Map], or in the order of yields of
-	// a generator; it begins at 0.
+	// Index is the item's place, from 0: in the slice of a [Map], or in the order in which
+	// a generator yielded it. Messages and records count from 1.
 	Index int
 	Err   *engine.RunError
 }
 
 func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Index+1, e.Err) }
 
-// Unwrap gives the run's error.
+// Unwrap returns the run's error.
 func (e *ItemError) Unwrap() error { return e.Err }
 
 // itemsError makes the error of a step with items; nil when it completed.

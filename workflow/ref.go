@@ -8,25 +8,26 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Reference names a workflow whose function is elsewhere: a program that starts runs, and
-// waits for them, needs only the name and the types. Queue, retries and retention are
-// those with which workers have registered it.
+// Reference names a workflow whose function is elsewhere. A program that only starts runs
+// and waits for them needs just the name and the types. Queue, retries and retention are
+// those with which workers have registered the workflow.
 //
 //	var Fulfil = workflow.Ref[Order, Receipt]("fulfil-order")
 //
-// Signals and state need no function either: see [NewSignal] and [NewState].
+// A workflow may run another one as its child by a Reference: see [Callable]. Signals and state need
+// no function either: see [NewSignal] and [NewState].
 type Reference[In, Out any] struct{ name string }
 
-// Ref makes a reference. The name is that of [Workflow.Name], with the version if there
-// is one ("fulfil-order@2"). A wrong name, and one that no worker has registered, are
+// Ref returns a reference. The name is that of [Workflow.Name], with the version if there
+// is one ("fulfil-order@2"). A name that is not valid, or that no worker has registered, is
 // reported by Start.
 func Ref[In, Out any](name string) Reference[In, Out] { return Reference[In, Out]{name} }
 
-// Name is the workflow's name in the store, with its version.
+// Name returns the workflow's name in the store, with its version.
 func (r Reference[In, Out]) Name() string { return r.name }
 
-// Start starts a run with one durable write and returns its handle. Errors are
-// those of [engine.Engine.Start].
+// Start creates a run with one durable write and returns its handle. Errors are those of
+// [engine.Engine.Start].
 func (r Reference[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In, opts ...engine.StartOption) (Handle[Out], error) {
 	data, err := encodeInput(eng, r.name, in)
 	if err != nil {
@@ -35,7 +36,7 @@ func (r Reference[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In
 	return startRun[Out](ctx, eng, r.name, data, opts)
 }
 
-// StartMany starts many runs, as [Workflow.StartMany] does.
+// StartMany creates many runs, as [Workflow.StartMany] does.
 func (r Reference[In, Out]) StartMany(ctx context.Context, eng *engine.Engine, inputs []Each[In]) ([]Handle[Out], error) {
 	return startRuns[Out](ctx, eng, r.name, inputs, func(in Each[In]) (engine.Item, error) {
 		data, err := encodeInput(eng, r.name, in.In)
@@ -43,26 +44,27 @@ func (r Reference[In, Out]) StartMany(ctx context.Context, eng *engine.Engine, i
 	})
 }
 
-// Handle returns the handle of a run that was started elsewhere. The run is not
-// looked at.
+// Handle returns the handle of a run that was started elsewhere. It does not check that the
+// run exists.
 func (r Reference[In, Out]) Handle(eng *engine.Engine, id store.ID) Handle[Out] {
 	return Handle[Out]{eng: eng, id: id}
 }
 
 // Find returns the handle of the run of an external id, as [Workflow.Find] does.
-func (r Reference[In, Out]) Find(ctx context.Context, eng *engine.Engine, externalID, suffix string) (Handle[Out], error) {
-	return findRun[Out](ctx, eng, r.name, externalID, suffix)
+func (r Reference[In, Out]) Find(ctx context.Context, eng *engine.Engine, externalID string, opts ...engine.FindOption) (Handle[Out], error) {
+	return findRun[Out](ctx, eng, r.name, externalID, opts)
 }
 
-// Find returns the handle of the run of an external id (see [engine.ID] and
-// [engine.Suffix]): the one that holds it, or else the one created last. It fails with
-// store.ErrNotFound, or store.ErrConflict if that run is of another workflow.
-func (w *Workflow[In, Out]) Find(ctx context.Context, eng *engine.Engine, externalID, suffix string) (Handle[Out], error) {
-	return findRun[Out](ctx, eng, w.name, externalID, suffix)
+// Find returns the handle of the run of an external id (see [engine.ExternalID]): the run that
+// holds the id, or else the one that was created last. For a run that was started with a suffix,
+// pass [engine.FindSuffix]. It fails with store.ErrNotFound, or with store.ErrConflict if that run
+// is of another workflow.
+func (w *Workflow[In, Out]) Find(ctx context.Context, eng *engine.Engine, externalID string, opts ...engine.FindOption) (Handle[Out], error) {
+	return findRun[Out](ctx, eng, w.name, externalID, opts)
 }
 
-func findRun[Out any](ctx context.Context, eng *engine.Engine, workflow, externalID, suffix string) (Handle[Out], error) {
-	run, err := eng.Find(ctx, externalID, suffix)
+func findRun[Out any](ctx context.Context, eng *engine.Engine, workflow, externalID string, opts []engine.FindOption) (Handle[Out], error) {
+	run, err := eng.Find(ctx, externalID, opts...)
 	if err != nil {
 		return Handle[Out]{}, err
 	}
@@ -71,6 +73,49 @@ func findRun[Out any](ctx context.Context, eng *engine.Engine, workflow, externa
 	}
 	return Handle[Out]{eng: eng, id: run.ID, existing: true}, nil
 }
+
+// Callable is a workflow that another one runs: [Child], [Map], [Reduce], [Generate] and the functions
+// like them take a [*Workflow], or a [Reference] to one that other programs define. Only these two
+// types implement it.
+//
+// Children that are started by a Reference go to the queue with which workers have registered the
+// workflow when they are started. If no worker has registered it, they wait in the queue of the
+// workflow's name.
+type Callable[In, Out any] interface {
+	// Name returns the workflow's name in the store, with its version.
+	Name() string
+
+	callee() callee
+	types(In) Out // lets the compiler infer the types
+}
+
+// callee is a workflow that another one runs.
+type callee struct {
+	name  string
+	queue string // empty: that with which workers have registered it
+	err   error
+}
+
+// calleeOf returns the workflow that another one is to run; of describes the child, for messages.
+func calleeOf[In, Out any](of string, c Callable[In, Out]) (callee, error) {
+	w, defined := c.(*Workflow[In, Out])
+	if c == nil || defined && w == nil {
+		return callee{}, store.Invalid(of, "its workflow is nil")
+	}
+	called := c.callee()
+	if called.err != nil {
+		return callee{}, fmt.Errorf("%s: %w", of, called.err)
+	}
+	return called, nil
+}
+
+func (w *Workflow[In, Out]) callee() callee { return callee{w.name, w.queue, w.err} }
+
+func (w *Workflow[In, Out]) types(In) (out Out) { return out }
+
+func (r Reference[In, Out]) callee() callee { return callee{name: r.name} }
+
+func (r Reference[In, Out]) types(In) (out Out) { return out }
 
 func encodeInput[In any](eng *engine.Engine, workflow string, in In) ([]byte, error) {
 	data, err := eng.Codec().Marshal(in)

@@ -15,36 +15,37 @@ import (
 //
 //	var Approved = workflow.NewSignal[Approval]("approved")
 //
-// Signals of a run wait for their reader, in the order in which they were sent,
-// and are received once.
+// The signals of a run wait until the run receives them, in the order in which they were
+// sent. Each is received once.
 type Signal[T any] struct{ name string }
 
-// NewSignal names a kind of signal. A wrong name is reported when it is used.
+// NewSignal returns a kind of signal. A name that is not valid is reported when the signal
+// is used.
 func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 
-// Name is the signal's.
+// Name returns the signal's name.
 func (s Signal[T]) Name() string { return s.name }
 
-// ErrTimeout: what was waited for did not come in time.
+// ErrTimeout: what was waited for did not arrive in time.
 var ErrTimeout = errors.New("timed out")
 
-// Receive waits for the next signal of this kind and takes it. The wait may last
-// for months: the run sleeps meanwhile. It fails with [ErrCanceled] or [ErrDeadline].
+// Receive waits for the next signal of this kind and takes it. The wait may last for
+// months: the run sleeps meanwhile. It fails with [ErrCanceled] or [ErrDeadline].
 //
-// A payload that is no T gives a [*DecodeError], and so does one that is not encrypted where
-// the codec insists on it. The signal stays unread, and the error is recorded: the code may
-// go on, and the next Receive passes the signal over, live and replayed alike. When the run
-// is tried again or restarted, the record is forgotten, like that of a failed step with
-// what followed it, and the signal is received again: by code that was mended, perhaps.
-// [ContinueAsNew] drops the signals that were passed over.
+// A payload that cannot be decoded into T gives a [*DecodeError], and so does one that is not
+// encrypted if the codec requires encryption. The signal stays unread, and the error is recorded.
+// The code may continue, and the next Receive passes the signal over, live and replayed alike. When
+// the run is tried again or restarted, the record is deleted, as is a failed step with what
+// followed it, and the signal is received again, perhaps by corrected code. [ContinueAsNew] drops
+// the signals that were passed over.
 //
-// A payload that the codec cannot open (engine.ErrCodec) is left as it is, and the run to
-// a worker whose codec can.
+// If the codec cannot open a payload (engine.ErrCodec), the signal stays as it is, and the
+// run is left to a worker whose codec can.
 func (s Signal[T]) Receive(ctx Context) (T, error) { return s.receive(ctx, -1) }
 
-// ReceiveTimeout is [Signal.Receive] that waits for at most d, counted from the
-// first time that the run comes here. It fails with [ErrTimeout] then, which is
-// recorded; with 0 it takes what is there already.
+// ReceiveTimeout is [Signal.Receive] that waits for at most d, counted from the first time that the
+// run reaches it. Then it fails with [ErrTimeout], which is recorded. With 0 it only takes a signal
+// that has already arrived.
 func (s Signal[T]) ReceiveTimeout(ctx Context, d time.Duration) (T, error) {
 	return s.receive(ctx, max(d, 0))
 }
@@ -54,7 +55,7 @@ func (s Signal[T]) receive(ctx Context, d time.Duration) (T, error) {
 	timedOut, err := ctx.branch.Signal(s.name, d, func(payload []byte) error { return s.decode(ctx.codec, payload, &v) })
 	switch {
 	case err != nil:
-		return none, err
+		return none, public(err)
 	case timedOut:
 		return none, fmt.Errorf("signal %q: %w", s.name, ErrTimeout)
 	}
@@ -68,32 +69,47 @@ func (s Signal[T]) decode(codec exec.Codec, payload []byte, v *T) error {
 // SendOption configures the sending of a signal.
 type SendOption func(*store.NewSignal)
 
-// SendKey makes sending idempotent over calls and processes: a run receives one signal of
-// each name and key, the first, for as long as the run is kept. With SendTo that holds for all runs of the
-// external id together. A payload that differs the second time is dropped.
+// SendKey makes sending idempotent across calls and processes: a run receives one signal of
+// each name and key, the first, for as long as the run is kept. With SendTo that holds for
+// all runs of the external id together. A later signal with the same key is dropped, even
+// if its payload differs.
 func SendKey(key string) SendOption {
 	return func(n *store.NewSignal) { n.ID = store.DeriveID(store.ID{}, "signal\x00"+n.Name+"\x00"+key) }
 }
 
+// SendSuffix makes [Signal.SendTo] send to the run that was started with [engine.Suffix]. Other
+// calls ignore it.
+func SendSuffix(s string) SendOption { return func(n *store.NewSignal) { n.Suffix = s } }
+
 // Send sends a signal to a run, durably. It fails with store.ErrNotFound or
-// store.ErrFinished. A lost answer is made up for: the signal arrives once. Sent by two
-// calls, it arrives twice, unless both have the same [SendKey].
+// store.ErrFinished. A call delivers the signal once, even if an answer is lost and the
+// request is repeated. Two calls deliver two signals, unless both have the same [SendKey].
 func (s Signal[T]) Send(ctx context.Context, eng *engine.Engine, run store.ID, v T, opts ...SendOption) error {
-	return s.send(ctx, eng, store.NewSignal{Run: run}, v, opts)
+	return s.With(v).send(ctx, eng, store.NewSignal{Run: run}, opts)
 }
 
-// SendTo sends a signal to the run that holds an external id (see [engine.ID] and
-// [engine.Suffix]), as [Signal.Send] does.
-func (s Signal[T]) SendTo(ctx context.Context, eng *engine.Engine, externalID, suffix string, v T, opts ...SendOption) error {
-	return s.send(ctx, eng, store.NewSignal{ExternalID: externalID, Suffix: suffix}, v, opts)
+// SendTo sends a signal to the run that holds an external id (see [engine.ExternalID]), as
+// [Signal.Send] does. For a run that was started with a suffix, pass [SendSuffix].
+func (s Signal[T]) SendTo(ctx context.Context, eng *engine.Engine, externalID string, v T, opts ...SendOption) error {
+	return s.With(v).send(ctx, eng, store.NewSignal{ExternalID: externalID}, opts)
 }
 
-func (s Signal[T]) send(ctx context.Context, eng *engine.Engine, to store.NewSignal, v T, opts []SendOption) error {
-	data, err := eng.Codec().Marshal(v)
+// Message is a signal with its payload, for [Handle.Signal]. Make one with [Signal.With].
+type Message struct {
+	name    string
+	payload any
+}
+
+// With returns the message that consists of this signal and a payload.
+func (s Signal[T]) With(v T) Message { return Message{s.name, v} }
+
+// send sends the message to the run that to names.
+func (m Message) send(ctx context.Context, eng *engine.Engine, to store.NewSignal, opts []SendOption) error {
+	data, err := eng.Codec().Marshal(m.payload)
 	if err != nil {
-		return fmt.Errorf("the payload of signal %q, a %T, cannot be encoded: %w", s.name, v, err)
+		return fmt.Errorf("the payload of signal %q, a %T, cannot be encoded: %w", m.name, m.payload, err)
 	}
-	to.Name, to.Payload = s.name, data
+	to.Name, to.Payload = m.name, data
 	for _, opt := range opts {
 		opt(&to)
 	}

@@ -11,57 +11,57 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// State is a key of runs' flow state, with values of type T.
+// State is a key of a run's flow state, with values of type T.
 //
 //	var Offset = workflow.NewState[int64]("consumer_offset")
 //
-// Flow state belongs to a run and lives as long as it. The run's function, its
-// steps and programs outside read, write and wait for it, by which they coordinate;
-// see [StateScope] for what each of them may do.
+// Flow state belongs to a run and lives as long as the run. The run's function, its steps
+// and programs outside read it, write it and wait for it, to coordinate their work. See
+// [StateScope] for what each of them may do.
 type State[T any] struct{ key string }
 
-// NewState names a key. A wrong name is reported when it is used.
+// NewState returns the state of a key. A key that is not valid is reported when the state
+// is used.
 func NewState[T any](key string) State[T] { return State[T]{key} }
 
-// Key is the state's.
+// Key returns the state's key.
 func (s State[T]) Key() string { return s.key }
 
 // A StateScope is where flow state is read and written:
 //
-//   - a [Context], in a workflow's function. Operations are recorded: a write goes
-//     out in one commit with its record, once; a read gives at each replay what it
-//     read the first time.
+//   - a [Context], in a workflow's function. Operations are recorded: a write is
+//     committed with its record, once; a read returns at each replay what it read the
+//     first time.
 //   - [InStep], in a step. Operations act at once; a step that is tried again does
-//     them again. What a worker writes that has lost the run to another is refused.
+//     them again. Writes of a worker that has lost the run to another are refused.
 //   - [OfRun], from outside.
 type StateScope interface {
 	encoder() exec.Codec
-	// read takes in the value of a key that exists.
+	// read decodes the value of a key that exists.
 	read(key string, take func(value []byte) error) (ok bool, err error)
-	// check looks at an error of the codec.
+	// check handles an error of the codec.
 	check(err error) error
 	write(w store.StateWrite) error
 	wait(name string, w exec.StateWait) (timedOut bool, err error)
 }
 
-// A LiveScope is a [StateScope] whose operations act at once: that of a step, or of
-// a program outside.
+// A LiveScope is a [StateScope] whose operations act at once: that of a step, or of a
+// program outside.
 type LiveScope interface {
 	StateScope
 	readVersion(key string) (e store.StateEntry, err error)
 	compare(w store.StateWrite) (version int64, err error)
 }
 
-// Set writes a value. It fails with store.ErrInvalid for a wrong key, and with
-// store.ErrTooLarge for a value over the store's limit; then nothing is written and
-// the run can go on.
+// Set writes a value. It fails with store.ErrInvalid for a key that is not valid, and with
+// store.ErrTooLarge for a value over the store's limit; then nothing is written and the run
+// can go on. Further errors depend on the scope:
 //
-//   - In a workflow's function also with [ErrCanceled] or [ErrDeadline].
-//   - In a step it returns when the value is durable. It fails with [ErrLeaseLost]
-//     when another worker has taken the run over, and with the cause of ctx when that
-//     has ended. In the transaction of a [StepTx] the write is part of it: gone when
-//     it rolls back.
-//   - From outside with store.ErrNotFound or store.ErrFinished.
+//   - In a workflow's function, [ErrCanceled] or [ErrDeadline].
+//   - In a step, [ErrTakenOver] if another worker has taken over the run, and the cause of
+//     ctx if that has ended. Set returns when the value is durable. In the transaction of a
+//     [StepTx] the write is part of the transaction: it is gone if that rolls back.
+//   - From outside, store.ErrNotFound or store.ErrFinished.
 func (s State[T]) Set(in StateScope, v T) error {
 	data, err := s.encode(in, v)
 	if err != nil {
@@ -70,11 +70,13 @@ func (s State[T]) Set(in StateScope, v T) error {
 	return in.write(store.StateWrite{Key: s.key, Value: data})
 }
 
-// Get reads the value as it is now; ok is false when the key does not exist. Errors
-// are those of [State.Set], and a [*DecodeError] for a value that is no T: in a workflow's
-// function it is recorded, and the value read again when the run is tried again or
-// restarted. In the transaction of a [StepTx] it reads what that has
-// written; another key is store.ErrInvalid there: read it before the step.
+// Get returns the value as it is now. Ok is false if the key does not exist. Errors are those of
+// [State.Set], and a [*DecodeError] for a value that cannot be decoded into T. In a workflow's
+// function that error is recorded, and the value is read again when the run is tried again or
+// restarted.
+//
+// In the transaction of a [StepTx], Get reads what the transaction has written. Another key
+// is store.ErrInvalid there: read it before the step.
 func (s State[T]) Get(in StateScope) (v T, ok bool, err error) {
 	var none T
 	if ok, err = in.read(s.key, func(data []byte) error { return s.decode(in.encoder(), data, &v) }); err != nil {
@@ -83,14 +85,14 @@ func (s State[T]) Get(in StateScope) (v T, ok bool, err error) {
 	return v, ok, nil
 }
 
-// Delete removes the key; one that does not exist is no error. Errors are those of
+// Delete removes the key. Deleting a key that does not exist is not an error. Errors are those of
 // [State.Set].
 func (s State[T]) Delete(in StateScope) error {
 	return in.write(store.StateWrite{Key: s.key, Delete: true})
 }
 
-// GetVersion is [State.Get] that also gives the version of the value, for
-// [State.CompareAndSet]. Of a key that does not exist it is 0.
+// GetVersion is [State.Get] that also returns the version of the value, for
+// [State.CompareAndSet]. The version of a key that does not exist is 0.
 func (s State[T]) GetVersion(in LiveScope) (v T, version int64, err error) {
 	e, err := in.readVersion(s.key)
 	if err != nil || e.Version == 0 {
@@ -99,10 +101,10 @@ func (s State[T]) GetVersion(in LiveScope) (v T, version int64, err error) {
 	return v, e.Version, in.check(s.decode(in.encoder(), e.Value, &v))
 }
 
-// CompareAndSet writes a value if the key still has that version, 0 if it still does
-// not exist, and returns the new version. Otherwise it fails with store.ErrConflict
-// and nothing is written. A lost answer may leave it unknown whether it was: that is
-// store.ErrOutcomeUnknown; read again then. Other errors are those of [State.Set]; it is
+// CompareAndSet writes a value if the key still has that version (0: if it still does not
+// exist), and returns the new version. Otherwise it fails with store.ErrConflict, and
+// nothing is written. If an answer is lost, it fails with store.ErrOutcomeUnknown: the
+// value may have been written; read it again. Other errors are those of [State.Set]. It is
 // not possible in the transaction of a [StepTx] (store.ErrInvalid).
 func (s State[T]) CompareAndSet(in LiveScope, version int64, v T) (int64, error) {
 	data, err := s.encode(in, v)
@@ -112,8 +114,8 @@ func (s State[T]) CompareAndSet(in LiveScope, version int64, v T) (int64, error)
 	return in.compare(store.StateWrite{Key: s.key, Value: data, IfVersion: &version})
 }
 
-// Read gives the value that a predicate of [WaitForState] sees; ok is false when the
-// key does not exist.
+// Read returns the value that a predicate of [WaitForState] sees. Ok is false if the key
+// does not exist.
 func (s State[T]) Read(r FlowStateReader) (v T, ok bool, err error) {
 	e, ok := r.view[s.key]
 	if !ok {
@@ -137,105 +139,108 @@ func (s State[T]) decode(codec exec.Codec, data []byte, v *T) error {
 	return decodeInto(codec, data, v, "the value of state %q", s.key)
 }
 
-// FlowStateReader is a run's flow state as it is at one moment, for the predicate of
-// [WaitForState]. [State.Read] reads a key of it.
+// FlowStateReader is a run's flow state at one moment, for the predicate of [WaitForState].
+// [State.Read] reads a key of it.
 type FlowStateReader struct {
 	view  exec.View
 	codec exec.Codec
 	check func(error) error
 }
 
-// Has says whether a key exists.
+// Has reports whether a key exists.
 func (r FlowStateReader) Has(key string) bool {
 	_, ok := r.view[key]
 	return ok
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (r FlowStateReader) Len() int { return len(r.view) }
 
-// CoordError is the state by which those who work together in a run tell each other
-// to stop. Who cannot go on sets it, with the reason:
+// CoordErrorState is the state with which the parts of a run tell each other to stop. Set it, with
+// the reason, to stop the others:
 //
-//	workflow.CoordError.Set(workflow.InStep(ctx), "the source is gone")
+//	workflow.CoordErrorState.Set(workflow.InStep(ctx), "the source is gone")
 //
-// Every [WaitForState] on the run then ends with an error that matches
-// [ErrCoordination], until the key is deleted. Its name is "coord.error".
-var CoordError = NewState[string]("coord.error")
+// Every [WaitForState] on the run then ends with an error that matches [ErrCoordination],
+// until the key is deleted. The key is "coord.error".
+var CoordErrorState = NewState[string]("coord.error")
 
-// ErrCoordination: a wait ended because [CoordError] is set. The error's text has the
-// reason. It is not worth another attempt: a step or a run that returns it fails for
-// good, with [CodeCoordination].
+// ErrCoordination: a wait ended because [CoordErrorState] is set. The error's text has the
+// reason. The error is permanent: a step or a run that returns it fails for good, with
+// [CodeCoordination].
 var ErrCoordination = errors.New("coord.error is set")
 
 // CodeCoordination is the failure code of a step or a run that ended with
 // [ErrCoordination].
-const CodeCoordination = exec.CodeCoordination
+const CodeCoordination = "coordination"
 
 // WaitOption configures a wait for flow state.
-type WaitOption func(*exec.StateWait)
+type WaitOption func(*stateWait)
 
-// DefaultPoll is how often [WaitForState] looks at the state unless told otherwise.
+type stateWait exec.StateWait
+
+// DefaultPoll is how often [WaitForState] looks at the state, unless [PollInterval] sets
+// another interval.
 const DefaultPoll = 250 * time.Millisecond
 
-// PollInterval sets how often a wait looks at the state although nothing was heard of
-// a change. It is a fallback: a change wakes the wait at once. A run that has left
-// memory is not polled for. Default, also for 0 or less: [DefaultPoll].
+// PollInterval sets how often a wait looks at the state if it is not notified of a change. It is a
+// fallback: a change wakes the wait at once. A run that has left memory does not poll. The default,
+// also for 0 or less, is [DefaultPoll].
 func PollInterval(d time.Duration) WaitOption {
-	return func(w *exec.StateWait) {
+	return func(w *stateWait) {
 		if w.Poll = d; d <= 0 {
 			w.Poll = DefaultPoll
 		}
 	}
 }
 
-// WaitTimeout bounds a wait, which then fails with [ErrTimeout]. In a workflow's
-// function it counts from the first time that the run comes to the wait. With 0 it looks
-// once. Default: none.
+// WaitTimeout limits a wait, which then fails with [ErrTimeout]. In a workflow's function it counts
+// from the first time that the run reaches the wait. With 0 the wait looks once. The default is
+// none.
 func WaitTimeout(d time.Duration) WaitOption {
-	return func(w *exec.StateWait) { w.Timeout = max(d, 0) }
+	return func(w *stateWait) { w.Timeout = max(d, 0) }
 }
 
-// WaitForState waits until pred is true of the run's flow state. pred must be quick
-// and do nothing but read; it is called whenever the state has changed, with all of it
-// as it is at one moment. An error that pred returns ends the wait, and so does
-// [CoordError], which is looked at first.
+// WaitForState waits until pred returns true for the run's flow state. Pred must be quick
+// and do nothing but read. It is called whenever the state has changed, with all of the
+// state as it is at one moment. An error of pred ends the wait, and so does [CoordErrorState],
+// which is looked at first.
 //
-//   - In a workflow's function the wait is durable: the run sleeps meanwhile, a change
-//     by anyone wakes it, and the end of the wait is recorded, also an [ErrTimeout].
-//     An error of pred is recorded and comes back as a [*StepError]; it is not tried
-//     again by itself. It fails with [ErrCanceled] and [ErrDeadline] as soon as the
-//     run is canceled or its deadline passes. A panic of pred fails the run.
-//   - In a step it waits in memory and keeps the run's slot, so that a wait that may
-//     last belongs into the workflow's function. It ends with the cause of ctx, at
-//     once: [ErrCanceled], [ErrLeaseLost], [ErrShutdown], .... It is not possible in the
-//     transaction of a [StepTx] (store.ErrInvalid).
-//   - From outside it ends when the run does, with store.ErrFinished, or
-//     engine.ErrCanceled; further errors are those of [engine.Engine.WaitState].
+//   - In a workflow's function the wait is durable: the run sleeps meanwhile, a change by
+//     anyone wakes it, and the end of the wait is recorded, also an [ErrTimeout]. An error
+//     of pred is recorded and comes back as a [*StepError]; it is not retried by itself. The
+//     wait fails with [ErrCanceled] or [ErrDeadline] as soon as the run is canceled or its
+//     deadline passes. A panic of pred fails the run.
+//   - In a step it waits in memory and keeps the run's slot, so a long wait belongs in the
+//     workflow's function. It ends at once with the cause of ctx: [ErrCanceled], [ErrTakenOver],
+//     [ErrShutdown] or another. It is not possible in the transaction of a [StepTx]
+//     (store.ErrInvalid).
+//   - From outside it ends when the run does, with store.ErrFinished or engine.ErrCanceled.
+//     Further errors are those of [engine.Engine.WaitState].
 //
 // The name identifies the wait in the run's records, as that of a step does.
 func WaitForState(in StateScope, name string, pred func(FlowStateReader) (bool, error), opts ...WaitOption) error {
 	if pred == nil {
 		return store.Invalid("wait "+name, "its predicate is nil")
 	}
-	w := exec.StateWait{Timeout: -1, Poll: DefaultPoll}
+	w := stateWait{Timeout: -1, Poll: DefaultPoll}
 	for _, opt := range opts {
 		opt(&w)
 	}
 	codec := in.encoder()
 	w.Holds = func(view exec.View) (bool, error) {
-		if e, ok := view[CoordError.key]; ok {
+		if e, ok := view[CoordErrorState.key]; ok {
 			var why string
 			if err := codec.Unmarshal(e.Value, &why); errors.Is(err, engine.ErrCodec) && !errors.Is(err, engine.ErrPlain) {
 				return false, in.check(err)
 			} else if err != nil {
-				why = string(e.Value) // set by a program that knows no codec
+				why = string(e.Value) // set by a program without a codec
 			}
 			return false, &exec.Coded{Code: CodeCoordination, Permanent: true, Err: fmt.Errorf("%w: %s", ErrCoordination, why)}
 		}
 		return pred(FlowStateReader{view, codec, in.check})
 	}
-	timedOut, err := in.wait(name, w)
+	timedOut, err := in.wait(name, exec.StateWait(w))
 	if timedOut {
 		return fmt.Errorf("wait %q: %w", name, ErrTimeout)
 	}
@@ -245,11 +250,13 @@ func WaitForState(in StateScope, name string, pred func(FlowStateReader) (bool, 
 func (c Context) encoder() exec.Codec   { return c.codec }
 func (c Context) check(err error) error { return c.branch.Invocation().CheckInStep(err) }
 func (c Context) read(key string, take func([]byte) error) (bool, error) {
-	return c.branch.State(key, take)
+	ok, err := c.branch.State(key, take)
+	return ok, public(err)
 }
 func (c Context) write(w store.StateWrite) error { return c.branch.SetState(w) }
 func (c Context) wait(name string, w exec.StateWait) (bool, error) {
 	timedOut, err := c.branch.WaitState(name, w)
+	err = public(err)
 	var failed *StepError
 	if errors.As(err, &failed) && failed.Failure.Code == CodeCoordination {
 		err = coordinationError{failed}
@@ -263,12 +270,12 @@ type coordinationError struct{ *StepError }
 func (e coordinationError) Is(target error) bool { return target == ErrCoordination }
 func (e coordinationError) Unwrap() error        { return e.StepError }
 
-// InStep is the flow state of the run whose step ctx belongs to. ctx bounds the
-// operations; it may be one made of the step's.
+// InStep returns the flow state of the run whose step ctx belongs to. ctx limits the operations; it
+// may be derived from the step's context.
 func InStep(ctx context.Context) LiveScope {
 	info := exec.Info(ctx)
 	if info == nil {
-		return nowhere{store.Invalid("state", "InStep needs the context of a step; from outside a run use OfRun")}
+		return nowhere{store.Invalid("state", "InStep needs the context of a step; outside a run use OfRun")}
 	}
 	return stepScope{ctx, info}
 }
@@ -303,8 +310,8 @@ func (s stepScope) wait(name string, w exec.StateWait) (bool, error) {
 	return s.info.WaitState(s.ctx, w)
 }
 
-// OfRun is the flow state of a run, from outside. With a view of the engine (see
-// [engine.Engine.InTx]) reads and writes are part of its transaction.
+// OfRun returns the flow state of a run, from outside. With a view of the engine (see
+// [engine.Engine.InTx]), reads and writes are part of its transaction.
 func OfRun(ctx context.Context, eng *engine.Engine, run store.ID) LiveScope {
 	return runScope{ctx, eng, run}
 }
@@ -359,7 +366,7 @@ func (s runScope) wait(name string, w exec.StateWait) (bool, error) {
 	return !held && err == nil, err
 }
 
-// nowhere is the scope of a context that belongs to no step.
+// nowhere is the scope of a context that does not belong to a step.
 type nowhere struct{ err error }
 
 func (n nowhere) encoder() exec.Codec                           { return engine.JSON{} }

@@ -6,29 +6,28 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
-// Step does a piece of work, once: when fn succeeds its result is recorded, and
-// from then on Step returns the record. Whatever was recorded before is durable
-// when fn begins. fn's result comes back as it was encoded and decoded, the first
-// time as in a replay.
+// Step does a piece of work once. When fn succeeds, its result is recorded, and from then
+// on Step returns the recorded result. Everything recorded before is durable when fn
+// begins. The result comes back as it was encoded and decoded, the first time as in a
+// replay.
 //
-// fn is tried again as the options say ([Attempts], [Backoff], [Timeout],
-// [NonRetryable]). When it has failed for good, the error is a [*StepError], which
-// is recorded too. When the run is canceled or its deadline passes, fn's context
-// ends and the error matches [ErrCanceled] or [ErrDeadline]; nothing is recorded.
+// Fn is tried again as the options say ([Attempts], [Backoff], [Timeout], [NonRetryable]).
+// When it has failed for good, the error is a [*StepError], which is recorded as well. When
+// the run is canceled or its deadline passes, fn's context ends and the error matches
+// [ErrCanceled] or [ErrDeadline]; nothing is recorded.
 //
-// The name, with its number of use in the branch, identifies the step in the
-// run's records. Names need not differ; in a loop each round's step is one use
-// more.
+// The name, with the number of its use in the branch, identifies the step in the run's
+// records. Names need not differ: in a loop, the step of each round is another use of the
+// name.
 func Step[T any](ctx Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	var result T
 	if fn == nil {
 		return result, store.Invalid("step "+name, "its function is nil")
 	}
-	data, err := ctx.branch.Step(name, stepOptions(opts), nil, func(sctx context.Context) ([]byte, error) {
+	data, err := ctx.branch.Step(name, applyStep(opts), nil, func(sctx context.Context) ([]byte, error) {
 		v, err := fn(sctx)
 		if err != nil {
 			return nil, err
@@ -36,32 +35,32 @@ func Step[T any](ctx Context, name string, fn func(ctx context.Context) (T, erro
 		return encode(ctx, name, v)
 	})
 	if err != nil {
-		return result, err
+		return result, public(err)
 	}
 	return result, decode(ctx, name, data, &result)
 }
 
-// Do is a [Step] without a result.
+// Do is [Step] without a result.
 func Do(ctx Context, name string, fn func(ctx context.Context) error, opts ...StepOption) error {
 	if fn == nil {
 		return store.Invalid("step "+name, "its function is nil")
 	}
-	_, err := ctx.branch.Step(name, stepOptions(opts), nil, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx) })
-	return err
+	_, err := ctx.branch.Step(name, applyStep(opts), nil, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx) })
+	return public(err)
 }
 
 func decode[T any](ctx Context, name string, data []byte, v *T) error {
 	return decodeOwn(ctx.branch, ctx.codec, data, v, "the record of step %q", name)
 }
 
-// Sleep waits for d, counted from the first time that the run comes here, through
-// any crash and outage. A sleeping run holds no slot and no goroutine. It fails
-// with [ErrCanceled] or [ErrDeadline].
+// Sleep waits for d, counted from the first time that the run reaches it, across crashes and
+// outages. A sleeping run holds no slot and no goroutine. It fails with [ErrCanceled] or
+// [ErrDeadline].
 func Sleep(ctx Context, name string, d time.Duration) error {
 	return ctx.branch.Sleep(name, d, time.Time{})
 }
 
-// SleepUntil waits until a time by the store's clock. Like [Sleep] otherwise.
+// SleepUntil waits until a time by the store's clock. Otherwise it is like [Sleep].
 func SleepUntil(ctx Context, name string, t time.Time) error {
 	if t.IsZero() {
 		return Sleep(ctx, name, 0)
@@ -69,10 +68,9 @@ func SleepUntil(ctx Context, name string, t time.Time) error {
 	return ctx.branch.Sleep(name, 0, t.Truncate(time.Microsecond).UTC())
 }
 
-// Value records what fn returns, once: for what may come out differently each
-// time, such as a configuration that is read or a random choice. fn must be quick
-// and have no effect on the world; it runs again after a crash that came before
-// its record was written.
+// Value records what fn returns, once. Use it for values that may differ each time, such as a
+// setting that is read or a random choice. fn must be quick and have no side effects: it runs again
+// after a crash that happened before its record was written.
 func Value[T any](ctx Context, name string, fn func() T) (T, error) {
 	var v T
 	if fn == nil {
@@ -91,16 +89,17 @@ func Value[T any](ctx Context, name string, fn func() T) (T, error) {
 	return v, decode(ctx, name, data, &v)
 }
 
-// Now records the present time, by the store's clock as the worker knows it.
+// Now records the present time, by the store's clock as the worker knows it, and returns
+// it.
 func Now(ctx Context, name string) (time.Time, error) {
 	return Value(ctx, name, func() time.Time { return ctx.branch.Now().UTC() })
 }
 
-// NewID records a new unique id.
+// NewID records a new unique ID and returns it.
 func NewID(ctx Context, name string) (store.ID, error) { return Value(ctx, name, store.NewID) }
 
-// Random records a seed and returns a source of random numbers that gives the same
-// ones at each replay.
+// Random records a seed and returns a source of random numbers that gives the same numbers
+// at each replay.
 func Random(ctx Context, name string) (*rand.Rand, error) {
 	seed, err := Value(ctx, name, func() [2]uint64 { return [2]uint64{rand.Uint64(), rand.Uint64()} })
 	if err != nil {
@@ -108,35 +107,3 @@ func Random(ctx Context, name string) (*rand.Rand, error) {
 	}
 	return rand.New(rand.NewPCG(seed[0], seed[1])), nil
 }
-
-// Errors of operations, matched with errors.Is.
-var (
-	// ErrCanceled: the run is canceled; no operation begins any more.
-	ErrCanceled = exec.ErrCanceled
-	// ErrDeadline: the run's deadline has passed; no operation begins any more.
-	ErrDeadline = exec.ErrDeadline
-	// ErrConcurrent: an operation began in a branch where another was under way.
-	ErrConcurrent = exec.ErrConcurrent
-	// ErrShutdown is the cause with which a step's context ends when its worker
-	// shuts down and its grace time is over. The step is run again elsewhere.
-	ErrShutdown = exec.ErrShutdown
-	// ErrLeaseLost is the cause with which a step's context ends when another
-	// worker has taken the run over. What the step returns is not recorded.
-	ErrLeaseLost = exec.ErrLeaseLost
-)
-
-// Failure codes of [ErrorCode] beside those given with [Coded].
-const (
-	CodeError            = exec.CodeError
-	CodePanic            = exec.CodePanic
-	CodeTimeout          = exec.CodeTimeout
-	CodeTooLarge         = exec.CodeTooLarge
-	CodeCanceled         = exec.CodeCanceled
-	CodeCrashed          = exec.CodeCrashed
-	CodeDeadline         = exec.CodeDeadline
-	CodeNondeterministic = exec.CodeNondeterministic
-	CodeDeadlock         = exec.CodeDeadlock
-	CodeUnreadable       = exec.CodeUnreadable
-	CodeCodec            = exec.CodeCodec
-	CodeDecode           = exec.CodeDecode
-)

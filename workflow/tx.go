@@ -7,14 +7,13 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// StepTx is a [Step] whose function gets a transaction on the database that holds
-// Pawl's tables. What it writes there and the step's record become durable
-// together: exactly once, whatever crashes. When the function returns nil the
-// transaction is committed, by Pawl; an error, a panic, a lost lease or the end of
-// its context rolls it back.
+// StepTx is a [Step] whose function gets a transaction on the database that holds Pawl's
+// tables. What it writes there and the step's record become durable together: exactly once,
+// whatever crashes. When the function returns nil, Pawl commits the transaction. An error,
+// a panic, a lost lease or the end of its context rolls it back.
 //
-// Tx is a type that the store's backend offers: pgx.Tx or *sql.Tx on postgres,
-// *sql.Tx on sqlite. On another backend, or for another type, the step fails with
+// Tx is a type that the store's backend offers: pgx.Tx or *sql.Tx on postgres, *sql.Tx on
+// sqlite. On another backend, or for another type, the step fails with
 // store.ErrUnsupported.
 //
 //	paid, err := workflow.StepTx(ctx, "pay", func(ctx context.Context, tx pgx.Tx) (Receipt, error) {
@@ -22,18 +21,17 @@ import (
 //		...
 //	})
 //
-// Effects elsewhere, such as a request to another service, are not undone and may
-// happen again. Keep it short: while it runs, other branches of the run do not get
-// to record anything, and on sqlite nobody else can write. The function's own
-// statements wait as long as its context lets them: set a [Timeout] where a
-// connection may hang.
+// Effects elsewhere, such as a request to another service, are not undone and may happen
+// again. Keep the function short: while it runs, other branches of the run cannot record
+// anything, and on sqlite no other program can write. The function's own statements wait as
+// long as its context lets them: set a [Timeout] where a connection may hang.
 func StepTx[Tx, T any](ctx Context, name string, fn func(ctx context.Context, tx Tx) (T, error), opts ...StepOption) (T, error) {
 	var result T
 	if fn == nil {
 		return result, store.Invalid("step "+name, "its function is nil")
 	}
 	tx := new(Tx)
-	data, err := ctx.branch.Step(name, stepOptions(opts), tx, func(sctx context.Context) ([]byte, error) {
+	data, err := ctx.branch.Step(name, applyStep(opts), tx, func(sctx context.Context) ([]byte, error) {
 		v, err := fn(sctx, *tx)
 		if err != nil {
 			return nil, err
@@ -41,19 +39,19 @@ func StepTx[Tx, T any](ctx Context, name string, fn func(ctx context.Context, tx
 		return encode(ctx, name, v)
 	})
 	if err != nil {
-		return result, err
+		return result, public(err)
 	}
 	return result, decode(ctx, name, data, &result)
 }
 
-// DoTx is a [StepTx] without a result.
+// DoTx is [StepTx] without a result.
 func DoTx[Tx any](ctx Context, name string, fn func(ctx context.Context, tx Tx) error, opts ...StepOption) error {
 	if fn == nil {
 		return store.Invalid("step "+name, "its function is nil")
 	}
 	tx := new(Tx)
-	_, err := ctx.branch.Step(name, stepOptions(opts), tx, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx, *tx) })
-	return err
+	_, err := ctx.branch.Step(name, applyStep(opts), tx, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx, *tx) })
+	return public(err)
 }
 
 func encode(ctx Context, name string, v any) ([]byte, error) {

@@ -12,28 +12,34 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Workflow is a named function that takes an In and gives an Out.
+// Workflow is a named function that takes an In and returns an Out. Create one with [New].
 type Workflow[In, Out any] struct {
-	fn    func(Context, In) (Out, error)
-	name  string
-	queue string
-	retry exec.Policy
-	graph json.RawMessage
-	err   error
+	fn     func(Context, In) (Out, error)
+	name   string
+	queue  string
+	retry  exec.Policy
+	graph  json.RawMessage
+	pinned bool
+	err    error
 }
 
-// Definition is a [Workflow] of whatever types, as worker.Register takes it.
+// Definition is a [Workflow] of any types, as worker.Worker.Register accepts it. Only [Workflow]
+// implements it.
 type Definition interface {
-	// Define gives the definition its codec.
-	Define(codec engine.Codec) *exec.Definition
+	// Name returns the workflow's name in the store, with its version.
+	Name() string
+	// Queue returns the workflow's default queue.
+	Queue() string
+
+	define(codec engine.Codec) *exec.Definition
 }
 
-// maxGraph leaves room in store.MaxMeta for what is kept beside the graph.
+// maxGraph leaves room in store.MaxMeta for what is stored with the graph.
 const maxGraph = store.MaxMeta - 4<<10
 
-// New defines a workflow. The name identifies it in the store: runs that exist
-// need a workflow of their name. What is wrong with a definition is reported by
-// Register and Start.
+// New defines a workflow. The name identifies it in the store: existing runs need a
+// workflow of their name. A definition that is not valid is reported by
+// worker.Worker.Register and by Start.
 func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Option) *Workflow[In, Out] {
 	o := options{name: name, retry: exec.Policy{Attempts: 1, Initial: time.Second, Factor: 2, Max: time.Minute}}
 	for _, opt := range opts {
@@ -45,7 +51,7 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	if o.queue == "" {
 		o.queue = o.name
 	}
-	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry}
+	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry, pinned: o.pinned}
 	w.err = errors.Join(store.ValidateName("workflow", name), store.ValidateName("workflow", o.name), store.ValidateName("queue", o.queue))
 	if o.graph != nil {
 		if w.graph = o.graph; !json.Valid(o.graph) {
@@ -60,17 +66,20 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	return w
 }
 
-// Name is the workflow's name in the store, with its version.
+// Name returns the workflow's name in the store, with its version.
 func (w *Workflow[In, Out]) Name() string { return w.name }
 
-// Define implements [Definition].
-func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
+// Queue returns the workflow's default queue.
+func (w *Workflow[In, Out]) Queue() string { return w.queue }
+
+// define implements [Definition].
+func (w *Workflow[In, Out]) define(codec engine.Codec) *exec.Definition {
 	return &exec.Definition{
-		Name: w.name, Queue: w.queue, Retry: w.retry, Graph: w.graph, Codec: codec, Err: w.err,
+		Name: w.name, Queue: w.queue, Retry: w.retry, Graph: w.graph, Pinned: w.pinned, Codec: codec, Err: w.err,
 		Invoke: func(b *exec.Branch, input []byte) ([]byte, error) {
 			var in In
 			if err := decodeOwn(b, codec, input, &in, "the input of workflow %q", w.name); err != nil {
-				return nil, fmt.Errorf("%w. A restart keeps the input: start another run with one that fits, or restart this one with code that takes it", err)
+				return nil, fmt.Errorf("%w. A restart keeps the input: start a new run with a valid input, or restart this one with code that accepts it", err)
 			}
 			out, err := w.fn(Context{branch: b, codec: codec}, in)
 			if err != nil {
@@ -85,8 +94,8 @@ func (w *Workflow[In, Out]) Define(codec engine.Codec) *exec.Definition {
 	}
 }
 
-// Start starts a run with one durable write and returns its handle. Errors are
-// those of [engine.Engine.Start].
+// Start creates a run with one durable write and returns its handle. Errors are those of
+// [engine.Engine.Start].
 func (w *Workflow[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In, opts ...engine.StartOption) (Handle[Out], error) {
 	data, opts, err := w.encode(eng, in, opts)
 	if err != nil {
@@ -95,14 +104,14 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In
 	return startRun[Out](ctx, eng, w.name, data, opts)
 }
 
-// Each is one start of many: an input with options of its own.
+// Each is one of the starts of [Workflow.StartMany]: an input with options of its own.
 type Each[In any] struct {
 	In      In
 	Options []engine.StartOption
 }
 
-// StartMany starts many runs with few writes. The handles come in the order of
-// the inputs; when it fails, those of the inputs that were not started are zero.
+// StartMany creates many runs with few writes. The handles come in the order of the inputs.
+// When it fails, the handles of inputs that were not started are zero.
 func (w *Workflow[In, Out]) StartMany(ctx context.Context, eng *engine.Engine, inputs []Each[In]) ([]Handle[Out], error) {
 	return startRuns[Out](ctx, eng, w.name, inputs, func(in Each[In]) (engine.Item, error) {
 		data, opts, err := w.encode(eng, in.In, in.Options)
@@ -122,8 +131,8 @@ func (w *Workflow[In, Out]) encode(eng *engine.Engine, in In, opts []engine.Star
 	return data, append([]engine.StartOption{engine.Queue(w.queue)}, opts...), nil
 }
 
-// Handle returns the handle of a run that was started elsewhere. The run is not
-// looked at.
+// Handle returns the handle of a run that was started elsewhere. It does not check that the
+// run exists.
 func (w *Workflow[In, Out]) Handle(eng *engine.Engine, id store.ID) Handle[Out] {
 	return Handle[Out]{eng: eng, id: id}
 }

@@ -35,7 +35,7 @@ func TestReplayWithCodec(t *testing.T) {
 	st, err := sqlite.Open(t.Context(), ":memory:")
 	require.NoError(t, err)
 	defer st.Close()
-	eng := engine.New(st, engine.Encoding(encrypted("a")))
+	eng := engine.New(st, engine.PayloadCodec(encrypted("a")))
 	defer eng.Close()
 	w := worker.New(eng)
 	require.NoError(t, w.Register(add(0)))

@@ -94,8 +94,8 @@ func (w *wire) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) err
 }
 
 // Hints passes on those of the store.
-func (w *wire) Hints(ctx context.Context) (<-chan []store.Hint, error) {
-	return w.Store.(store.Hinter).Hints(ctx)
+func (w *wire) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
+	return w.Store.(store.Hinter).Hints(ctx, topics...)
 }
 
 func (w *wire) dead() bool {
@@ -128,23 +128,24 @@ type crashConfig struct {
 	finish  func(env *Env)
 }
 
-// Reset is called before every run, to make the world outside as it was.
+// Reset sets a function that is called before every run. It puts the outside world back to
+// how it was.
 func Reset(f func()) CrashOption { return func(c *crashConfig) { c.reset = f } }
 
-// Observe returns what the workflow has done to the world outside; it is compared
-// after every run, as reflect.DeepEqual does.
+// Observe sets a function that returns what the workflow has done to the outside world. Its
+// results are compared after every run, with reflect.DeepEqual.
 func Observe(f func() any) CrashOption { return func(c *crashConfig) { c.observe = f } }
 
-// Script is called behind every start, for what the run needs from outside, such as
-// signals.
+// Script sets a function that is called after every start. It gives the run what it needs
+// from outside, such as signals.
 func Script(f func(env *Env, run store.ID)) CrashOption { return func(c *crashConfig) { c.script = f } }
 
-// Prepare is called before every start, in the run's own world: to make tables that steps
-// in transactions write to, say, with [Env.Tx].
+// Prepare sets a function that is called before every start, in the run's own environment:
+// for example, to create tables that steps in transactions write to, with [Env.Tx].
 func Prepare(f func(env *Env)) CrashOption { return func(c *crashConfig) { c.prepare = f } }
 
-// Finish is called behind every run, before its world is gone: to read what [Observe] is
-// to return, say.
+// Finish sets a function that is called after every run, while its environment still
+// exists: for example, to read what [Observe] is to return.
 func Finish(f func(env *Env)) CrashOption { return func(c *crashConfig) { c.finish = f } }
 
 // crashLease is how long a killed worker's runs wait for the next one.
@@ -157,12 +158,12 @@ type end struct {
 	World  any
 }
 
-// CrashEverywhere runs the workflow once undisturbed, and then again and again, each
-// time killing the worker at another point: before and behind every claim and every
-// commit. A new worker takes over when the lease ends, ten minutes later at most.
-// Whatever the point, output
-// or error and what [Observe] returns must be as in the undisturbed run; a step that
-// is not idempotent is found out.
+// CrashEverywhere runs the workflow once undisturbed, and then once for each point at which
+// its worker may crash: before and after every claim and every commit. A new worker takes
+// over when the lease ends, ten minutes later at most.
+//
+// For every point, the output or error, and what [Observe] returns, must be the same as in
+// the undisturbed run. So it finds steps that are not idempotent.
 func CrashEverywhere[In, Out any](t *testing.T, w *workflow.Workflow[In, Out], in In, opts ...CrashOption) {
 	t.Helper()
 	crashEverywhere(t, t.Errorf, w, in, opts)

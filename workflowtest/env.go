@@ -18,8 +18,8 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// Env is the world of a test: an engine, a store of its own, and a worker that
-// serves the workflows that the test starts. It lives in a bubble, whose clock
+// Env is the environment of a test: an engine, a store of its own, and a worker that serves
+// the workflows that the test starts. It lives in a testing/synctest bubble, whose clock
 // moves on when everything in it waits.
 type Env struct {
 	testing.TB
@@ -42,7 +42,7 @@ type Env struct {
 
 type stub func(ctx context.Context, codec engine.Codec) ([]byte, error)
 
-// Run runs f with a fresh environment, in a bubble.
+// Run runs f with a fresh environment, in a testing/synctest bubble.
 func Run(t *testing.T, f func(env *Env)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { run(t, newWire(), 24*time.Hour, f) })
@@ -59,19 +59,19 @@ func run(t testing.TB, w *wire, lease time.Duration, f func(env *Env)) {
 	}
 	defer st.Close()
 	env := &Env{TB: t, ctx: ctx, store: st, wire: w, lease: lease, log: slog.New(slog.NewTextHandler(io.Discard, nil)), stubs: make(map[string]stub)}
-	env.engine = engine.New(st, engine.Logger(env.log), engine.TriggerCheck(engine.TriggerAny), engine.Poll(lease))
+	env.engine = engine.New(st, engine.Logger(env.log), engine.Require(engine.RequireNothing), engine.Poll(lease))
 	defer env.engine.Close()
 	defer env.stop()
 	f(env)
 }
 
-// Context is the environment's; it ends with it.
+// Context returns a context that ends with the environment.
 func (e *Env) Context() context.Context { return e.ctx }
 
-// Engine is a client without a worker: for signals, cancels and reading.
+// Engine returns an engine without a worker, for signals, cancels and reading.
 func (e *Env) Engine() *engine.Engine { return e.engine }
 
-// NoError ends the test on an error.
+// NoError ends the test if err is not nil.
 func (e *Env) NoError(err error) {
 	e.Helper()
 	if err != nil {
@@ -79,21 +79,22 @@ func (e *Env) NoError(err error) {
 	}
 }
 
-// Advance lets time pass: whatever is due in it happens. It returns when everything
+// Advance lets time pass. What is due in that time happens. Advance returns when everything
 // waits again.
 func (e *Env) Advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// Register makes workflows known that the test does not start itself.
+// Register makes workflows known that the test does not start itself, such as those of
+// children. A workflow whose name is registered already, also by [StubWorkflow], is left out.
 func (e *Env) Register(defs ...workflow.Definition) {
 	e.Helper()
 	e.life.Lock()
 	defer e.life.Unlock()
 	added := false
 	for _, d := range defs {
-		if name := d.Define(engine.JSON{}).Name; !slices.Contains(e.names, name) {
+		if name := d.Name(); !slices.Contains(e.names, name) {
 			e.defs, e.names, added = append(e.defs, d), append(e.names, name), true
 		}
 	}
@@ -165,9 +166,10 @@ func (e *Env) step(ctx context.Context, w *wire, call worker.StepCall, next func
 	return s(ctx, e.engine.Codec())
 }
 
-// Stub replaces the function of every step of that name, until it is stubbed again.
-// Its result is encoded as the step's own would be; retries and timeouts are the
-// step's.
+// Stub replaces the function of every step of that name, in all workflows, until it is stubbed
+// again. The result of fn is encoded as the step's own would be, so that it must be of the step's
+// type. Retries and timeouts are those of the step. For steps without a result, use [StubDo]; for
+// child workflows, [StubWorkflow].
 func Stub[T any](e *Env, name string, fn func(ctx context.Context) (T, error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,13 +182,40 @@ func Stub[T any](e *Env, name string, fn func(ctx context.Context) (T, error)) {
 	}
 }
 
+// StubDo is [Stub] for steps without a result: those of [workflow.Do].
+func StubDo(e *Env, name string, fn func(ctx context.Context) error) {
+	Stub(e, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+}
+
+// StubWorkflow replaces the function of a workflow, for all of its runs: children and items too. Use
+// it for children that a test of their parent is not about, and for workflows of other programs, of
+// which the parent has only a [workflow.Reference]. Runs, queue and errors are as with the
+// workflow's own function. The attempts of a run are one.
+//
+// Call it before the workflow is registered or started. It ends the test otherwise.
+func StubWorkflow[In, Out any](e *Env, w workflow.Callable[In, Out], fn func(ctx workflow.Context, in In) (Out, error)) {
+	e.Helper()
+	e.life.Lock()
+	known := slices.Contains(e.names, w.Name())
+	e.life.Unlock()
+	if known {
+		e.Fatalf("workflow %q is already registered; call StubWorkflow before", w.Name())
+	}
+	var opts []workflow.Option
+	if defined, ok := w.(workflow.Definition); ok {
+		opts = append(opts, workflow.Queue(defined.Queue()))
+	}
+	e.Register(workflow.New(w.Name(), fn, opts...))
+}
+
 // Started is a run that a test has started.
 type Started[Out any] struct {
 	env    *Env
 	handle workflow.Handle[Out]
 }
 
-// Start registers the workflow if need be, and starts a run of it.
+// Start registers the workflow, if it is not registered yet, and starts a run of it. It
+// ends the test if the start fails.
 func Start[In, Out any](e *Env, w *workflow.Workflow[In, Out], in In, opts ...engine.StartOption) *Started[Out] {
 	e.Helper()
 	e.Register(w)
@@ -195,13 +224,13 @@ func Start[In, Out any](e *Env, w *workflow.Workflow[In, Out], in In, opts ...en
 	return &Started[Out]{env: e, handle: h}
 }
 
-// ID is the run's.
+// ID returns the run's ID.
 func (s *Started[Out]) ID() store.ID { return s.handle.ID() }
 
-// Wait lets time pass until the run is final and returns how it ended. A run that waits
-// for what never comes, such as a signal that nobody sends or a child whose workflow is
-// not registered, ends the test, with what [engine.Engine.Explain] knows of it: when for a
-// year nothing has changed and nothing is due.
+// Wait lets time pass until the run is final, and returns its output or error. If for a
+// year nothing has changed and nothing is due, the run waits for something that never
+// comes, such as a signal that the test does not send or a child whose workflow is not
+// registered. Wait then ends the test, with what [engine.Engine.Explain] says of the run.
 func (s *Started[Out]) Wait() (out Out, err error) {
 	s.env.Helper()
 	err = s.env.await(s.ID(), func(ctx context.Context) (err error) {
@@ -215,7 +244,8 @@ func (s *Started[Out]) Wait() (out Out, err error) {
 	return out, err
 }
 
-// Result is Wait for a run that is to complete.
+// Result waits as [Started.Wait] does and returns the run's output. It ends the test if the
+// run does not complete.
 func (s *Started[Out]) Result() Out {
 	s.env.Helper()
 	out, err := s.Wait()
@@ -223,7 +253,7 @@ func (s *Started[Out]) Result() Out {
 	return out
 }
 
-// Status is where the run is now.
+// Status returns the run's status now.
 func (s *Started[Out]) Status() store.Status {
 	s.env.Helper()
 	status, err := s.handle.Status(s.env.ctx)
@@ -231,7 +261,7 @@ func (s *Started[Out]) Status() store.Status {
 	return status
 }
 
-// Steps are the run's records so far, in their order.
+// Steps returns the run's records so far, in their order.
 func (s *Started[Out]) Steps() []store.Step {
 	s.env.Helper()
 	steps, err := s.env.engine.Steps(s.env.ctx, s.ID())

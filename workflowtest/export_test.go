@@ -24,6 +24,8 @@ func (f *fatal) Fatal(args ...any) {
 	runtime.Goexit()
 }
 
+func (f *fatal) Fatalf(format string, args ...any) { f.Fatal(fmt.Sprintf(format, args...)) }
+
 // Fatal runs f and returns why it has ended the test; empty: it has not.
 func Fatal(env *Env, f func()) string {
 	tb := &fatal{TB: env.TB}

@@ -10,11 +10,11 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// Tx runs f in a transaction on the environment's database, SQLite in memory: to make and
+// Tx runs f in a transaction on the environment's database, SQLite in memory: to create and
 // read the tables that steps in transactions (workflow.StepTx with *sql.Tx) write to. An
-// error of f rolls it back and ends the test.
+// error of f rolls the transaction back and ends the test.
 //
-// Steps in transactions of another database's type, such as pgx.Tx, are to be stubbed.
+// [Stub] steps in transactions of another type, such as pgx.Tx.
 func (e *Env) Tx(f func(tx *sql.Tx) error) {
 	e.Helper()
 	e.NoError(e.store.Tx(e.ctx, f))
@@ -59,7 +59,7 @@ func (w *wire) unstubbed(ctx context.Context, step string) error {
 	if !ok {
 		return nil
 	}
-	return workflow.Permanent(fmt.Errorf("step %q works in a %s, and the store of tests is SQLite: stub it with workflowtest.Stub: %w", step, want, store.ErrUnsupported))
+	return workflow.Permanent(fmt.Errorf("step %q uses a %s, but tests run on SQLite; stub it with workflowtest.Stub: %w", step, want, store.ErrUnsupported))
 }
 
 // wiredTx is a transaction behind the wire: its commit is a call at which the worker may

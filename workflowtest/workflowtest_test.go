@@ -40,7 +40,7 @@ var approval = workflow.New("approval", func(ctx workflow.Context, who string) (
 func TestThirtyDays(t *testing.T) {
 	reminders := 0
 	workflowtest.Run(t, func(env *workflowtest.Env) {
-		workflowtest.Stub(env, "remind", func(context.Context) (any, error) { reminders++; return nil, nil })
+		workflowtest.StubDo(env, "remind", func(context.Context) error { reminders++; return nil })
 		run := workflowtest.Start(env, approval, "ann")
 		env.Advance(12*24*time.Hour + time.Hour)
 		require.Equal(env, store.Sleeping, run.Status())
@@ -56,7 +56,7 @@ func TestThirtyDays(t *testing.T) {
 
 func TestSteps(t *testing.T) {
 	workflowtest.Run(t, func(env *workflowtest.Env) {
-		workflowtest.Stub(env, "remind", func(context.Context) (any, error) { return nil, errors.New("mail is down") })
+		workflowtest.StubDo(env, "remind", func(context.Context) error { return errors.New("mail is down") })
 		run := workflowtest.Start(env, approval, "ann")
 		_, err := run.Wait()
 		require.ErrorContains(env, err, "mail is down")
@@ -151,9 +151,9 @@ func TestReplay(t *testing.T) {
 		steps []string
 		want  string
 	}{
-		{loaded, []string{"pack", "label"}, `recorded as function "send", and the code now asks for function "label"`},
-		{loaded, []string{"pack"}, "the history goes on with send"},
-		{loaded, []string{"pack", "send", "bill"}, "now goes on with"},
+		{loaded, []string{"pack", "label"}, `recorded as function "send", but the code now asks for function "label"`},
+		{loaded, []string{"pack"}, "the history continues with send"},
+		{loaded, []string{"pack", "send", "bill"}, "now continues with"},
 		{halfway, []string{"wrap"}, `recorded as function "pack"`},
 	} {
 		require.ErrorContains(t, workflowtest.Check(version(c.steps...), c.h), c.want)

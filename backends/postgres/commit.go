@@ -5,58 +5,62 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-const (
-	// An array that is NULL stands for the usual value of each row: see column.
-	stepTable = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure,
+var (
+	// An array that is NULL stands for the default value of each row: see column.
+	// Parameters: $1 now, $2 to $17 the columns of st.
+	stepTable = sqlkit.Text(`INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure,
 			started_at, finished_at, due_at)
-		SELECT st.run_id, coalesce(st.branch, ''), st.name, coalesce(st.occurrence, 1), coalesce(st.kind, 1), coalesce(st.status, 3), st.position,
+		SELECT st.run_id, coalesce(st.branch, ''), st.name, coalesce(st.occurrence, 1), coalesce(st.kind, {kindFunction}), coalesce(st.status, {stepCompleted}), st.position,
 			coalesce(st.idx, 0), coalesce(st.attempt, 1), coalesce(st.epoch, 1), st.output, st.failure,
-			coalesce(st.began, ` + now + `-st.took), CASE WHEN coalesce(st.status, 3)>=3 THEN ` + now + ` END, coalesce(` + now + `+st.due_in, st.due_at)
+			coalesce(st.began, ` + now + `-st.took), CASE WHEN coalesce(st.status, {stepCompleted})>={stepFinal} THEN ` + now + ` END, coalesce(` + now + `+st.due_in, st.due_at)
 		FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
 			$11::bigint[], $12::bytea[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])
-			AS st(run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, began, took, due_in, due_at)`
-	stepConflict = `
+			AS st(run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, began, took, due_in, due_at)`)
+	stepConflict = sqlkit.Text(`
 		ON CONFLICT (run_id, branch, name, occurrence) DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx,
 			attempt=excluded.attempt, epoch=excluded.epoch, output=excluded.output, failure=excluded.failure, started_at=excluded.started_at,
 			finished_at=excluded.finished_at, due_at=excluded.due_at
-		WHERE steps.status<3`
+		WHERE steps.status<{stepFinal}`)
 
-	// plainCommits makes the usual commits of runs to which nothing unusual has
-	// happened, all at once. Where a commit of the call ends its run ($28 is false),
-	// parents and children have to wait for their turn. Its answer is the places of those that were applied,
-	// in one row; what they answer is known beforehand. The array of one keeps the
-	// planner to the primary key and the locks in the order of the arrays.
+	// plainCommits applies, in one statement, the usual commits of runs to which nothing
+	// unusual has happened. If a commit of the call ends its run ($28 is false), parents
+	// and children have to wait for their turn. It returns the places of the applied
+	// commits in one row; their answers are known beforehand. The array of one element
+	// keeps the planner to the primary key and the locks in the order of the arrays.
+	// Parameters: $1 to $17 of stepTable, $18 to $26 the columns of c, $27 namespace, $28
+	// whether no commit of the call ends its run, $29 the default worker.
 	plainCommits = `WITH ` + plainUpdate + plainSteps + stepConflict + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), false FROM u`
-	plainUpdate = `u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + plainFrom + plainFence + `
-			AND (c.status=2 AND NOT r.pausing OR c.status>2 AND r.grp IS NULL AND (r.parts & 32)=0)
-			AND ($28::bool OR r.parent IS NULL AND (r.parts & 32)=0)`
-	plainSet = `crashes=0, parts=r.parts | coalesce(c.bits, 1)::smallint | CASE WHEN c.status>2 THEN 64 ELSE 0 END::smallint, status=c.status::smallint,
-			output=CASE WHEN c.status>2 THEN c.output ELSE r.output END, failure=CASE WHEN c.status>2 THEN c.failure ELSE r.failure END,
-			finished_at=CASE WHEN c.status>2 THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status=2 THEN r.visible_at END,
-			wakes=CASE WHEN c.status=2 THEN r.wakes ELSE 0 END, leased=c.status=2, pausing=false`
+	plainUpdate = sqlkit.Text(`u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + plainFrom + plainFence + `
+			AND (c.status={running} AND NOT r.pausing OR c.status>{running} AND r.grp IS NULL AND (r.parts & {partChildren})=0)
+			AND ($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`)
+	plainSet = sqlkit.Text(`crashes=0, parts=r.parts | coalesce(c.bits, {partsOfStep})::smallint | CASE WHEN c.status>{running} THEN {partEnded} ELSE 0 END::smallint, status=c.status::smallint,
+			output=CASE WHEN c.status>{running} THEN c.output ELSE r.output END, failure=CASE WHEN c.status>{running} THEN c.failure ELSE r.failure END,
+			finished_at=CASE WHEN c.status>{running} THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status={running} THEN r.visible_at END,
+			wakes=CASE WHEN c.status={running} THEN r.wakes ELSE 0 END, leased=c.status={running}, pausing=false`)
 	plainFrom = `
 		FROM unnest($18::uuid[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bytea[], $26::text[])
 			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)`
-	plainFence = `
+	plainFence = sqlkit.Text(`
 		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$27::text AND r.worker=coalesce(c.worker, $29::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased
-			AND r.status=2 AND r.events=coalesce(c.seen, 0)`
+			AND r.status={running} AND r.events=coalesce(c.seen, 0)`)
 	plainSteps = `
 		RETURNING r.id, c.n),
 		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)`
 
-	// boldCommits are plainCommits of steps that have no record yet: commits with one that
-	// has are left alone, and told of. To look costs a fraction of being ready for a conflict.
+	// boldCommits is plainCommits for steps that have no record yet. It skips and reports
+	// commits with a step that has one. The check costs a fraction of being ready for a
+	// conflict.
 	boldCommits = `WITH known AS (SELECT array_agg(st.run_id) AS runs FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[])
 			AS st(run_id, branch, name, occurrence)
 		WHERE EXISTS (SELECT 1 FROM pawl.steps x WHERE x.run_id=st.run_id AND x.branch=coalesce(st.branch, '') AND x.name=st.name
@@ -64,47 +68,57 @@ const (
 			AND NOT coalesce(r.id = ANY((SELECT k.runs FROM known k)::uuid[]), false)` + plainSteps + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k) FROM u`
 
-	// endMany ends runs that have no children, all of them ($28 many) or, if one is not as
-	// expected, none. They are locked. Their groups and parents are left to countMany and wakeMany.
+	// endMany ends runs that have no children: all of them ($28 in number), or none if one is not
+	// as expected. The runs are locked. countMany and wakeMany handle their groups and parents.
 	endMany = `WITH good AS (SELECT count(*) AS n` + plainFrom + ` CROSS JOIN pawl.runs r` + endFence + `),
 		u AS (UPDATE pawl.runs r SET seq=c.seq, stamp=$30::bigint, ` + plainSet + plainFrom + endFence + `
 			AND (SELECT g.n FROM good g)=$28::bigint` + plainSteps + stepConflict + `)
 		SELECT count(*)=$28::bigint FROM u`
-	endFence = plainFence + ` AND (r.parts & 32)=0`
+	endFence = sqlkit.Text(plainFence + ` AND (r.parts & {partChildren})=0`)
 
-	// Any other commit begins with one fenced update of its run, a form of it for
-	// each kind of transition. It leaves the commit's stamp, by which all later
-	// statements of the commit know that it was applied.
-	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=$10::integer, events=events+$3::bigint,
+	// Any other commit begins with one fenced update of its run, in one form for each kind of
+	// transition. The update leaves the commit's stamp in the row, from which all later statements of
+	// the commit know that it was applied. Parameters: $1 seq, $2 stamp, $3 the number of writes of
+	// state, $4 the parts to keep, $5 the parts to add, $6 run, $7 namespace, $8 worker, $9 epoch,
+	// $10 crashes (NULL: unchanged).
+	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=coalesce($10::integer, crashes), events=events+$3::bigint,
 			parts=(parts & $4::smallint) | $5::smallint
 		WHERE id=$6::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq=$1::bigint-1 AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
-	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=$11::integer, events=events+$4::bigint,
+	// commitMark and commitFence: $1 now, $2 seq, $3 stamp, $4 the number of writes of state, $5 the parts to keep, $6
+	// the parts to add, $7 run, $8 namespace, $9 worker, $10 epoch, $11 crashes (NULL: unchanged). The SQL between them
+	// has its own parameters, from $12.
+	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=coalesce($11::integer, crashes), events=events+$4::bigint,
 			parts=(parts & $5::smallint) | $6::smallint`
 	commitFence = ` WHERE id=$7::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq=$2::bigint-1 AND leased
 		RETURNING status, events, visible_at, pausing, queue`
 
+	// $12 status, $13 output, $14 whether an existing failure stays if there is no new
+	// one, $15 failure.
 	commitFinal = commitMark + `, status=$12::smallint, output=$13::bytea,
 			failure=CASE WHEN $14::boolean THEN coalesce($15::text, failure) ELSE $15::text END, finished_at=` + now + `,
 			visible_at=NULL, leased=false, pausing=false, wakes=0` + commitFence
 
-	// A canceling run stays so and is claimable at once, that its end be recorded,
-	// unless it is released for a while; one that is to pause does so and keeps its time.
-	commitLeave = `, status=CASE WHEN status=5 THEN 5 WHEN pausing THEN 4 ELSE $12::smallint END, paused_from=$12::smallint, leased=false, pausing=false`
+	// A canceling run stays canceling and is claimable at once, so that its end can be
+	// recorded, unless it is released for a while. A run with a pending pause becomes
+	// paused and keeps its time.
+	commitLeave = sqlkit.Text(`, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing THEN {paused} ELSE $12::smallint END, paused_from=$12::smallint, leased=false, pausing=false`)
 
-	// Events that came before this commit's own writes count: the right side of an
-	// assignment sees the row as it was.
-	commitYield = commitMark + commitLeave + `, wakes=$13::smallint, attempt=attempt+$14::boolean::int,
-			failure=CASE WHEN status=5 THEN failure WHEN $14::boolean THEN $15::text ELSE coalesce($15::text, failure) END,
-			visible_at=CASE WHEN status=5 AND NOT $19::boolean THEN least(` + now + `, deadline)
+	// Events before this commit's own writes count, because the right side of an assignment sees
+	// the old row. $12 status, $13 wakes, $14 whether another attempt begins, $15 failure, $16
+	// events seen, $17 after, $18 at, $19 whether a canceling run keeps its time.
+	commitYield = sqlkit.Text(commitMark + commitLeave + `, wakes=$13::smallint, attempt=attempt+$14::boolean::int,
+			failure=CASE WHEN status={canceling} THEN failure WHEN $14::boolean THEN $15::text ELSE coalesce($15::text, failure) END,
+			visible_at=CASE WHEN status={canceling} AND NOT $19::boolean THEN least(` + now + `, deadline)
 				WHEN events>$16::bigint THEN least(` + now + `+$17::bigint, $18::bigint, ` + now + `, deadline)
-				ELSE least(` + now + `+$17::bigint, $18::bigint, deadline) END` + commitFence
-	commitContinue = commitMark + commitLeave + `, wakes=0, attempt=1, generation=generation+1, failure=CASE WHEN status=5 THEN failure END,
-			input=$13::bytea, visible_at=least(` + now + `, deadline)` + commitFence
+				ELSE least(` + now + `+$17::bigint, $18::bigint, deadline) END` + commitFence)
+	// $12 status, $13 input.
+	commitContinue = sqlkit.Text(commitMark + commitLeave + `, wakes=0, attempt=1, generation=generation+1, pin='', pinned=NULL, build=NULL, failure=CASE WHEN status={canceling} THEN failure END,
+			input=$13::bytea, visible_at=least(` + now + `, deadline)` + commitFence)
 
-	// The guards of what follows: the run is $1 and the stamp $2, or one further
-	// behind the time.
+	// The guards of later statements. The run is $1 and the stamp $2, or $2 and $3 if the time
+	// comes first.
 	applied12 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$1::uuid AND stamp=$2::bigint)`
 	applied23 = ` EXISTS (SELECT 1 FROM pawl.runs WHERE id=$2::uuid AND stamp=$3::bigint)`
 
@@ -112,10 +126,11 @@ const (
 	consume  = `UPDATE pawl.signals SET consumed=true, payload=NULL
 		WHERE run_id=$1::uuid AND id = ANY($3::uuid[]) AND` + applied12
 
-	// Only children that are made here count.
-	spawnRuns = `WITH made AS (INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, external_id, suffix, created_at,
+	// Only children that are created here count. Parameters: $1 now, $2 parent, $3 stamp,
+	// $4 namespace, $5 to $18 the columns of c.
+	spawnRuns = sqlkit.Text(`WITH made AS (INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, external_id, suffix, created_at,
 			deadline, input, meta, parent, grp, ordinal, on_close)
-		SELECT c.id, $4::text, c.workflow, c.queue, 1, c.priority, least(greatest(` + now + `+c.after, c.at), ` + now + `+c.timeout),
+		SELECT c.id, $4::text, c.workflow, c.queue, {pending}, c.priority, least(greatest(` + now + `+c.after, c.at), ` + now + `+c.timeout),
 			c.external_id, c.suffix, ` + now + `, ` + now + `+c.timeout, c.input, c.meta, $2::uuid, c.grp, c.ordinal, c.on_close
 		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
 			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[])
@@ -123,49 +138,47 @@ const (
 		WHERE` + applied23 + ` ON CONFLICT DO NOTHING RETURNING queue, workflow, parent, grp),
 		counted AS (INSERT INTO pawl.groups AS g (run_id, name, total, open) SELECT m.parent, m.grp, count(*), count(*) FROM made m WHERE m.grp IS NOT NULL GROUP BY 1, 2
 		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+excluded.total, open=g.open+excluded.open)
-		SELECT queue, workflow, count(*) FROM made GROUP BY 1, 2`
+		SELECT queue, workflow, count(*) FROM made GROUP BY 1, 2`)
 
+	// armGroup: $1 run, $2 stamp, $3 epoch, $4 open, $5 failures, $6 group.
 	armGroup = `UPDATE pawl.groups SET armed=$3::bigint, wake_open=$4::bigint, wake_failures=$5::bigint
 		WHERE run_id=$1::uuid AND name=$6::text AND` + applied12
-	// An await that is met already, or whose group has no child, ends the sleep.
-	metAlready = `UPDATE pawl.runs r SET visible_at=least(r.visible_at, ` + now + `), wakes=r.wakes & ~4
-		WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN (3,4)
+	// An await that is already met, or whose group has no child, ends the sleep.
+	// Parameters: $1 now, $2 run, $3 stamp, $4 group, $5 open, $6 failures.
+	metAlready = sqlkit.Text(`UPDATE pawl.runs r SET visible_at=least(r.visible_at, ` + now + `), wakes=r.wakes & ~{wakeChildren}
+		WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN ({sleeping},{paused})
 		AND NOT EXISTS (SELECT 1 FROM pawl.groups g WHERE g.run_id=r.id AND g.name=$4::text AND g.open>$5::bigint
 			AND NOT ($6::bigint>0 AND g.failed+g.canceled>=$6::bigint))
-		RETURNING r.visible_at`
+		RETURNING r.visible_at`)
+
+	// pinRun: $1 run, $2 stamp, $3 the build, $4 the whole pin.
+	pinRun = `UPDATE pawl.runs SET pin=$3::text, pinned=$4::text WHERE id=$1::uuid AND stamp=$2::bigint`
 
 	forgetGroups = `DELETE FROM pawl.groups WHERE run_id=$1::uuid AND` + applied12
 	forgetSteps  = `DELETE FROM pawl.steps WHERE run_id=$1::uuid AND` + applied12
-	// A failed step goes with what followed it in its line of execution: see
+	// A failed step is deleted together with the steps that followed it in its branch: see
 	// store.StepKey.Related.
-	forgetFailed = `DELETE FROM pawl.steps s WHERE s.run_id=$1::uuid
-		AND EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id=s.run_id AND f.status=4 AND f.position<=s.position
+	forgetFailed = sqlkit.Text(`DELETE FROM pawl.steps s WHERE s.run_id=$1::uuid
+		AND EXISTS (SELECT 1 FROM pawl.steps f WHERE f.run_id=s.run_id AND f.status={stepFailed} AND f.position<=s.position
 			AND (f.branch='' OR s.branch='' OR f.branch=s.branch OR starts_with(f.branch, s.branch || '/') OR starts_with(s.branch, f.branch || '/')))
-		AND` + applied12
+		AND` + applied12)
 	forgetChildren = `UPDATE pawl.runs c SET grp=NULL, ordinal=0
 		WHERE c.parent=$1::uuid AND c.parent IS NOT NULL AND c.grp IS NOT NULL AND` + applied12
-
-	// A write's version is the run's event count after it: the write before in the
-	// list has counted all of the list's writes already.
-	writeState = `INSERT INTO pawl.state (run_id, key, value, version, updated_at)
-		SELECT r.id, $4::text, $5::bytea, r.events-$6::bigint, ` + now + ` FROM pawl.runs r WHERE r.id=$2::uuid AND r.stamp=$3::bigint
-		ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
-	deleteState = `DELETE FROM pawl.state WHERE run_id=$1::uuid AND key=$3::text AND` + applied12
 
 	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased FROM pawl.runs
 		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
 
-// carefulFor is how many calls are ready for steps that have a record after one that had
-// not been.
+// carefulFor is the number of calls that expect steps that already have a record, after a call that
+// met one unexpectedly.
 const carefulFor = 100
 
-// apartFor is how many calls end their runs one by one after one in which a run was not as
-// expected, such as a parent.
+// apartFor is the number of calls that end their runs one by one, after a call in which a run was
+// not as expected, for example a parent.
 const apartFor = 20
 
-// begin is a first statement that calls reset whenever the transaction begins,
-// which it does again after a deadlock.
+// begin is a first statement that calls reset whenever the transaction begins, which
+// happens again after a deadlock.
 func begin(reset func()) stmt {
 	return stmt{sql: `SELECT true`, rows: resetRow(reset)}
 }
@@ -189,13 +202,13 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	results := make([]store.CommitResult, len(p.Commits))
 	seen := make(map[store.ID]struct{}, len(p.Commits))
 	var plain, list []*commit
-	ends, wants := false, false // a run of the call; what another wants
+	ends, wants := false, false // ends: the call ends a run; wants: a commit depends on another run
 	bytes := 0
-	stamp, setnow := newStamp(), setNow(p.Now)
+	stamp, setnow := sqlkit.NewStamp(), setNow(p.Now)
 	for i := range p.Commits {
 		m, res := &p.Commits[i], &results[i]
 		if _, twice := seen[m.Lease.Run]; twice {
-			res.Err = store.Invalid("commits", fmt.Sprintf("run %v has two commits in one call", m.Lease.Run))
+			res.Err = store.Invalid("commits", fmt.Sprintf("the call has two commits of run %v", m.Lease.Run))
 			continue
 		}
 		seen[m.Lease.Run] = struct{}{}
@@ -204,7 +217,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 		}
 		b := &commit{Commit: m, namespace: p.Namespace, setnow: setnow, stamp: stamp + int64(i), place: i, res: res}
 		ends = ends || b.final()
-		wants = wants || b.wants()
+		wants = wants || sqlkit.WantsExternalID(b.Commit)
 		bytes += m.Size()
 		if b.plain() {
 			plain = append(plain, b)
@@ -212,11 +225,11 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 			list = append(list, b)
 		}
 	}
-	if ends && wants || bytes > maxStatement { // who comes first decides; one statement is not to take it all
+	if ends && wants || bytes > maxStatement { // the order decides, or one statement would be too large
 		list, plain = append(list, plain...), nil
 	}
-	final := newHints(p.Namespace)
-	defer func() { final.send(ctx, s) }()
+	final := sqlkit.NewHints(p.Namespace)
+	defer func() { s.publishAll(final) }()
 	some := false
 	if len(plain) > 0 {
 		done, err := s.plainly(ctx, p.Namespace, setnow, plain, ends)
@@ -229,9 +242,9 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 				continue
 			}
 			some = true
-			*b.res = store.CommitResult{Status: b.status(), Events: b.Seen}
+			*b.res = store.CommitResult{Status: sqlkit.EndStatus(b.Commit), Events: b.Seen}
 			if b.Transition != nil {
-				final.final(b.Lease.Run)
+				final.Final(b.Lease.Run)
 			}
 		}
 	}
@@ -259,7 +272,7 @@ func byRun(a, b *commit) int { return bytes.Compare(a.Lease.Run[:], b.Lease.Run[
 
 func byPlace(a, b *commit) int { return a.place - b.place }
 
-// plainly says which of the commits it applied.
+// plainly applies the plain commits and reports which of them it applied.
 func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit, ends bool) ([]bool, error) {
 	slices.SortFunc(list, byRun)
 	done := make([]bool, len(list))
@@ -268,10 +281,10 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	commits := stmt{
 		sql:  plainCommits,
 		args: append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker),
-		rows: one(&places, &known),
+		rows: sqlkit.One(&places, &known),
 	}
-	// Most steps have no record yet. To be ready for one costs as much again as the
-	// insert; where one was there, the next calls are ready.
+	// Most steps have no record yet. Being ready for one costs as much again as the
+	// insert; after a call that met one, the next calls are ready.
 	some := false
 	if s.in == nil && s.careful.Add(-1) < 0 {
 		bold := commits
@@ -279,7 +292,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 		err := s.write(ctx, bold)
 		var pg *pgconn.PgError
 		switch {
-		case errors.As(err, &pg) && pg.Code == "23505": // put by another just now
+		case errors.As(err, &pg) && pg.Code == "23505": // inserted by another call just now
 			places, known = nil, true
 		case err != nil:
 			return nil, err
@@ -302,32 +315,32 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	return done, nil
 }
 
-// plainArgs are the parameters of plainCommits and endMany up to $27.
+// plainArgs returns the parameters of plainCommits and endMany up to $27.
 func plainArgs(setnow any, namespace string, list []*commit) []any {
 	n, usual := len(list), list[0].Lease.Worker
 	ids, seqs, status := make([]pgtype.UUID, n), make([]int64, n), make([]int64, n)
 	var st stepList
 	for i, b := range list {
-		ids[i], seqs[i], status[i] = uuid(b.Lease.Run), b.Seq, int64(b.status())
+		ids[i], seqs[i], status[i] = uuid(b.Lease.Run), b.Seq, int64(sqlkit.EndStatus(b.Commit))
 		st.add(b, b.Steps)
 	}
 	workers := column(n, usual, func(i int) string { return list[i].Lease.Worker })
 	epochs := column(n, 1, func(i int) int64 { return list[i].Lease.Epoch })
 	events := column(n, 0, func(i int) int64 { return list[i].Seen })
-	bits := column(n, int64(partSteps), func(i int) int64 {
+	bits := column(n, int64(sqlkit.PartsOfStep), func(i int) int64 {
 		if len(list[i].Steps) == 0 {
 			return 0
 		}
-		return int64(partSteps)
+		return int64(sqlkit.PartsOfStep)
 	})
 	outputs := payloads(n, func(i int) []byte {
-		if t := list[i].Transition; t != nil && t.Kind == store.Complete {
+		if t := list[i].Transition; t != nil && t.Kind == store.CompleteRun {
 			return t.Output
 		}
 		return nil
 	})
 	failures := column(n, nil, func(i int) *string {
-		if t := list[i].Transition; t != nil && t.Kind != store.Complete {
+		if t := list[i].Transition; t != nil && t.Kind != store.CompleteRun {
 			return failure(t.Failure)
 		}
 		return nil
@@ -335,16 +348,16 @@ func plainArgs(setnow any, namespace string, list []*commit) []any {
 	return append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace)
 }
 
-// generally sends the commits that are not plain, or were not to be had plainly. Ends of
-// runs that stand together, as those of many children do, are tried at once first, unless
-// another commit wants what they free.
+// generally sends the commits that are not plain, or that could not be applied plainly.
+// It first tries to apply adjacent ends of runs, such as those of many children, in one
+// statement, unless another commit depends on what they release.
 func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
 	ends, bytes, wants := 0, 0, false
 	for _, b := range list {
 		if bytes += b.Size(); b.plain() && b.final() {
 			ends++
 		}
-		wants = wants || b.wants()
+		wants = wants || sqlkit.WantsExternalID(b.Commit)
 	}
 	if ends < 2 || bytes > maxStatement || wants || s.in != nil || s.apart.Add(-1) >= 0 {
 		return s.inOrder(ctx, namespace, list, false)
@@ -352,7 +365,7 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 	if err := s.inOrder(ctx, namespace, list, true); err != nil {
 		return err
 	}
-	var left []*commit // ends of which one was not as expected
+	var left []*commit // ends of runs, one of which was not as expected
 	for _, b := range list {
 		if b.left {
 			left = append(left, b)
@@ -365,18 +378,18 @@ func (s *Store) generally(ctx context.Context, namespace string, list []*commit)
 	return inPart(ctx, len(left) < len(list), s.inOrder(ctx, namespace, left, false))
 }
 
-// inOrder sends commits in one transaction; together: ends of runs that stand together go
-// at once, or are left.
+// inOrder sends commits in one transaction. together means that adjacent ends of runs are
+// applied in one statement, or not at all.
 func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, together bool) error {
 	ordered := len(list) > 1 && slices.ContainsFunc(list, (*commit).reaches) || slices.ContainsFunc(list, (*commit).final)
 	if ordered {
-		slices.SortFunc(list, byPlace) // lockBatch has the order of the locks
+		slices.SortFunc(list, byPlace) // lockBatch needs the order of the locks
 	} else {
 		slices.SortFunc(list, byRun)
 	}
-	h := newHints(namespace)
+	h := sqlkit.NewHints(namespace)
 	reset := func() {
-		*h = *newHints(namespace)
+		h.Reset()
 		for _, b := range list {
 			b.applied, b.left, *b.res = false, false, store.CommitResult{}
 		}
@@ -423,16 +436,16 @@ func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, t
 	for _, b := range list {
 		for i := range b.Spawn {
 			if b.applied {
-				h.queue(b.Spawn[i].Queue)
+				h.Queue(b.Spawn[i].Queue)
 			}
 		}
 	}
-	h.send(ctx, s)
+	s.publishAll(h)
 	return nil
 }
 
-// end adds the statements by which many runs end at once.
-func end(stmts []stmt, namespace string, list []*commit, h *hints) []stmt {
+// end adds the statements that end many runs at once.
+func end(stmts []stmt, namespace string, list []*commit, h *sqlkit.Hints) []stmt {
 	setnow, stamp, ids := list[0].setnow, list[0].stamp, make([]store.ID, len(list))
 	for i, b := range list {
 		ids[i] = b.Lease.Run
@@ -446,19 +459,19 @@ func end(stmts []stmt, namespace string, list []*commit, h *hints) []stmt {
 				err := scan(&all)
 				for _, b := range list {
 					if b.applied, b.left = all, !all; all {
-						*b.res = store.CommitResult{Status: b.status(), Events: b.Seen}
-						h.final(b.Lease.Run)
+						*b.res = store.CommitResult{Status: sqlkit.EndStatus(b.Commit), Events: b.Seen}
+						h.Final(b.Lease.Run)
 					}
 				}
 				return err
 			},
 		},
 		stmt{sql: countMany, args: []any{runs, stamp}},
-		stmt{sql: wakeMany, args: []any{setnow, runs, stamp}, rows: wakeRows(h)})
+		stmt{sql: wakeMany, args: []any{setnow, runs, stamp}, rows: h.ParentRows})
 }
 
-// readBack tells commits that were applied before from those whose lease is lost, or before
-// which others are missing.
+// readBack distinguishes commits that were applied before from those whose lease is lost,
+// or that follow missing ones.
 func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit) error {
 	if len(missed) == 0 {
 		return nil
@@ -466,37 +479,27 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 	ids, byID := make([]store.ID, len(missed)), make(map[store.ID]*commit, len(missed))
 	for i, b := range missed {
 		ids[i], byID[b.Lease.Run] = b.Lease.Run, b
-		*b.res = store.CommitResult{Err: fmt.Errorf("run %v, epoch %d: %w", b.Lease.Run, b.Lease.Epoch, store.ErrLeaseLost)}
+		*b.res = store.CommitResult{Err: sqlkit.LeaseLost(b.Lease)}
 	}
 	return s.read(ctx, stmt{
 		sql: commitsNow, args: []any{uuids(ids), namespace},
 		rows: func(scan func(...any) error) error {
 			var id store.ID
 			var status int16
-			var epoch, seq int64
-			var worker string
-			var leased bool
-			res := store.CommitResult{Repeated: true}
-			if err := scan(scanID(&id), &status, &res.Events, scanTime(&res.VisibleAt), &res.Pausing, &epoch, &seq, scanText(&worker), &leased); err != nil {
+			var now sqlkit.Fate
+			if err := scan(sqlkit.ID(&id), &status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased); err != nil {
 				return err
 			}
-			if res.Status = store.Status(status); leased {
-				res.VisibleAt = time.Time{}
-			}
-			b := byID[id]
-			switch {
-			case b == nil || epoch != b.Lease.Epoch || worker != b.Lease.Worker:
-			case seq >= b.Seq:
-				*b.res = res
-			case leased:
-				b.res.Err = store.CommitsMissing(b.Lease, b.Seq, seq)
+			if b := byID[id]; b != nil {
+				now.Status = store.Status(status)
+				*b.res = now.Of(b.Commit)
 			}
 			return nil
 		},
 	})
 }
 
-// commit makes the statements of one commit and reads their answers.
+// commit builds the statements of one commit and reads their answers.
 type commit struct {
 	*store.Commit
 	namespace string
@@ -504,36 +507,19 @@ type commit struct {
 	stamp     int64
 	place     int // in the call
 	res       *store.CommitResult
-	hints     *hints
+	hints     *sqlkit.Hints
 	applied   bool // by the general statements
-	left      bool // by endMany
+	left      bool // not applied by endMany
 }
 
-// plain says whether the commit is of the usual kind.
-func (b *commit) plain() bool {
-	t := b.Transition
-	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 && b.Crashes == 0 &&
-		(t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
-}
+// plain reports whether the commit is of the usual kind.
+func (b *commit) plain() bool { return sqlkit.Plain(b.Commit) }
 
-// reaches says whether the commit may change what another of the call finds.
+// final reports whether the commit ends its run.
+func (b *commit) final() bool { return sqlkit.Ends(b.Commit) }
+
+// reaches reports whether the commit may change what another commit of the call finds.
 func (b *commit) reaches() bool { return b.final() || len(b.Spawn) > 0 }
-
-// final says whether the commit ends its run.
-func (b *commit) final() bool { return b.Transition != nil && b.Transition.Kind.Final() }
-
-// wants says whether the commit wants an external id, which the end of another one may free.
-func (b *commit) wants() bool {
-	return slices.ContainsFunc(b.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
-}
-
-// status is what a plain or final commit makes of a run.
-func (b *commit) status() store.Status {
-	if b.Transition == nil {
-		return store.Running
-	}
-	return store.Completed + store.Status(b.Transition.Kind-store.Complete)
-}
 
 func (b *commit) statements(stmts []stmt) []stmt {
 	run, t := uuid(b.Lease.Run), b.Transition
@@ -542,6 +528,9 @@ func (b *commit) statements(stmts []stmt) []stmt {
 		stmts = append(stmts, stmt{sql: sql, args: append([]any{run, b.stamp}, args...)})
 	}
 	stmts = append(stmts, b.fence())
+	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
+		guarded(pinRun, *p.Pin, p.Pinned)
+	}
 	again := t != nil && t.Kind == store.Continue
 	if len(b.Steps) > 0 && !again {
 		for _, part := range perStatement(b.Steps, stepBytes) {
@@ -568,125 +557,71 @@ func (b *commit) statements(stmts []stmt) []stmt {
 	case t.Kind == store.Retry:
 		guarded(forgetFailed)
 	case t.Kind == store.Sleep:
-		awaits := oneForEach(t.Await)
+		awaits := sqlkit.Awaits(t.Await)
 		for _, a := range awaits {
 			guarded(armGroup, b.Lease.Epoch, a.Open, a.Failures, a.Group)
 		}
 		for _, a := range awaits {
 			stmts = append(stmts, stmt{
 				sql: metAlready, args: []any{b.setnow, run, b.stamp, a.Group, a.Open, a.Failures},
-				rows: one(scanTime(&b.res.VisibleAt)),
+				rows: sqlkit.One(sqlkit.Time(&b.res.VisibleAt)),
 			})
 		}
 	case t.Kind.Final():
 		guarded(countFinal)
 		stmts = append(stmts,
-			stmt{sql: wakeParents, args: []any{b.setnow, run, b.stamp}, rows: wakeRows(b.hints)},
-			stmt{sql: closeTree, args: []any{b.setnow, run, canceledWithParent, b.stamp}, rows: treeRows(b.hints, &b.res.Ended)})
+			stmt{sql: wakeParents, args: []any{b.setnow, run, b.stamp}, rows: b.hints.ParentRows},
+			stmt{sql: closeTree, args: []any{b.setnow, run, sqlkit.CanceledWithParent, b.stamp}, rows: b.hints.TreeRows(&b.res.Ended)})
 	}
 	return stmts
 }
 
-// oneForEach makes one await of those for one group: a group keeps one condition,
-// and what meets any of several meets the easiest.
-func oneForEach(list []store.Await) []store.Await {
-	var out []store.Await
-	for _, a := range list {
-		i := slices.IndexFunc(out, func(o store.Await) bool { return o.Group == a.Group })
-		if i < 0 {
-			out = append(out, a)
-			continue
-		}
-		out[i].Open = max(out[i].Open, a.Open)
-		if f := out[i].Failures; f == 0 || a.Failures > 0 && a.Failures < f {
-			out[i].Failures = a.Failures // 0: failures do not matter
-		}
-	}
-	return out
-}
-
-// fence makes the update that begins a commit that was not plain.
+// fence builds the update that begins a commit that was not plain.
 func (b *commit) fence() stmt {
-	var bits, mask int16 = 0, -1
-	if len(b.Steps) > 0 {
-		bits |= partSteps
-	}
-	if len(b.State) > 0 {
-		bits |= partState
-	}
-	for i := range b.Spawn {
-		bits |= partChildren
-		if b.Spawn[i].Group != "" {
-			bits |= partGroups
-		}
-	}
-	t := b.Transition
-	if t != nil && t.Kind == store.Continue {
-		mask, bits = ^(partSteps | partGroups), bits&^(partSteps|partGroups)
-	}
-	if b.final() {
-		bits |= partEnded
-	}
+	p, t := sqlkit.PlanOf(b.Commit), b.Transition
 	sql := commitKeep
-	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), mask, bits, uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch, int32(b.Crashes)}
+	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), int16(p.Keep), int16(p.Parts), uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch, p.Crashes}
 	switch {
 	case t == nil:
 		args = args[1:]
 	case t.Kind.Final():
-		var output []byte
-		var why *string
-		if t.Kind == store.Complete {
-			output = t.Output
-		} else {
-			why = failure(t.Failure)
-		}
-		sql, args = commitFinal, append(args, int16(b.status()), output, t.Kind == store.CancelRun, why)
+		sql, args = commitFinal, append(args, int16(p.Status), p.Output, p.Cancel, text(p.Failure))
 	case t.Kind == store.Continue:
-		sql, args = commitContinue, append(args, int16(store.Pending), t.Input)
+		sql, args = commitContinue, append(args, int16(p.Status), t.Input)
 	default:
 		var after *int64
-		if t.After > 0 {
-			v := span(t.After)
+		if p.After > 0 || p.Now {
+			v := sqlkit.Span(p.After)
 			after = &v
 		}
-		status, seen, wakes := store.Pending, int64(math.MaxInt64), int16(0)
-		if t.Kind == store.Sleep {
-			status, seen, wakes = store.Sleeping, b.Seen, int16(t.Wakes)
-			if len(t.Await) > 0 {
-				wakes |= wakeChildren
-			}
-		} else if after == nil && t.At.IsZero() {
-			after = new(int64)
-		}
-		var why *string
-		if t.Kind != store.Sleep {
-			why = failure(t.Failure)
-		}
-		sql, args = commitYield, append(args, int16(status), wakes, t.Kind == store.Retry, why, seen, after, micros(t.At), t.Kind == store.Release)
+		sql, args = commitYield, append(args, int16(p.Status), int16(p.Wakes), p.Retry, text(p.Failure), p.Seen, after, micros(p.At), p.Release)
 	}
-	return stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
-		var status int16
-		var queue string
-		if err := scan(&status, &b.res.Events, scanTime(&b.res.VisibleAt), &b.res.Pausing, &queue); err != nil {
-			return err
-		}
-		b.applied, b.res.Status = true, store.Status(status)
-		if len(b.State) > 0 {
-			b.hints.state(b.Lease.Run)
-		}
-		switch {
-		case t == nil:
-			b.res.VisibleAt = time.Time{} // the lease goes on
-		case t.Kind.Final():
-			b.hints.final(b.Lease.Run)
-		default:
-			b.hints.queue(queue)
-		}
-		return nil
-	}}
+	return stmt{sql: sql, args: args, rows: b.fenced}
 }
 
-// stepList are steps to be put, with their commits.
+// fenced reads the row that the fence returns: the commit was applied.
+func (b *commit) fenced(scan func(...any) error) error {
+	var status int16
+	var queue string
+	if err := scan(&status, &b.res.Events, sqlkit.Time(&b.res.VisibleAt), &b.res.Pausing, &queue); err != nil {
+		return err
+	}
+	b.applied, b.res.Status = true, store.Status(status)
+	if len(b.State) > 0 {
+		b.hints.State(b.Lease.Run)
+	}
+	switch t := b.Transition; {
+	case t == nil:
+		b.res.VisibleAt = time.Time{} // the lease continues
+	case t.Kind.Final():
+		b.hints.Final(b.Lease.Run)
+	default:
+		b.hints.Queue(queue)
+	}
+	return nil
+}
+
+// stepList is a list of steps to insert, with their commits.
 type stepList struct {
 	list []*store.StepRecord
 	of   []*commit
@@ -700,7 +635,7 @@ func (l *stepList) add(b *commit, steps []store.StepRecord) {
 	}
 }
 
-// args are the parameters of stepTable.
+// args returns the parameters of stepTable.
 func (l *stepList) args(setnow any) []any {
 	n := len(l.list)
 	runs, names, positions, took := make([]pgtype.UUID, n), make([]string, n), make([]int64, n), make([]int64, n)
@@ -716,13 +651,13 @@ func (l *stepList) args(setnow any) []any {
 		column(n, 1, func(i int) int64 { return int64(l.list[i].Attempt) }),
 		column(n, 1, func(i int) int64 { return l.of[i].Lease.Epoch }),
 		payloads(n, func(i int) []byte { return l.list[i].Output }),
-		column(n, nil, func(i int) *string { return stepFailure(l.list[i].Failure, l.list[i].Earlier) }),
+		column(n, nil, func(i int) *string { return text(sqlkit.StepFailureText(l.list[i].Failure, l.list[i].Earlier)) }),
 		column(n, nil, func(i int) *int64 { return micros(l.list[i].StartedAt) }), took,
 		column(n, nil, func(i int) *int64 {
 			if l.list[i].DueIn == 0 {
 				return nil
 			}
-			v := span(l.list[i].DueIn)
+			v := sqlkit.Span(l.list[i].DueIn)
 			return &v
 		}),
 		column(n, nil, func(i int) *int64 { return micros(l.list[i].DueAt) }))
@@ -738,9 +673,9 @@ func (b *commit) spawn(children []store.NewRun) stmt {
 	for i := range children {
 		c := &children[i]
 		ids[i], workflows[i], queues[i], suffixes[i] = c.ID, c.Workflow, c.Queue, c.Suffix
-		priorities[i], afters[i], ordinals[i], closes[i] = int64(c.Priority), span(c.After), c.Ordinal, int64(c.OnClose)
+		priorities[i], afters[i], ordinals[i], closes[i] = int64(c.Priority), sqlkit.Span(c.After), c.Ordinal, int64(c.OnClose)
 		if ats[i] = micros(c.At); c.Timeout > 0 {
-			v := span(c.Timeout)
+			v := sqlkit.Span(c.Timeout)
 			timeouts[i] = &v
 		}
 		externals[i], groups[i], inputs[i], metas[i] = text(c.ExternalID), text(c.Group), c.Input, c.Meta
@@ -754,18 +689,4 @@ func (b *commit) spawn(children []store.NewRun) stmt {
 		b.res.Spawned = store.Tally(b.res.Spawned, queue, workflow, store.Pending, made)
 		return err
 	}}
-}
-
-// putState adds the writes of a list whose first statement has left its stamp.
-func putState(stmts []stmt, setnow any, id store.ID, stamp int64, writes []store.StateWrite) []stmt {
-	for i := range writes {
-		w := &writes[i]
-		if w.Delete {
-			stmts = append(stmts, stmt{sql: deleteState, args: []any{uuid(id), stamp, w.Key}})
-			continue
-		}
-		later := int64(len(writes) - 1 - i)
-		stmts = append(stmts, stmt{sql: writeState, args: []any{setnow, uuid(id), stamp, w.Key, w.Value, later}})
-	}
-	return stmts
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -14,28 +13,28 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// stmt is one statement of a pipeline. Nothing of Go runs between the statements
-// of one: a later one learns what an earlier one did from the data, by the stamp
+// stmt is one statement of a pipeline. No Go code runs between the statements of a
+// pipeline: a later statement learns what an earlier one did from the data, by the stamp
 // that an applied write leaves on the row of its run.
 type stmt struct {
 	sql  string
 	args []any
-	// rows reads one row; nil for a statement without any.
+	// rows reads one row; nil for a statement without rows.
 	rows func(scan func(dest ...any) error) error
-	// affected gets the number of changed rows.
+	// affected receives the number of changed rows of a statement without rows.
 	affected *int64
 }
 
-// plans keeps the planner to the indexes whatever size it believes a table to
-// have: a plan is kept for long, and a table may be empty when it is made.
+// plans makes the planner use the indexes, whatever size it believes a table to have: a plan is
+// kept for long, and a table may be empty when the plan is made.
 const plans = `SELECT set_config('enable_seqscan','off',true), set_config('enable_bitmapscan','off',true),
 	set_config('plan_cache_mode','force_generic_plan',true), set_config('jit','off',true)`
 
-// keepSteady makes these the settings of a connection that is Pawl's own. What a step
-// does in a transaction of its own is planned as ever: see usualPlans.
+// keepSteady makes these settings permanent for a connection that belongs to Pawl. The statements
+// of a transactional step are planned as usual: see usualPlans.
 var keepSteady = strings.ReplaceAll(plans, ",true)", ",false)")
 
-// attempts bounds how often a transaction that lost a deadlock is sent again.
+// attempts limits how often a transaction that lost a deadlock is sent again.
 const attempts = 20
 
 // write runs the list as one transaction in one round trip.
@@ -58,12 +57,12 @@ func (s *Store) write(ctx context.Context, stmts ...stmt) error {
 
 const codeReadOnly = "25006"
 
-// settled is for how long no write must have been refused before the database
-// counts as writable again.
+// settled is how long no write must have been refused before the database counts as
+// writable again.
 const settled = time.Second
 
-// noteReadOnly logs once that the database has become read-only, and once that it
-// is writable again, however many writes and connections find out.
+// noteReadOnly logs once that the database has become read-only, and once that it is
+// writable again, however many writes and connections notice.
 func (s *Store) noteReadOnly(err error) {
 	if err == nil {
 		last := s.readOnly.Load()
@@ -82,7 +81,7 @@ func (s *Store) noteReadOnly(err error) {
 	}
 }
 
-// read runs the list on one snapshot.
+// read runs the list in one snapshot.
 func (s *Store) read(ctx context.Context, stmts ...stmt) error {
 	if err := ctx.Err(); err != nil || len(stmts) == 0 {
 		return err
@@ -99,6 +98,9 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.config.timeout, errSlow)
 	defer cancel()
 	if s.in != nil {
+		if !read && s.later == nil {
+			stmts = s.numbered(stmts)
+		}
 		return s.in.run(ctx, s, stmts)
 	}
 	b := &pgx.Batch{}
@@ -135,18 +137,18 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	err = readAll(s.send(ctx, conn.Conn(), b), stmts, before, after)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == codeReadOnly {
-		// A session may be read-only for ever, such as one with a server that is the
-		// primary no more. The next one is perhaps with another.
+		// A session may stay read-only, for example if its server is no longer the
+		// primary. The next session may be with another server.
 		_ = conn.Conn().Close(ctx)
 	}
 	if err != nil && (pg == nil || pg.SeverityUnlocalized != "ERROR" || pg.Code == codeReadOnly) {
 		s.failures.Add(1)
 	}
 	if err != nil && context.Cause(ctx) == errSlow && s.own {
-		s.pool.Reset() // what hangs for one hangs for the idle ones too
+		s.pool.Reset() // the cause may affect the idle connections too
 	}
 	if begin != "" && err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
-		// A transaction begun in the pipeline outlives its error.
+		// A transaction that was begun in the pipeline stays open after its error.
 		if _, failed := conn.Conn().PgConn().Exec(ctx, `ROLLBACK`).ReadAll(); failed != nil {
 			_ = conn.Conn().Close(ctx)
 		}
@@ -154,8 +156,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 	return err
 }
 
-// readAll reads the answers to a batch, of which the first and the last ones are of
-// no interest.
+// readAll reads the answers to a batch. The first and the last ones are not used.
 func readAll(res answers, stmts []stmt, before, after int) (err error) {
 	defer func() {
 		if closed := res.Close(); err == nil {
@@ -202,24 +203,25 @@ func answer(res answers, st *stmt) error {
 }
 
 // notSent wraps an error from before anything was sent. It is the only proof of that:
-// pgconn.SafeToRetry is none, for pgx reports a connection that breaks while it reads the
-// answer as one that was closed before it wrote.
+// pgconn.SafeToRetry is no proof, because pgx reports a connection that breaks while it
+// reads the answer as one that was closed before it wrote.
 type notSent struct{ error }
 
 func (e *notSent) Unwrap() error { return e.error }
 
-var errSlow = errors.New("the database did not answer in time")
+var errSlow = errors.New("the database did not respond in time")
 
-// rolledBack reports whether the server itself has answered that a statement failed, which
-// rolls back its transaction. The error is then in pg. An error that ends the session proves
-// nothing, nor does one about a connection: a pooler may have made it up.
+// rolledBack reports whether the server itself has answered that a statement failed,
+// which rolls back its transaction. The error is then in pg. An error that ends the
+// session proves nothing, and neither does one about a connection: a pooler may have made
+// it up.
 func rolledBack(err error, pg **pgconn.PgError) bool {
 	return errors.As(err, pg) && (*pg).SeverityUnlocalized == "ERROR" && !strings.HasPrefix((*pg).Code, "08")
 }
 
-// classify gives an error its identity (P16). A write is reported as not applied where
-// that is proven: nothing was sent, or the server has rolled back. Every other error leaves
-// the outcome of a write open.
+// classify maps an error to the errors of package store (P16). It reports a write as not
+// applied only if that is proven: nothing was sent, or the server has rolled back. Every
+// other error leaves the outcome of a write unknown.
 func classify(ctx context.Context, err error, write bool) error {
 	if err == nil {
 		return nil
@@ -252,12 +254,12 @@ func classify(ctx context.Context, err error, write bool) error {
 	return fmt.Errorf("postgres: %s%w: %w", advice(code), err, outcome)
 }
 
-// sizeError is what the server or the driver says of a request that is larger than they
-// take. Nothing of it was applied, and sent again it would fare the same.
+// sizeError is the error of the server or the driver about a request that is too large.
+// Nothing of it was applied, and repeating it would fail again.
 type sizeError struct{ error }
 
 func (e *sizeError) Error() string {
-	return "postgres: the request is larger than the server takes at once; send fewer or smaller things: " + e.error.Error()
+	return "postgres: the request is larger than the server accepts; send fewer or smaller items: " + e.error.Error()
 }
 
 func (e *sizeError) Unwrap() error { return e.error }
@@ -274,10 +276,10 @@ func (e *sizeError) As(target any) bool {
 	return ok
 }
 
-// maxMessage is what a message of the protocol holds.
+// maxMessage is the maximum size of a message of the protocol.
 const maxMessage = 1<<30 - 1
 
-// tooLarge says whether a request was refused for its size. The driver's error has no
+// tooLarge reports whether a request was refused for its size. The driver's error has no
 // type: it fails before the message is sent, and its transaction with it.
 func tooLarge(err error) bool {
 	var pg *pgconn.PgError
@@ -295,8 +297,7 @@ func tooLarge(err error) bool {
 	return false
 }
 
-// inPart is the error of a call of which another transaction has applied a part
-// already.
+// inPart is the error of a call that another transaction has already partly applied.
 func inPart(ctx context.Context, some bool, err error) error {
 	switch {
 	case err == nil || !some || errors.Is(err, store.ErrOutcomeUnknown):
@@ -304,11 +305,11 @@ func inPart(ctx context.Context, some bool, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("postgres: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
 	}
-	return fmt.Errorf("%v: a part of the call was applied before: %w", err, store.ErrOutcomeUnknown)
+	return fmt.Errorf("%v: part of the call was applied before that: %w", err, store.ErrOutcomeUnknown)
 }
 
-// transient says of a code that the same may succeed later: trouble of the
-// connection, of resources, of the operator, of the system, or a lost deadlock.
+// transient reports whether the same request may succeed later after this code: a problem
+// of the connection, of resources, by the operator or the system, or a lost deadlock.
 func transient(code string) bool {
 	switch code[:min(2, len(code))] {
 	case "08", "40", "53", "55", "57", "58":
@@ -320,24 +321,24 @@ func transient(code string) bool {
 func advice(code string) string {
 	switch code {
 	case codeReadOnly:
-		return "the database is read-only, perhaps a standby after a failover; the store goes on when it is writable again: "
+		return "the database is read-only, perhaps a standby after a failover; the store continues when it is writable again: "
 	case "42P01", "3F000":
 		return "Pawl's tables are missing; run postgres.Migrate, or open the store without WithoutMigration: "
 	case "42501":
-		return "this role lacks a right: "
+		return "this role lacks a privilege: "
 	case "53300":
-		return "the server takes no more connections: "
+		return "the server accepts no more connections: "
 	case "53100":
 		return "the server's disk is full: "
 	case "26000", "42P05":
-		return "prepared statements do not last, perhaps because of a pooler that is not noticed, or that does not keep track of them; set default_query_exec_mode=exec in the URL: "
+		return "the server has lost a prepared statement, perhaps because of a pooler that was not detected or does not track prepared statements; set default_query_exec_mode=exec in the URL: "
 	}
 	return ""
 }
 
-// Now is the parameter that comes first wherever a statement needs the time: the
-// time that the caller set, or NULL for the database's. A transaction has one
-// time, that of its first statement.
+// Now is the first parameter of each statement that needs the time: the time that the
+// caller set, or NULL for the database's. A transaction has one time, that of its first
+// statement.
 const now = `coalesce($1::bigint, (extract(epoch FROM now())*1000000)::bigint)`
 
 func setNow(t time.Time) any {
@@ -347,20 +348,3 @@ func setNow(t time.Time) any {
 	v := t.UnixMicro()
 	return &v
 }
-
-// newStamp makes a stamp.
-func newStamp() int64 { return rand.Int64N(1<<62) + 1 }
-
-// Bits of runs.parts.
-const (
-	partSteps int16 = 1 << iota
-	partState
-	partSignals
-	partGroups
-	_
-	partChildren
-	partEnded // by the holder of its lease, who is still the worker
-)
-
-// wakeChildren is the bit of runs.wakes beside those of store.WakeOn.
-const wakeChildren = 4

@@ -11,24 +11,25 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// much is from when on something is a finding. Tests make do with less.
+// much contains the thresholds for findings. Tests use lower ones.
 var much = struct {
-	transaction time.Duration // keeps all that is deleted meanwhile
+	transaction time.Duration // it keeps everything deleted since then
 	dead        int64         // rows, more than twice the live ones
 	index       int64         // bytes
 }{10 * time.Minute, 100_000, 64 << 20}
 
-// entryBytes is what an index may take for an entry.
+// entryBytes is the expected size of an index entry.
 const entryBytes = 500
 
-// Diagnose implements store.Diagnoser. Statistics are the server's own and may
-// lag behind.
+// Diagnose implements store.Diagnoser. It uses the server's statistics, which may lag
+// behind.
 func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	if s.in != nil {
-		return nil, fmt.Errorf("postgres: a store in a transaction looks for no faults: %w", store.ErrUnsupported)
+		return nil, fmt.Errorf("postgres: a store inside a transaction cannot diagnose the database: %w", store.ErrUnsupported)
 	}
 	server, err := s.serverFindings(ctx)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	return list, nil
 }
 
-// bad makes a finding worse, unless it is as bad already.
+// bad raises the level of a finding.
 func bad(f *store.Finding, level store.Level, seen, advice string) {
 	if f.Level == store.Fine {
 		f.Level, f.Seen, f.Advice = level, seen, advice
@@ -66,20 +67,24 @@ func bad(f *store.Finding, level store.Level, seen, advice string) {
 }
 
 func (s *Store) serverFindings(ctx context.Context) ([]store.Finding, error) {
-	var version, number, sync, fsync, readOnly string
+	var version, number, readOnly string
+	var at settings
 	var standby bool
+	var unlogged []string
 	err := s.read(ctx, stmt{
 		sql: `SELECT current_setting('server_version'), current_setting('server_version_num'), current_setting('synchronous_commit'),
-			current_setting('fsync'), current_setting('default_transaction_read_only'), pg_is_in_recovery()`,
+			current_setting('fsync'), current_setting('full_page_writes'), current_setting('default_transaction_read_only'), pg_is_in_recovery(),
+			ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid=c.relnamespace WHERE n.nspname=$1::text AND c.relkind='r' AND c.relpersistence='u' ORDER BY 1)`,
+		args: []any{s.config.schema},
 		rows: func(scan func(...any) error) error {
-			return scan(&version, &number, &sync, &fsync, &readOnly, &standby)
+			return scan(&version, &number, &at.synchronousCommit, &at.fsync, &at.fullPageWrites, &readOnly, &standby, &unlogged)
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	at := s.pool.Config().ConnConfig
-	f := store.Finding{Name: "server", Seen: fmt.Sprintf("PostgreSQL %s at %s, database %q, user %q", version, at.Host+":"+strconv.Itoa(int(at.Port)), at.Database, at.User)}
+	server := s.pool.Config().ConnConfig
+	f := store.Finding{Name: "server", Seen: fmt.Sprintf("PostgreSQL %s at %s, database %q, user %q", version, server.Host+":"+strconv.Itoa(int(server.Port)), server.Database, server.User)}
 	if n, _ := strconv.Atoi(number); n < 150000 {
 		bad(&f, store.Fault, f.Seen, "Pawl needs PostgreSQL 15 or later; upgrade the server")
 	}
@@ -90,16 +95,13 @@ func (s *Store) serverFindings(ctx context.Context) ([]store.Finding, error) {
 	case readOnly == "on":
 		bad(&w, store.Fault, "no, default_transaction_read_only is on", "turn it off for this database or user")
 	}
-	d := store.Finding{Name: "durability", Seen: "a commit waits for the disk (synchronous_commit=" + sync + ")"}
-	switch {
-	case fsync != "on":
-		bad(&d, store.Warning, "fsync is off: a crash of the machine may destroy the database", "turn fsync on, unless the data are of no worth")
-	case sync == "off":
-		bad(&d, store.Warning, "synchronous_commit is off: a crash of the server may lose what was acknowledged last", "turn it on for this database or user, unless steps may run again")
-	}
 	i := store.Finding{Name: "isolation", Seen: "read committed, as Pawl's writes need"}
 	if s.isolated {
 		i.Seen = "connections begin above read committed; Pawl's own transactions say what they need"
+	}
+	d := at.finding()
+	if len(unlogged) > 0 {
+		bad(&d, store.Warning, "tables are not logged: "+few(unlogged)+"; a crash of the server empties them", "run ALTER TABLE ... SET LOGGED on them")
 	}
 	return []store.Finding{f, w, d, i}, nil
 }
@@ -116,10 +118,10 @@ func (s *Store) poolerFinding() store.Finding {
 	return f
 }
 
-// hearing is how long a notice may take.
+// hearing is how long a notification may take.
 const hearing = 5 * time.Second
 
-// listenFinding sends itself a notice on a connection of its own.
+// listenFinding sends itself a notification on a connection of its own.
 func (s *Store) listenFinding(ctx context.Context) store.Finding {
 	f := store.Finding{Name: "listen"}
 	if s.deaf {
@@ -145,11 +147,11 @@ func (s *Store) hears(ctx context.Context) error {
 		return err
 	}
 	defer hangUpSoon(conn)
-	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{s.relay.channel}.Sanitize()); err != nil {
+	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{s.relay.all}.Sanitize()); err != nil {
 		return err
 	}
-	mark := jsonText(notice{From: s.relay.self + "?"}) // which tells others nothing
-	if err := s.write(ctx, stmt{sql: `SELECT pg_notify($1::text, $2::text)`, args: []any{s.relay.channel, mark}}); err != nil {
+	mark := sqlkit.JSON(notice{From: s.relay.self + "?"}) // other processes ignore it
+	if err := s.write(ctx, stmt{sql: `SELECT pg_notify($1::text, $2::text)`, args: []any{s.relay.all, mark}}); err != nil {
 		return err
 	}
 	for {
@@ -179,7 +181,7 @@ func (s *Store) column(ctx context.Context, sql string, args ...any) (list []str
 func (s *Store) lookAtRights(ctx context.Context, f *store.Finding) error {
 	missing, err := s.column(ctx, `SELECT c.relname||': '||p FROM pg_class c JOIN pg_namespace n ON n.oid=c.relnamespace,
 		unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE']) p
-		WHERE n.nspname=$1::text AND c.relkind IN ('r','p') AND NOT has_table_privilege(c.oid, p) AND NOT (c.relname='migrations' AND p<>'SELECT')
+		WHERE n.nspname=$1::text AND c.relkind IN ('r','p') AND NOT has_table_privilege(c.oid, p) AND NOT (c.relname IN ('migrations', 'compatibility') AND p<>'SELECT')
 		ORDER BY 1`, s.config.schema)
 	if err != nil {
 		return err
@@ -200,15 +202,25 @@ func few(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-var madeOrDropped = regexp.MustCompile(`(?im)^\s*(CREATE(?: UNIQUE)?|DROP) INDEX (?:CONCURRENTLY )?(?:IF (?:NOT )?EXISTS )?(?:pawl\.)?(\w+)`)
+var madeOrDropped = regexp.MustCompile(`(?i)^(CREATE(?: UNIQUE)?|DROP|ALTER) INDEX (?:CONCURRENTLY )?(?:IF (?:NOT )?EXISTS )?(?:pawl\.)?(\w+)(?: RENAME TO (\w+))?`)
 
-// indexes lists what the migrations make and do not drop.
-func indexes(texts []string) (names []string) {
-	for _, text := range texts {
-		for _, found := range madeOrDropped.FindAllStringSubmatch(text, -1) {
-			names = slices.DeleteFunc(names, func(n string) bool { return n == found[2] })
-			if !strings.EqualFold(found[1], "DROP") {
-				names = append(names, found[2])
+// indexes lists the indexes that the migrations create and do not drop.
+func indexes(list []migration) (names []string) {
+	for _, m := range list {
+		for _, p := range m.parts {
+			for _, sql := range p.stmts {
+				found := madeOrDropped.FindStringSubmatch(sql)
+				if found == nil {
+					continue
+				}
+				names = slices.DeleteFunc(names, func(n string) bool { return n == found[2] })
+				switch strings.ToUpper(found[1]) {
+				case "DROP":
+				case "ALTER":
+					names = append(names, found[3])
+				default:
+					names = append(names, found[2])
+				}
 			}
 		}
 	}
@@ -216,7 +228,11 @@ func indexes(texts []string) (names []string) {
 }
 
 func (s *Store) lookAtIndexes(ctx context.Context, f *store.Finding) error {
-	_, texts, err := files()
+	known, err := readMigrations()
+	if err != nil {
+		return err
+	}
+	version, err := schemaVersion(ctx, s.pool, s.config.schema)
 	if err != nil {
 		return err
 	}
@@ -242,8 +258,8 @@ func (s *Store) lookAtIndexes(ctx context.Context, f *store.Finding) error {
 	}
 	f.Seen = "all there"
 	var missing []string
-	for _, name := range indexes(texts) {
-		if !slices.Contains(valid, name) && !slices.Contains(broken, name) {
+	for _, name := range indexes(known) {
+		if version <= newest(known) && !slices.Contains(valid, name) && !slices.Contains(broken, name) {
 			missing = append(missing, name)
 		}
 	}
@@ -297,8 +313,8 @@ func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
 	return nil
 }
 
-// lookAtVacuum looks for what keeps vacuum from removing dead rows. Every run that
-// changes leaves some.
+// lookAtVacuum checks what keeps vacuum from removing dead rows. Every change of a run
+// leaves some.
 func (s *Store) lookAtVacuum(ctx context.Context, f *store.Finding) error {
 	f.Seen = "autovacuum is on, and nothing holds it up"
 	var on string

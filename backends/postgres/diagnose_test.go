@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/postgres"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// patient is somebody whose server has faults, one after the other.
+// patient is a store whose server has faults, one after the other.
 type patient struct {
 	t     *testing.T
 	srv   *pgtest.Server
@@ -47,8 +47,8 @@ func (p *patient) exec(statements ...string) {
 	}
 }
 
-// becomes waits until the doctor says of a part what it should: what the server counts
-// comes late.
+// becomes waits until the doctor reports the expected finding of a part, because the server's
+// statistics lag behind.
 func (p *patient) becomes(part string, level store.Level, says ...string) {
 	p.t.Helper()
 	var last store.Finding
@@ -66,8 +66,9 @@ func (p *patient) becomes(part string, level store.Level, says ...string) {
 	}, 30*time.Second, 20*time.Millisecond, "%s does not become %v, saying %q", part, level, says)
 }
 
-// Each fault is planted, found, named with what to do, and mended. The servers are the
-// test's own, for such faults concern all of a server.
+// TestDiagnoseFindsWhatHoldsVacuumUp checks for each fault that it is found, that the finding says
+// what to do, and that it disappears once the fault is repaired. The test has servers of its own,
+// because such faults affect a whole server.
 func TestDiagnoseFindsWhatHoldsVacuumUp(t *testing.T) {
 	p := newPatient(t, pgtest.Setting("max_prepared_transactions", "5"), pgtest.Setting("max_connections", "40"))
 	p.becomes("vacuum", store.Fine)

@@ -14,23 +14,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-func notFound(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), store.ErrNotFound)
-}
-
-func exists(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", store.ErrAlreadyExists, fmt.Sprintf(format, args...))
-}
-
-func conflict(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", store.ErrConflict, fmt.Sprintf(format, args...))
-}
-
-func finished(id store.ID, status store.Status) error {
-	return fmt.Errorf("run %v is %v: %w", id, status, store.ErrFinished)
-}
-
-// setupError says what of opening failed.
+// setupError says which part of opening failed.
 type setupError struct {
 	doing setup
 	err   error
@@ -47,12 +31,14 @@ const (
 func (e *setupError) Error() string { return e.err.Error() }
 func (e *setupError) Unwrap() error { return e.err }
 
-// openError says what is wrong with a database that cannot be opened, where that
-// is, and what to do. Poolers report what they find wrong as a violation of the
-// protocol, so that their words have to be read.
+// openError explains what is wrong with a database that cannot be opened, where it is, and what to
+// do. Poolers report problems as protocol violations, so their texts have to be parsed.
 func openError(err error, at *pgx.ConnConfig, schema string) error {
 	if errors.Is(err, store.ErrInvalid) {
-		return err // it says so itself
+		return err // it is already classified
+	}
+	if stuck := (*stuckError)(nil); errors.As(err, &stuck) {
+		return err
 	}
 	var (
 		pg      *pgconn.PgError
@@ -76,32 +62,32 @@ func openError(err error, at *pgx.ConnConfig, schema string) error {
 	}
 	switch {
 	case pg == nil && errors.As(err, &cert):
-		return invalid("the server's certificate does not stand the test that sslmode asks for; set sslrootcert in the URL")
+		return invalid("the server's certificate does not pass the verification that sslmode requires; set sslrootcert in the URL")
 	case pg == nil && strings.Contains(text, "server refused TLS connection"):
-		return invalid("the server has no TLS; set sslmode in the URL")
+		return invalid("the server does not support TLS; set sslmode in the URL")
 	case pg == nil && starting:
-		return fmt.Errorf("postgres: cannot reach %s; check host and port, and that the server runs: %w: %w", place, &oneLine{err}, store.ErrUnavailable)
+		return fmt.Errorf("postgres: cannot reach %s; check the host and the port, and that the server is running: %w: %w", place, &oneLine{err}, store.ErrUnavailable)
 	case pg == nil:
 		return fmt.Errorf("postgres: open %s: %w: %w", place, &oneLine{err}, store.ErrUnavailable)
 	}
 	switch pg.Code {
 	case "28P01", "28000":
-		return invalid("the server does not accept this user with this password, from here")
+		return invalid("the server rejects this user, password or client address")
 	case "3D000":
 		return invalid("the database does not exist; create it, or name another")
 	case "08P01":
 		switch {
 		case strings.Contains(text, "unsupported startup parameter"):
-			return invalid("a pooler refuses a parameter; take it out of the URL (Pawl needs none), or add it to the pooler's ignore_startup_parameters")
+			return invalid("a pooler rejects a parameter; remove it from the URL (Pawl needs none), or add it to the pooler's ignore_startup_parameters")
 		case strings.Contains(text, "does not exist"), strings.Contains(text, "no such database"):
-			return invalid("the pooler knows no such database or user")
+			return invalid("the pooler does not know this database or user")
 		}
 	case "42704", "22023":
 		if starting {
-			return invalid("neither Pawl nor the server takes a parameter of the URL")
+			return invalid("a parameter of the URL is unknown to both Pawl and the server")
 		}
 	case "42703", "42P07", "42710":
-		return invalid(fmt.Sprintf("schema %s holds things of another program; choose another schema", quote(schema)))
+		return invalid(fmt.Sprintf("schema %s contains objects of another program; choose another schema", quote(schema)))
 	case "42501":
 		user := quote(at.User)
 		switch in.doing {
@@ -115,7 +101,7 @@ func openError(err error, at *pgx.ConnConfig, schema string) error {
 			return invalid(fmt.Sprintf("this user may not use schema %s; run GRANT USAGE ON SCHEMA %[1]s TO %s and GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s",
 				quote(schema), user))
 		}
-		return invalid("the server does not let this user in, or lacks a right")
+		return invalid("this user may not connect, or lacks a privilege")
 	}
 	if pg.Code != codeReadOnly && !transient(pg.Code) {
 		return fmt.Errorf("postgres: open %s: %s%w", place, advice(pg.Code), err)
@@ -123,7 +109,7 @@ func openError(err error, at *pgx.ConnConfig, schema string) error {
 	return fmt.Errorf("postgres: open %s: %s%w: %w", place, advice(pg.Code), &oneLine{err}, store.ErrUnavailable)
 }
 
-// oneLine is an error whose text has one line.
+// oneLine is an error whose text is joined into one line.
 type oneLine struct{ error }
 
 func (e *oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }

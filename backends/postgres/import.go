@@ -3,18 +3,19 @@ package postgres
 import (
 	"context"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-const (
-	importRun = `INSERT INTO pawl.runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
+var (
+	importRun = sqlkit.Text(`INSERT INTO pawl.runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
-			input, meta, output, failure, reuse, digest, worker)
-		VALUES ($2::uuid, $3::text, $4::text, $5::text, $6::smallint, CASE WHEN $6::smallint=4 THEN 1 ELSE 0 END, $7::smallint,
-			CASE WHEN $6::smallint=4 THEN greatest(` + now + `, $32::bigint) END, $8::bigint, $9::smallint, $10::bigint, $11::bigint, $12::bigint,
+			input, meta, output, failure, reuse, digest, worker, build, pin, pinned)
+		VALUES ($2::uuid, $3::text, $4::text, $5::text, $6::smallint, CASE WHEN $6::smallint={paused} THEN {pending} ELSE 0 END, $7::smallint,
+			CASE WHEN $6::smallint={paused} THEN greatest(` + now + `, $32::bigint) END, $8::bigint, $9::smallint, $10::bigint, $11::bigint, $12::bigint,
 			$13::bigint, $14::bigint, $15::text, $16::text, $17::uuid, $18::text, $19::bigint, $20::smallint, $21::bigint, $22::bigint, $23::bigint,
-			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text, $30::smallint, $31::bytea, $33::text) ON CONFLICT DO NOTHING`
-	// ours holds for what belongs to a run that this very import has made.
+			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text, $30::smallint, $31::bytea, $33::text, $34::text, $35::text, $36::text) ON CONFLICT DO NOTHING`)
+	// ours is true for rows that belong to a run that this import has created.
 	ours       = ` WHERE (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::uuid)=$2::bigint`
 	importStep = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
 		SELECT $1::uuid, $3::text, $4::text, $5::bigint, $6::smallint, $7::smallint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bytea, $13::text,
@@ -25,28 +26,31 @@ const (
 		SELECT $1::uuid, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint` + ours
 )
 
+// namespaceOf always returns one row; it is NULL if there is no run.
+const namespaceOf = `SELECT max(namespace) FROM pawl.runs WHERE id=$1::uuid`
+
 // Import implements store.Importer.
 func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	if err := p.Validate(s.config.limits); err != nil {
 		return false, err
 	}
-	r, stamp := p.Imported(), newStamp()
-	// A run that is resumed, or restarted, is found in its lane.
+	r, stamp := p.Imported(), sqlkit.NewStamp()
+	// A run that is resumed or restarted must have its lane.
 	if err := s.ensureLanes(ctx, p.Namespace, []lane{{r.Queue, r.Workflow, int16(r.Priority)}}); err != nil {
 		return false, err
 	}
 	var made int64
 	id := uuid(r.ID)
-	parts := partSteps | partState | partSignals | partGroups | partChildren
+	parts := int16(sqlkit.PartSteps | sqlkit.PartState | sqlkit.PartSignals | sqlkit.PartGroups | sqlkit.PartChildren)
 	if r.Worker != "" {
-		parts |= partEnded
+		parts |= sqlkit.PartEnded
 	}
 	stmts := []stmt{{
 		sql: importRun, affected: &made,
 		args: []any{setNow(p.Now), id, r.Namespace, r.Workflow, r.Queue, int16(r.Status), int16(r.Priority), stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
 			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, uuid(r.Parent), text(r.Group), r.Ordinal, int16(r.OnClose),
 			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), uuid(r.ForkedFrom),
-			r.Input, r.Meta, r.Output, failure(r.Failure), int16(r.Reuse), digest(r.Digest), micros(r.VisibleAt), text(r.Worker)},
+			r.Input, r.Meta, r.Output, failure(r.Failure), int16(r.Reuse), digest(r.Digest), micros(r.VisibleAt), text(r.Worker), text(r.Build), r.PinnedTo(), text(sqlkit.PinText(r.Pin))},
 	}}
 	add := func(sql string, args ...any) {
 		stmts = append(stmts, stmt{sql: sql, args: append([]any{id, stamp}, args...)})
@@ -54,7 +58,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	for i := range p.Record.Steps {
 		st := &p.Record.Steps[i]
 		add(importStep, st.Branch, st.Name, int64(st.Occurrence), int16(st.Kind), int16(st.Status), st.Position, int64(st.Index), int64(st.Attempt), st.Epoch,
-			st.Output, stepFailure(st.Failure, st.Earlier), micros(st.StartedAt), micros(st.FinishedAt), micros(st.DueAt))
+			st.Output, text(sqlkit.StepFailureText(st.Failure, st.Earlier)), micros(st.StartedAt), micros(st.FinishedAt), micros(st.DueAt))
 	}
 	for _, e := range p.Record.State {
 		add(importState, e.Key, e.Value, e.Version, e.UpdatedAt.UnixMicro())
@@ -69,15 +73,9 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		add(importGroup, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
 	}
 	namespace := ""
-	stmts = append(stmts, stmt{sql: `SELECT max(namespace) FROM pawl.runs WHERE id=$1::uuid`, args: []any{id}, rows: one(scanText(&namespace))})
+	stmts = append(stmts, stmt{sql: namespaceOf, args: []any{id}, rows: sqlkit.One(sqlkit.TextOrNull(&namespace))})
 	if err := s.write(ctx, stmts...); err != nil {
 		return false, err
 	}
-	switch namespace {
-	case "":
-		return false, exists("run %v cannot be imported: another run holds its external id %q", r.ID, r.ExternalID)
-	case p.Namespace:
-		return made == 1, nil
-	}
-	return false, exists("run %v exists in another namespace", r.ID)
+	return sqlkit.ImportResult(&p, &r, namespace, made == 1)
 }

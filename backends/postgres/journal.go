@@ -2,10 +2,10 @@ package postgres
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -34,55 +34,7 @@ func (s *Store) Record(ctx context.Context, p store.RecordParams) error {
 	at := setNow(p.Now)
 	stmts := []stmt{{sql: recordActions, args: []any{at, p.Namespace, ids, actors, verbs, targets, runs, details}}}
 	if p.KeepFor > 0 {
-		stmts = append(stmts, stmt{sql: forgetActions, args: []any{at, p.Namespace, span(p.KeepFor)}})
+		stmts = append(stmts, stmt{sql: forgetActions, args: []any{at, p.Namespace, sqlkit.Span(p.KeepFor)}})
 	}
 	return s.write(ctx, stmts...)
-}
-
-// ListActions implements store.Journal.
-func (s *Store) ListActions(ctx context.Context, p store.ListActionsParams) (page store.ActionPage, err error) {
-	if err := p.Validate(); err != nil {
-		return page, err
-	}
-	limit, _ := store.Page(p.Limit)
-	at, last, err := p.Position()
-	if err != nil {
-		return page, err
-	}
-	args := []any{p.Namespace}
-	param := func(v any) string {
-		args = append(args, v)
-		return "$" + strconv.Itoa(len(args))
-	}
-	cond := "a.namespace = $1::text"
-	if !p.Run.IsZero() {
-		cond += " AND a.run IS NOT NULL AND a.run = " + param(uuid(p.Run)) + "::uuid"
-	}
-	if p.Actor != "" {
-		cond += " AND a.actor = " + param(p.Actor) + "::text"
-	}
-	if p.Cursor != "" {
-		t, id := param(at.UnixMicro())+"::bigint", param(pgtype.UUID{Bytes: last, Valid: true})+"::uuid"
-		cond += " AND a.at <= " + t + " AND (a.at < " + t + " OR a.id < " + id + ")"
-	}
-	most := param(int64(limit) + 1)
-	err = s.read(ctx, stmt{
-		sql: `SELECT a.id, a.at, a.actor, a.verb, a.target, a.run, a.details FROM pawl.actions a WHERE ` + cond +
-			` ORDER BY a.at DESC, a.id DESC LIMIT ` + most + `::bigint`,
-		args: args,
-		rows: func(scan func(...any) error) error {
-			var a store.Action
-			err := scan(scanID(&a.ID), scanTime(&a.At), &a.Actor, &a.Verb, &a.Target, scanID(&a.Run), &a.Details)
-			page.Actions = append(page.Actions, a)
-			return err
-		},
-	})
-	if err != nil {
-		return store.ActionPage{}, err
-	}
-	if len(page.Actions) > limit {
-		page.Actions = page.Actions[:limit]
-		page.Next = p.NextCursor(&page.Actions[limit-1])
-	}
-	return page, nil
 }

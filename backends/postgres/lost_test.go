@@ -15,15 +15,15 @@ import (
 
 	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/cutproxy"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/cutproxy"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// losesCommits makes hooks that lose the answer to every third COMMIT: it is forwarded,
-// the server's answer is awaited and dropped, and then the connection is cut.
+// losesCommits makes hooks that lose the answer to every third COMMIT: the proxy forwards it, drops
+// the server's answer, and then cuts the connection.
 type losesCommits struct{ commits, lost atomic.Int64 }
 
 func (l *losesCommits) hook() cutproxy.Hook {
@@ -46,7 +46,7 @@ func answered(tail []byte) bool {
 // connection as closed before anything was sent.
 func TestStepTxLosesItsAnswer(t *testing.T) { stepTxLosesItsAnswer(t, pgtest.Database(t)) }
 
-// Behind a pooler it is the same. The proxy stands between the program and the pooler.
+// The same holds behind a pooler. The proxy stands between the program and the pooler.
 func TestStepTxLosesItsAnswerThroughPooler(t *testing.T) {
 	stepTxLosesItsAnswer(t, bouncer(t)(pgtest.Database(t)))
 }
@@ -106,7 +106,7 @@ func stepTxLosesItsAnswer(t *testing.T, location string) {
 	}
 }
 
-// A write whose answer is lost may have been applied, and says so.
+// A write whose answer is lost may have been applied, and its error says so.
 func TestWriteLosesItsAnswer(t *testing.T) { writeLosesItsAnswer(t, pgtest.Database(t)) }
 
 func TestWriteLosesItsAnswerThroughPooler(t *testing.T) {
@@ -138,8 +138,8 @@ func writeLosesItsAnswer(t *testing.T, location string) {
 	require.Len(t, runs, 1, "the write was applied")
 }
 
-// A COMMIT that is never answered is given up when the call's context ends, and leaves its
-// outcome open, with a transaction of database/sql, too.
+// A COMMIT that is never answered is given up when the call's context ends, and its outcome is
+// unknown, also with a transaction of database/sql.
 func TestStepTxHangsInCommit(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(s *postgres.Store) (store.Transaction, error){
@@ -148,7 +148,7 @@ func TestStepTxHangsInCommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var armed atomic.Bool // once the schema is there
+			var armed atomic.Bool // set once the schema exists
 			hung := make(chan struct{}, 1)
 			_, through := behind(t, pgtest.Database(t), func() cutproxy.Hook {
 				return cutproxy.Answers(func(request []byte) cutproxy.Verdict {

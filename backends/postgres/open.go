@@ -1,5 +1,3 @@
-// Package postgres is Pawl's backend for PostgreSQL 15 and later, on pgx. Any
-// number of processes may work on the same schema.
 package postgres
 
 import (
@@ -15,15 +13,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
 type config struct {
-	schema  string
-	limits  store.Limits
-	logger  *slog.Logger
-	timeout time.Duration
-	migrate bool
+	schema   string
+	limits   store.Limits
+	logger   *slog.Logger
+	timeout  time.Duration
+	migrate  bool
+	patience time.Duration // how long a migration waits for other transactions
 
 	prepared  bool
 	listenURL string
@@ -31,7 +31,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{schema: "pawl", logger: slog.Default(), timeout: 30 * time.Second, migrate: true}
+	c := config{schema: "pawl", logger: slog.Default(), timeout: 30 * time.Second, migrate: true, patience: migrationPatience}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -44,64 +44,67 @@ type Option func(*config)
 // WithSchema sets the schema that holds Pawl's tables. The default is "pawl".
 func WithSchema(name string) Option { return func(c *config) { c.schema = name } }
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default (see
-// [store.Limits.OrDefault]).
+// WithLimits sets the size limits; zero fields keep their default (see [store.Limits.OrDefault]).
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithLogger sets the logger. The default is [slog.Default].
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// WithTimeout bounds how long one operation waits for the database, so that a
-// connection that hangs is given up, and how long it takes to connect. Only a
-// migration may take longer. The default is 30 seconds.
+// WithTimeout limits how long one operation waits for the database, so that a hanging
+// connection is given up, and how long it takes to connect. Only a migration may take
+// longer. The default is 30 seconds.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithoutMigration leaves the schema alone: opening fails unless it is the very
-// one of this program.
+// WithoutMigration leaves the schema unchanged: opening fails if the schema is older than this
+// program's.
 func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 
 // Store is a store in one schema of a database.
 type Store struct {
 	*base
-	in    inner         // a transaction in which the store acts; nil: one of its own for each call
-	later *[]store.Hint // gathers hints until that transaction has committed; nil: it sends them itself
+	verbs
+	in     inner          // a transaction in which the store acts; nil: one of its own for each call
+	later  *[]sqlkit.Hint // collects hints until that transaction has committed; nil: it sends them itself
+	number int64          // of a transaction of the program that has written
 }
 
-// base is what a store shares with those that act inside transactions.
+// base is what a store shares with the stores that act inside its transactions.
 type base struct {
 	pool    *pgxpool.Pool
 	own     bool // the pool is this store's
 	config  config
 	texts   sync.Map      // SQL as written to SQL with the schema's name
-	lanes   sync.Map      // lanes that are in the table, with the failures before
+	lanes   sync.Map      // lanes known to be in the table, with the failures before
 	windows sync.Map      // *window of the demands of a claim
-	stirred atomic.Uint64 // how often hints have told of work
-	// failures counts the calls that have lost the server: what answers next may be a
-	// database that has lost what this one has seen committed.
+	stirred atomic.Uint64 // how often hints have announced work
+	// failures counts the calls that have lost the server. The database that answers next may have
+	// lost commits that this store has seen.
 	failures atomic.Uint64
-	careful  atomic.Int64 // how many calls expect steps that have a record
-	apart    atomic.Int64 // the same of calls that end runs one by one
-	// steady says that connections keep the planner's settings, so that transactions
-	// need not make them.
+	careful  atomic.Int64 // how many more calls expect steps that already have a record
+	apart    atomic.Int64 // how many more calls end their runs one by one
+	// steady says that connections keep the planner's settings, so that transactions need
+	// not set them.
 	steady bool
 	hub    store.Hub
 	relay  *relay
 	closed atomic.Bool
-	// readOnly is when a write was last refused because the database is read-only,
-	// in Unix nanoseconds; 0: it is writable.
+	// readOnly is when a write was last refused because the database is read-only, in Unix
+	// nanoseconds; 0 if it is writable.
 	readOnly atomic.Int64
 	once     sync.Once
 
 	// isolated says that connections begin transactions above READ COMMITTED, by the
-	// database's or the role's configuration. A write would fail then where it
-	// is to wait.
+	// configuration of the database or the role. Writes would then fail where they must
+	// wait.
 	isolated   bool
-	pooled     bool // a pooler stands before the server; then:
-	unprepared bool // statements are sent unprepared
-	deaf       bool // LISTEN does not work
+	durability store.Durability
+	version    string // of the server
+	pooled     bool   // a pooler is in front of the server; then:
+	unprepared bool   // statements are sent unprepared
+	deaf       bool   // LISTEN does not work
 
 	sqlOnce sync.Once
-	sqlDB   *sql.DB // over the pool; nil until it is asked for
+	sqlDB   *sql.DB // uses the pool; nil until it is needed
 
 }
 
@@ -117,11 +120,11 @@ var (
 //
 //	postgres://user:password@host:5432/database?schema=pawl
 //
-// Besides the parameters of pgx and pgxpool (pool_max_conns,
-// default_query_exec_mode, sslmode, ...) it takes schema, migrate (true or false)
-// and listen (a URL, see WithListenURL). Without application_name in the URL or
-// PGAPPNAME in the environment, connections are named "pawl". Errors that only a person can help match
-// store.ErrInvalid and say what to do.
+// Besides the parameters of pgx and pgxpool (pool_max_conns, default_query_exec_mode,
+// sslmode, ...) it accepts schema, migrate (true or false) and listen (a URL, see
+// WithListenURL). Without application_name in the URL or PGAPPNAME in the environment,
+// connections are named "pawl". Errors that only a person can fix match store.ErrInvalid
+// and say what to do.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	url, opts, err := parameters(url, opts)
 	if err != nil {
@@ -148,7 +151,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	}
 	pc.BeforeClose = hangUp
 	if c := newConfig(opts); pc.ConnConfig.ConnectTimeout <= 0 || pc.ConnConfig.ConnectTimeout > c.timeout {
-		pc.ConnConfig.ConnectTimeout = c.timeout // also of what is said after the connection stands
+		pc.ConnConfig.ConnectTimeout = c.timeout // it also limits the messages after the connection is established
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
@@ -160,14 +163,14 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.own = true
-	// Now it is known what lies before the server; connections from here on are told.
+	// Now it is known whether there is a pooler; later connections use it.
 	if s.pooled {
 		unprepared.Store(s.unprepared)
 		pool.Reset()
 		return s, nil
 	}
 	steady.Store(true)
-	for _, conn := range pool.AcquireAllIdle(ctx) { // those that are there already
+	for _, conn := range pool.AcquireAllIdle(ctx) { // those that already exist
 		if _, failed := conn.Exec(ctx, keepSteady); failed != nil {
 			_ = conn.Conn().Close(ctx)
 		}
@@ -177,20 +180,20 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// hangUp ends a connection that was given up without waiting for the server's
-// good-bye, which may never come. pgx waits for 15 seconds, and the connection's
-// place in the pool with it.
+// hangUp closes a connection that was given up without waiting for the server's answer, which may
+// never come. pgx would wait for 15 seconds, during which the connection would keep its place in
+// the pool.
 func hangUp(conn *pgx.Conn) {
 	if conn.IsClosed() {
 		_ = conn.PgConn().Conn().Close()
 	}
 }
 
-// New opens a store on the user's own pool, which it leaves open. The pool's
-// connections are used for single transactions and carry no state between them.
-// Behind a pooler the store's statements are not prepared, whatever mode the
-// pool's connections have for others. How long connecting may take, and how long a connection that hangs keeps its place
-// (pgxpool's BeforeClose), are the pool's to say; Open bounds both.
+// New opens a store on the user's own pool, which it leaves open. The pool's connections
+// are used for single transactions and carry no state between them. Behind a pooler the
+// store's statements are not prepared, whatever mode the pool's connections have for
+// others. The pool decides how long connecting may take, and how long a hanging
+// connection keeps its place (pgxpool's BeforeClose); Open limits both.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	c := newConfig(opts)
 	var err error
@@ -200,7 +203,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	if err := checkSchema(c.schema); err != nil {
 		return nil, err
 	}
-	if c.listenURL != "" { // it may have all parameters of the other
+	if c.listenURL != "" { // it may have the same parameters as the other URL
 		plain, _, err := parameters(c.listenURL, nil)
 		if err != nil {
 			return nil, fmt.Errorf("postgres: for LISTEN: %w", err)
@@ -214,29 +217,29 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	}
 	first, cancel := context.WithTimeoutCause(ctx, c.timeout, errSlow)
 	defer cancel()
-	pooled, named, isolated, err := behindPooler(first, pool)
+	found, err := lookAround(first, pool)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, openError(err, pool.Config().ConnConfig, c.schema)
 	}
-	if err := migrate(ctx, pool, &c); err != nil {
+	if err := migrate(ctx, pool, &c, found.pooled); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, openError(err, pool.Config().ConnConfig, c.schema)
 	}
-	s := &Store{base: &base{pool: pool, config: c, isolated: isolated, pooled: pooled}}
-	if pooled {
-		s.adapt(named)
+	s := newStore(&base{pool: pool, config: c, isolated: found.isolated, pooled: found.pooled, durability: found.durability, version: found.version}, nil, nil)
+	if found.pooled {
+		s.adapt(found.named)
 	}
 	s.relay = newRelay(s)
 	return s, nil
 }
 
-// nameApplication tells the server, for pg_stat_activity and its log, whose connection
-// it is, unless the URL or PGAPPNAME does.
+// nameApplication names the connection for pg_stat_activity and the server's log, unless
+// the URL or PGAPPNAME does.
 func nameApplication(c *pgx.ConnConfig) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "pawl"
@@ -268,8 +271,8 @@ func (s *Store) sql(text string) string {
 	return t
 }
 
-// sqlText is a statement of Pawl's. Late ones are part of a step's transaction: they come
-// at its end, and now() is when it began.
+// sqlText is a statement of Pawl. A late statement is part of a step's transaction: it runs at the
+// end of the transaction, whereas now() is when the transaction began.
 type sqlText struct {
 	text string
 	late bool
@@ -279,18 +282,20 @@ func qualify(text, schema string) string {
 	return strings.ReplaceAll(text, "pawl.", pgx.Identifier{schema}.Sanitize()+".")
 }
 
+const clockNow = `SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint`
+
 // Clock implements store.Store.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	var t time.Time
-	err := s.read(ctx, stmt{sql: `SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint`, rows: one(scanTime(&t))})
+	err := s.read(ctx, stmt{sql: clockNow, rows: sqlkit.One(sqlkit.Time(&t))})
 	return t, err
 }
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	f := store.Features{Name: "postgres", Hints: !s.deaf, SharedClock: true, Processes: true, Transactions: true}
+	f := store.Features{Name: "postgres", Contract: 1, Hints: !s.deaf, SharedClock: true, Processes: true, Transactions: true, Durability: s.durability, Version: "PostgreSQL " + s.version}
 	if s.deaf {
-		f.Gaps = []store.Gap{{Ability: "hints of other processes", Reason: "a pooler does not pass notices on, and there is no URL for LISTEN"}}
+		f.Gaps = []store.Gap{{Ability: store.Hints, Reason: "a pooler does not pass notices on, and there is no URL for LISTEN"}}
 	}
 	return f
 }
@@ -298,7 +303,7 @@ func (s *Store) Features() store.Features {
 // Limits implements store.Store.
 func (s *Store) Limits() store.Limits { return s.config.limits }
 
-// Close waits for what is under way. The pool is closed if Open made it.
+// Close waits for calls in progress. It closes the pool if Open created it.
 func (s *Store) Close() error {
 	if s.in != nil {
 		return nil

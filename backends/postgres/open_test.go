@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends"
 	"github.com/pawlhq/pawl/backends/postgres"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -46,12 +46,13 @@ func TestOpenByScheme(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	assert.Equal(t, "postgres", s.Features().Name)
+	assert.Regexp(t, `^PostgreSQL \d+(\.\d+)?$`, s.Features().Version)
 	now, err := s.Clock(t.Context())
 	require.NoError(t, err)
 	assert.WithinDuration(t, time.Now(), now, time.Hour)
 }
 
-// What is not Pawl's in a URL comes to the server as it stands.
+// Parameters in a URL that are not Pawl's reach the server unchanged.
 func TestOtherParametersOfTheURL(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
@@ -68,7 +69,7 @@ func TestOtherParametersOfTheURL(t *testing.T) {
 	assert.Equal(t, "a b+c-"+schema, name)
 }
 
-// TestApplicationName: the server knows whose connections they are.
+// TestApplicationName checks that the server knows whose connections they are.
 func TestApplicationName(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
@@ -83,7 +84,7 @@ func TestApplicationName(t *testing.T) {
 	assert.True(t, named)
 }
 
-// TestSchemaNames: a schema's name may contain what statements call it.
+// TestSchemaNames checks that a schema's name may contain the name that statements use for it.
 func TestSchemaNames(t *testing.T) {
 	t.Parallel()
 	location, unique := pgtest.Schema(t)
@@ -107,7 +108,7 @@ func TestSchemaNames(t *testing.T) {
 	}
 }
 
-// refusal is a URL that cannot be opened and what the error says.
+// refusal is a URL that cannot be opened and the text of the error.
 type refusal struct {
 	name string
 	url  string
@@ -155,20 +156,20 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"listen, setting", set(t, at, "listen", set(t, at, "pool_max_conns", "x")), nil, store.ErrInvalid, []string{"LISTEN", "pool_max_conns"}},
 		{"unknown parameter", set(t, at, "shcema", "pawl"), nil, store.ErrInvalid, []string{"shcema", "URL"}},
 		{"no database", with(t, at, func(u *url.URL) { u.Path = "/nosuch" }), nil, store.ErrInvalid, []string{`"nosuch"`, "create it"}},
-		{"no user", as(url.User("nosuch")), nil, store.ErrInvalid, []string{`"nosuch"`, "does not accept this user"}},
+		{"no user", as(url.User("nosuch")), nil, store.ErrInvalid, []string{`"nosuch"`, "rejects this user"}},
 		{"wrong password", as(url.UserPassword("ann", "hidden")), nil, store.ErrInvalid, []string{`"ann"`, "password"}},
 		{"no password", as(url.User("ann")), nil, store.ErrInvalid, []string{"ann", "password"}},
-		{"no host", host("nosuch.invalid:5432"), nil, store.ErrUnavailable, []string{"nosuch.invalid", "check host and port"}},
-		{"no server", host("127.0.0.1:1"), nil, store.ErrUnavailable, []string{"127.0.0.1:1", "refused", "check host and port"}},
+		{"no host", host("nosuch.invalid:5432"), nil, store.ErrUnavailable, []string{"nosuch.invalid", "check the host and the port"}},
+		{"no server", host("127.0.0.1:1"), nil, store.ErrUnavailable, []string{"127.0.0.1:1", "refused", "check the host and the port"}},
 		{"no TLS", set(t, at, "sslmode", "require"), nil, store.ErrInvalid, []string{"sslmode"}},
 		{"no rights to create", as(url.User("poor")), nil, store.ErrInvalid, []string{`GRANT CREATE ON DATABASE "postgres" TO "poor"`, "postgres.Schema"}},
 		{"no rights to read", as(url.User("poor")), []postgres.Option{postgres.WithSchema("ready")}, store.ErrInvalid, []string{`GRANT`, `"poor"`, `"ready"`}},
 		{"no rights to migrate", as(url.User("poor")), []postgres.Option{postgres.WithSchema("empty")}, store.ErrInvalid, []string{`ALTER SCHEMA "empty" OWNER TO "poor"`, "postgres.Schema"}},
-		{"schema missing", at, []postgres.Option{without}, store.ErrInvalid, []string{"schema pawl", "no tables", "WithoutMigration", "migrate=false", "postgres.Schema"}},
+		{"schema missing", at, []postgres.Option{without}, store.ErrInvalid, []string{"schema pawl", "no Pawl tables", "WithoutMigration", "migrate=false", "postgres.Schema"}},
 		{"schema of another", at, []postgres.Option{postgres.WithSchema("theirs")}, store.ErrInvalid, []string{"theirs"}},
 		{"schema forbidden", at, []postgres.Option{postgres.WithSchema("pg_x")}, store.ErrInvalid, []string{"pg_x", "pg_"}},
 	})
-	// What they advise helps.
+	// The advice in the errors works.
 	for name, advice := range map[string]string{
 		"pawl":  `GRANT CREATE ON DATABASE "postgres" TO "poor"`,
 		"empty": `ALTER SCHEMA "empty" OWNER TO "poor"`,
@@ -188,8 +189,17 @@ func TestSchemaNewerThanTheProgram(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
 	open(t, location, schema)
-	exec(t, location, fmt.Sprintf(`INSERT INTO %s.migrations (version) VALUES (999)`, schema))
-	_, err := postgres.Open(t.Context(), location, postgres.WithSchema(schema))
+	version, err := postgres.SchemaOf(t.Context(), location, postgres.WithSchema(schema))
+	require.NoError(t, err)
+	exec(t, location, fmt.Sprintf(`INSERT INTO %s.migrations (version) VALUES (999); UPDATE %[1]s.compatibility SET minimum=%d`, schema, version.Newest))
+	for _, opts := range [][]postgres.Option{nil, {postgres.WithoutMigration()}} {
+		s, err := postgres.Open(t.Context(), location, append(opts, postgres.WithSchema(schema))...)
+		require.NoError(t, err, "programs of this version may use it")
+		require.NoError(t, s.Close())
+	}
+	exec(t, location, fmt.Sprintf(`UPDATE %s.compatibility SET minimum=%d`, schema, version.Newest+1))
+	_, err = postgres.Open(t.Context(), location, postgres.WithSchema(schema))
+	assert.ErrorContains(t, err, fmt.Sprintf("know version %d or later", version.Newest+1))
 	require.ErrorIs(t, err, store.ErrInvalid)
 	assert.ErrorContains(t, err, "newer program")
 }

@@ -19,12 +19,13 @@ import (
 
 	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/cutproxy"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/bridge"
+	"github.com/pawlhq/pawl/internal/testing/cutproxy"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// behind puts a proxy before the server of a URL.
+// behind puts a proxy in front of the server of a URL.
 func behind(t *testing.T, location string, hook func() cutproxy.Hook) (*cutproxy.Proxy, string) {
 	u, err := url.Parse(location)
 	require.NoError(t, err)
@@ -35,7 +36,7 @@ func behind(t *testing.T, location string, hook func() cutproxy.Hook) (*cutproxy
 	return p, u.String()
 }
 
-// logBuffer takes what is logged.
+// logBuffer collects log output.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -47,7 +48,7 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// lines are those that hold all of the words.
+// lines returns the lines that contain all of the words.
 func (b *logBuffer) lines(words ...string) (list []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,8 +72,8 @@ func create(ctx context.Context, s store.Store, id store.ID) error {
 	return err
 }
 
-// A connection that hangs is given up after the timeout, and its place in the pool
-// is free soon after, though the other end never says good-bye.
+// A connection that hangs is given up after the timeout, and its place in the pool is free soon
+// after, although the other end never closes it.
 func TestHangingConnectionsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
@@ -90,9 +91,9 @@ func TestHangingConnectionsAreGivenUp(t *testing.T) {
 	require.Eventually(t, func() bool { return create(t.Context(), s, id) == nil }, 30*time.Second, time.Millisecond)
 }
 
-// A database that turns read-only makes writes fail as unavailable, with one line
-// in the log for all of them. When it is writable again the same store goes on,
-// though the sessions that it has are read-only for ever.
+// If a database becomes read-only, writes fail with ErrUnavailable, and one log line reports all of
+// them. When the database is writable again, the same store works, although its old sessions stay
+// read-only.
 func TestReadOnlyInFlight(t *testing.T) {
 	t.Parallel()
 	location := pgtest.Database(t)
@@ -128,8 +129,8 @@ func TestReadOnlyInFlight(t *testing.T) {
 	assert.Len(t, log.lines("database is writable again"), 1)
 }
 
-// A start that gets no connection within the engine's patience says that nothing was
-// made; the caller's own context has not ended.
+// A start that gets no connection within the engine's timeout says that nothing was created; the
+// caller's own context has not ended.
 func TestStartWithoutConnection(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
@@ -141,7 +142,7 @@ func TestStartWithoutConnection(t *testing.T) {
 	defer s.Close()
 	eng := engine.New(s, engine.RetryFor(100*time.Millisecond))
 	defer eng.Close()
-	eng.Know("w", "q")
+	bridge.Of(eng).Know("w", "q")
 	conn, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	_, err = eng.Start(t.Context(), "w", nil)
@@ -149,13 +150,13 @@ func TestStartWithoutConnection(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	patient := engine.New(s)
 	defer patient.Close()
-	patient.Know("w", "q")
+	bridge.Of(patient).Know("w", "q")
 	_, err = patient.Start(t.Context(), "w", nil)
 	require.NoError(t, err)
 }
 
-// hanging returns hooks that let the sessions of those numbers, from 1, hang from
-// their first byte on. Connections that only ask to cancel something pass.
+// hanging returns hooks that make the sessions with those numbers, from 1, hang from their first
+// byte. Connections that only send a cancel request pass.
 func hanging(numbers ...int) func() cutproxy.Hook {
 	var n atomic.Int32
 	return func() cutproxy.Hook {
@@ -176,7 +177,7 @@ func hanging(numbers ...int) func() cutproxy.Hook {
 	}
 }
 
-// Opening a store gives up when the server says nothing.
+// Opening a store fails after a timeout if the server does not answer.
 func TestOpenOfASilentServer(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)

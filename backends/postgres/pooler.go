@@ -8,56 +8,70 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/store"
 )
 
-// WithListenURL sets the URL of a connection that is used for LISTEN alone. A
-// pooler in transaction mode does not pass notices on; this URL leads to the
-// same database without it. As a parameter of the URL it is called listen.
+// WithListenURL sets the URL of a connection that is used only for LISTEN. A pooler in
+// transaction mode does not forward notifications; this URL leads to the same database
+// without the pooler. The URL parameter listen does the same.
 func WithListenURL(url string) Option { return func(c *config) { c.listenURL = url } }
 
-// WithPreparedStatements has statements prepared behind a pooler too. PgBouncer
-// keeps track of them from 1.21 on, if its max_prepared_statements is not 0. A
+// WithPreparedStatements prepares statements behind a pooler too. PgBouncer tracks
+// prepared statements from version 1.21 on, if its max_prepared_statements is not 0. A
 // default_query_exec_mode in the URL does the same.
 func WithPreparedStatements() Option { return func(c *config) { c.prepared = true } }
 
-// behindPooler tells whether a pooler stands between a pool and the server: the
-// process that answers is then not the one that was named when the connection was
-// made, because a pooler makes that name up, to know later who wants to cancel
-// what. Session mode looks the same. It is treated the same, which costs speed
-// alone. It also tells whether the pool's connections name prepared statements, and
-// whether their transactions are isolated more than Pawl's are to be.
-func behindPooler(ctx context.Context, pool *pgxpool.Pool) (pooled, named, isolated bool, err error) {
+// surroundings is what a store detects when it is opened.
+type surroundings struct {
+	pooled     bool // a pooler is between the pool and the server
+	named      bool // the pool's connections name prepared statements
+	isolated   bool // their transactions are more isolated than Pawl requires
+	durability store.Durability
+	version    string // of the server, such as "15.4"
+}
+
+// lookAround detects the server or pooler that a pool connects to. It recognizes a pooler by the
+// process that answers: it is not the one that was named when the connection was made, because a
+// pooler invents that number, to identify the sender of a cancel request. Session mode looks the
+// same and is treated the same, which only costs speed.
+func lookAround(ctx context.Context, pool *pgxpool.Pool) (found surroundings, err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return false, false, false, err
+		return found, err
 	}
 	defer conn.Release()
 	var pid uint32
-	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('default_transaction_isolation') NOT IN ('read committed', 'read uncommitted')`,
-		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &isolated)
-	return pid != conn.Conn().PgConn().PID(), conn.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement, isolated, err
+	var at settings
+	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('default_transaction_isolation') NOT IN ('read committed', 'read uncommitted'),
+		current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), split_part(current_setting('server_version'), ' ', 1)`,
+		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &found.isolated, &at.synchronousCommit, &at.fsync, &at.fullPageWrites, &found.version)
+	found.pooled = pid != conn.Conn().PgConn().PID()
+	found.named = conn.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	found.durability = at.durability()
+	return found, err
 }
 
-// adapt makes a new store fit for a pooler before the server, and says once what
-// that costs.
+// adapt adapts a new store to a pooler in front of the server, and logs the consequences
+// once.
 func (s *Store) adapt(named bool) {
 	s.unprepared = named && !s.config.prepared
 	s.deaf = s.config.listen == nil
 	var said []any
 	if s.unprepared {
-		said = append(said, "statements", "not prepared, unless WithPreparedStatements or default_query_exec_mode in the URL says that the pooler keeps track of them")
+		said = append(said, "statements", "not prepared; if the pooler tracks prepared statements, set WithPreparedStatements or default_query_exec_mode in the URL")
 	}
 	level := slog.LevelInfo
 	if s.deaf {
 		level = slog.LevelWarn
-		said = append(said, "notices", "those of other processes are not heard and their writes are found by polling, unless WithListenURL or listen in the URL gives a way around the pooler")
+		said = append(said, "notifications", "not received from other processes, whose writes are found by polling; to receive them, set WithListenURL or listen in the URL to an address that bypasses the pooler")
 	}
 	if len(said) > 0 {
 		s.config.logger.Log(context.Background(), level, "pawl: PostgreSQL is behind a pooler", said...)
 	}
 }
 
-// answers are those to a batch, in order: the part of pgx.BatchResults that the
+// answers are the answers to a batch, in order: the part of pgx.BatchResults that the
 // store needs.
 type answers interface {
 	Exec() (pgconn.CommandTag, error)
@@ -65,9 +79,9 @@ type answers interface {
 	Close() error
 }
 
-// send is conn.SendBatch, but names no prepared statement where the server's
-// connection may be another for the next transaction. (pgx chooses the mode of a
-// single statement, and that of a batch once and for all.)
+// send is conn.SendBatch without named prepared statements if the next transaction may use another
+// connection to the server. (pgx chooses the mode of a single statement, but fixes that of a
+// batch.)
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) answers {
 	if !s.unprepared {
 		return conn.SendBatch(ctx, b)
@@ -83,7 +97,7 @@ func (s *Store) send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) answers 
 	return &plainAnswers{conn: conn, reader: conn.PgConn().ExecBatch(ctx, &list)}
 }
 
-// plainAnswers are those to statements that were not prepared.
+// plainAnswers are the answers to statements that were not prepared.
 type plainAnswers struct {
 	conn   *pgx.Conn
 	reader *pgconn.MultiResultReader // nil: nothing was sent

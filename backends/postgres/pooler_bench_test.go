@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/postgres"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// BenchmarkExecModes measures the hot verbs in each way in which statements can be
-// sent, for batches of one run and of a hundred.
+// BenchmarkExecModes measures the hot verbs in each mode in which statements can be sent, for
+// batches of one run and of a hundred.
 func BenchmarkExecModes(b *testing.B) {
 	through := bouncer(b)
 	for _, at := range []struct {
@@ -67,7 +67,7 @@ func benchVerbs(b *testing.B, s store.Store, batch int) {
 		require.Len(b, got.Runs, batch)
 		commits := make([]store.Commit, batch)
 		for i, r := range got.Runs {
-			commits[i] = store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete}, Steps: []store.StepRecord{{
+			commits[i] = store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}, Steps: []store.StepRecord{{
 				StepKey: store.StepKey{Name: "s", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: 1, Attempt: 1,
 			}}}
 		}

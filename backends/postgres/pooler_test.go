@@ -10,18 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/postgres"
-	"github.com/pawlhq/pawl/conformance"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// bouncer returns a change of a server's URLs that leads them through a PgBouncer
-// of this test.
+// bouncer returns a function that changes a server's URLs so that they lead through a PgBouncer of
+// this test.
 func bouncer(t testing.TB) func(url string) string {
 	through, err := url.Parse(pgtest.Bouncer(t, pgtest.Shared(t)))
 	require.NoError(t, err)
@@ -39,53 +37,7 @@ func set(t testing.TB, location, name, value string) string {
 	})
 }
 
-// Through a pooler alone everything works but the hints of other processes.
-func TestConformanceThroughPooler(t *testing.T) {
-	t.Parallel()
-	conformance.Run(t, inSchemaAt(bouncer(t)))
-}
-
-func TestEngineThroughPooler(t *testing.T) {
-	t.Parallel()
-	conformance.RunEngine(t, inSchemaAt(bouncer(t)))
-}
-
-func TestRandomThroughPooler(t *testing.T) { conformance.RunRandom(t, inSchemaAt(bouncer(t))) }
-
-func TestLinearizableThroughPooler(t *testing.T) {
-	conformance.RunLinearizable(t, inSchemaAt(bouncer(t)))
-}
-
-// The user's pool prepares statements, for others than Pawl. With a way around the
-// pooler for LISTEN there is no gap.
-func TestPoolOfTheUserBehindPooler(t *testing.T) {
-	t.Parallel()
-	through := bouncer(t)
-	var pools sync.Map // of each store
-	conformance.Run(t, conformance.Harness{
-		New: func(t testing.TB) store.Store {
-			location, schema := pgtest.Schema(t)
-			pool, err := pgxpool.New(t.Context(), through(location))
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			again := func(t testing.TB) store.Store {
-				s, err := postgres.New(t.Context(), pool, postgres.WithSchema(schema), postgres.WithListenURL(location))
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = s.Close() })
-				return s
-			}
-			s := again(t)
-			pools.Store(s, again)
-			return s
-		},
-		Reopen: func(t testing.TB, s store.Store) store.Store {
-			again, _ := pools.Load(s)
-			return again.(func(testing.TB) store.Store)(t)
-		},
-	})
-}
-
-// lines is a log that tests read.
+// lines collects log lines.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -114,7 +66,7 @@ func (l *lines) option() postgres.Option {
 	return postgres.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
 }
 
-// await returns when a hint says what is wanted, or that anything may be.
+// await returns when a wanted hint arrives, or one that stands for any.
 func await(t testing.TB, hints <-chan []store.Hint, want store.Hint) {
 	t.Helper()
 	for {
@@ -131,8 +83,8 @@ func await(t testing.TB, hints <-chan []store.Hint, want store.Hint) {
 	}
 }
 
-// Behind a pooler one line says what is lost. What is written there is still told
-// to processes that hear.
+// Behind a pooler one log line says what does not work. Processes that can listen still receive the
+// hints of writes through the pooler.
 func TestPoolerIsNoticed(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
@@ -178,7 +130,7 @@ func TestPoolerIsNoticed(t *testing.T) {
 	await(t, heard, store.Hint{Kind: store.HintQueue, Namespace: "n", Queue: "r"})
 }
 
-// A URL for LISTEN that leads through the pooler, too, is found out, once.
+// A listen URL that also leads through the pooler is detected, once.
 func TestListenURLThroughPooler(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
@@ -198,10 +150,10 @@ func TestListenURLThroughPooler(t *testing.T) {
 			require.FailNow(t, "nothing was said", "%q", log.all())
 		}
 	}
-	assert.Contains(t, log.all()[1], "leads through a pooler in transaction mode")
+	assert.Contains(t, log.all()[1], "goes through a pooler in transaction mode")
 }
 
-// A pooler takes fewer parameters than the server, and has words of its own.
+// A pooler accepts fewer parameters than the server, and has error texts of its own.
 func TestOpenThroughPoolerSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)

@@ -13,14 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// What is expected to happen leaves no errors in the server's log: those that are there are
-// worth reading.
+// Expected events leave no errors in the server's log, so that the errors in it are worth reading.
 func TestOrdinaryWorkLeavesNoErrors(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t, pgtest.Setting("log_error_verbosity", "verbose"), pgtest.Setting("log_min_error_statement", "error"))
@@ -43,7 +42,8 @@ func TestOrdinaryWorkLeavesNoErrors(t *testing.T) {
 
 var errorLine = regexp.MustCompile(`(ERROR|FATAL|PANIC): .*`)
 
-// everything has a worker do what workflows can do, the repeats of clients among it.
+// everything makes a worker do everything that workflows can do, including repeated calls of
+// clients.
 func everything(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	eng := engine.New(s, engine.Logger(slog.New(slog.DiscardHandler)))
@@ -84,8 +84,8 @@ func everything(t *testing.T, s store.Store) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(running) }()
 	for n := range 20 {
-		id, name := store.NewID(), engine.ID(fmt.Sprint("order ", n))
-		for range 2 { // the second one is a repeat
+		id, name := store.NewID(), engine.ExternalID(fmt.Sprint("order ", n))
+		for range 2 { // the second call is a repeat
 			var h workflow.Handle[string]
 			var err error
 			if n%2 == 0 {
@@ -111,7 +111,7 @@ func everything(t *testing.T, s store.Store) {
 	require.NoError(t, <-ended)
 }
 
-// endStirred ends runs in one call that have had an event which their holder has not seen.
+// endStirred ends, in one call, runs that have an event that their holder has not seen.
 func endStirred(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	runs := []store.NewRun{{ID: store.NewID(), Workflow: "wf", Queue: "stirred"}, {ID: store.NewID(), Workflow: "wf", Queue: "stirred"}}
@@ -126,7 +126,7 @@ func endStirred(t *testing.T, s store.Store) {
 	for _, r := range got.Runs {
 		_, err := s.Signal(ctx, store.SignalParams{Namespace: "quiet", Signals: []store.NewSignal{{ID: store.SignalID(store.NewID()), Run: r.Run.ID, Name: "word"}}})
 		require.NoError(t, err)
-		ends = append(ends, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete}})
+		ends = append(ends, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}})
 	}
 	results, err := s.Commit(ctx, store.CommitParams{Namespace: "quiet", Commits: ends})
 	require.NoError(t, err)
@@ -134,4 +134,30 @@ func endStirred(t *testing.T, s store.Store) {
 		require.NoError(t, res.Err)
 		require.Equal(t, store.Completed, res.Status)
 	}
+}
+
+// A start costs one statement: the statement that is prepared for an existing run is sent only if
+// there is one.
+func TestFreshRunsAreInsertedOnce(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t, pgtest.Setting("log_statement", "all"))
+	s := open(t, server.URL(), "once")
+	inserts := func(runs ...store.NewRun) int {
+		before, err := server.Log()
+		require.NoError(t, err)
+		results, err := s.Create(t.Context(), store.CreateParams{Namespace: "ns", Runs: runs})
+		require.NoError(t, err)
+		for _, r := range results {
+			require.NoError(t, r.Err)
+		}
+		after, err := server.Log()
+		require.NoError(t, err)
+		return strings.Count(after[len(before):], `INSERT INTO "once".runs`)
+	}
+	leased := store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Worker: "here", LeaseFor: time.Minute}
+	pending := store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q"}
+	require.Equal(t, 1, inserts(leased), "taken at once by its starter")
+	require.Equal(t, 1, inserts(pending), "left to workers")
+	require.Equal(t, 2, inserts(leased), "made before: one look, then the statement that is ready for it")
+	require.Equal(t, 2, inserts(pending), "made before")
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// rewind copies what a schema holds; the function that it returns puts it back, in one
-// transaction, under whoever is connected.
+// rewind copies the contents of a schema. The function that it returns restores them in one
+// transaction, while other processes may be connected.
 func rewind(t testing.TB, url, schema string) (back func()) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, url)
@@ -57,15 +57,20 @@ func rewind(t testing.TB, url, schema string) (back func()) {
 	}
 }
 
-// A database that fails over may have lost the row of a lane that a process believes
-// to be there: runs that are made in it would never be claimed.
+// A database that fails over may have lost the row of a lane that a process believes to exist: runs
+// that are created in it would never be claimed.
 func TestLostLane(t *testing.T) {
 	url, schema := pgtest.Database(t), "pawl"
 	s := open(t, url, schema)
 	start := func(id byte) {
-		res, err := s.Create(t.Context(), store.CreateParams{Namespace: "n", Runs: []store.NewRun{{ID: store.ID{id}, Workflow: "w", Queue: "q", Priority: 3}}})
-		require.NoError(t, err)
-		require.NoError(t, res[0].Err)
+		for {
+			res, err := s.Create(t.Context(), store.CreateParams{Namespace: "n", Runs: []store.NewRun{{ID: store.ID{id}, Workflow: "w", Queue: "q", Priority: 3}}})
+			if err == nil {
+				require.NoError(t, res[0].Err)
+				return
+			}
+			require.True(t, store.Retryable(err), err) // another connection of the pool was lost, too
+		}
 	}
 	claim := func(s store.Store) store.Claimed {
 		for {
@@ -82,30 +87,31 @@ func TestLostLane(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer admin.Close(t.Context())
-	// loseServer ends the connections of a store, which finds out by a call.
+	// loseServer ends the connections of a store, until a call notices.
 	loseServer := func(s store.Store) {
-		_, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname=current_database() AND pid<>pg_backend_pid() AND application_name<>'rewind'")
-		require.NoError(t, err)
-		for err == nil {
-			_, err = s.Clock(t.Context())
+		var lost error
+		for lost == nil {
+			_, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname=current_database() AND pid<>pg_backend_pid() AND application_name<>'rewind'")
+			require.NoError(t, err)
+			_, lost = s.Clock(t.Context())
 		}
 	}
 	back := rewind(t, url, schema)
 	start(1)
 	require.Len(t, claim(s).Runs, 1)
 	back()
-	start(2) // its lane is taken to be there
+	start(2) // the process believes that its lane exists
 	another := open(t, url, schema)
 	require.Len(t, claim(another).Runs, 1, "a worker that has not looked for a minute finds the lane's runs")
 
-	// The process that has lost its server looks at once.
+	// The process that has lost its server looks immediately.
 	back()
 	start(3)
 	require.Empty(t, claim(s).Runs, "the row is lost, and this process has looked a moment ago")
 	loseServer(s)
 	require.Len(t, claim(s).Runs, 1)
 
-	// And what it makes then has its lane.
+	// Runs that it creates afterwards have their lane.
 	back()
 	loseServer(s)
 	start(4)

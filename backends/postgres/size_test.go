@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// TestTooLargeIsNotTemporary: what the driver or the server refuses for its size is not
-// to be sent again.
+// TestTooLargeIsNotTemporary checks that a request that the driver or the server refuses because of
+// its size is not reported as one to send again.
 func TestTooLargeIsNotTemporary(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -33,7 +33,8 @@ func TestTooLargeIsNotTemporary(t *testing.T) {
 	require.NotErrorIs(t, other, store.ErrTooLarge)
 }
 
-// TestCallsOfSeveralAreBounded: such a call is refused before any of it is sent.
+// TestCallsOfSeveralAreBounded checks that a call of several items that is too large is refused
+// before any of it is sent.
 func TestCallsOfSeveralAreBounded(t *testing.T) {
 	t.Parallel()
 	size := func(n *int) int { return *n }

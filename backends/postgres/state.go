@@ -1,20 +1,47 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
-	"math"
 	"time"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// stateEvent counts the writes if all comparisons hold.
-const stateEvent = `UPDATE pawl.runs r SET events=r.events+$4::bigint, stamp=$5::bigint, parts=r.parts | 2,
-		visible_at=CASE WHEN r.status IN (3,4) AND r.wakes & $6::smallint <> 0 THEN least(coalesce(r.visible_at, ` + now + `), ` + now + `) ELSE r.visible_at END
-	WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status<6 AND NOT EXISTS (SELECT 1 FROM unnest($7::text[], $8::bigint[]) w(key, version)
+// The version of a write is the run's event count after it. The first statement of the list has
+// already counted all of the list's writes.
+var (
+	// Parameters: $1 now, $2 run, $3 stamp, $4 key, $5 value, $6 the number of writes that follow.
+	writeState = `INSERT INTO pawl.state (run_id, key, value, version, updated_at)
+		SELECT r.id, $4::text, $5::bytea, r.events-$6::bigint, ` + now + ` FROM pawl.runs r WHERE r.id=$2::uuid AND r.stamp=$3::bigint
+		ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
+	deleteState = `DELETE FROM pawl.state WHERE run_id=$1::uuid AND key=$3::text AND` + applied12
+)
+
+// putState adds the writes of state to a list whose first statement leaves its stamp.
+func putState(stmts []stmt, setnow any, id store.ID, stamp int64, writes []store.StateWrite) []stmt {
+	for i := range writes {
+		w := &writes[i]
+		if w.Delete {
+			stmts = append(stmts, stmt{sql: deleteState, args: []any{uuid(id), stamp, w.Key}})
+			continue
+		}
+		later := int64(len(writes) - 1 - i)
+		stmts = append(stmts, stmt{sql: writeState, args: []any{setnow, uuid(id), stamp, w.Key, w.Value, later}})
+	}
+	return stmts
+}
+
+// stateEvent counts the writes if all comparisons hold. Parameters: $1 now, $2 run, $3 namespace, $4
+// the number of writes, $5 stamp, $6 the events that these belong to, $7 and $8 the keys and
+// versions to compare.
+var stateEvent = sqlkit.Text(`UPDATE pawl.runs r SET events=r.events+$4::bigint, stamp=$5::bigint, parts=r.parts | {partState},
+		visible_at=CASE WHEN r.status IN ({sleeping},{paused}) AND r.wakes & $6::smallint <> 0 THEN least(coalesce(r.visible_at, ` + now + `), ` + now + `) ELSE r.visible_at END
+	WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status<{final} AND NOT EXISTS (SELECT 1 FROM unnest($7::text[], $8::bigint[]) w(key, version)
 		WHERE coalesce((SELECT s.version FROM pawl.state s WHERE s.run_id=r.id AND s.key=w.key), 0)<>w.version)
-	RETURNING r.id, r.queue, r.status=3 AND r.visible_at<=` + now + `, r.events, ` + now
+	RETURNING r.id, r.queue, r.status={sleeping} AND r.visible_at<=` + now + `, r.events, ` + now)
+
+const runStatus = `SELECT status FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`
 
 // SetState implements store.Coordination.
 func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
@@ -35,21 +62,21 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 	var events, found int64
 	var status int16
 	var updated time.Time
-	h, stamp, done, at := newHints(p.Namespace), newStamp(), false, setNow(p.Now)
+	h, stamp, done, at := sqlkit.NewHints(p.Namespace), sqlkit.NewStamp(), false, setNow(p.Now)
 	stmts := []stmt{
-		lockRuns(p.Namespace, []store.ID{p.Run}, func(n int64) { done, found, *h = false, n, *newHints(p.Namespace) }),
+		lockRuns(p.Namespace, []store.ID{p.Run}, func(n int64) { done, found, *h = false, n, *sqlkit.NewHints(p.Namespace) }),
 		{
 			sql:  stateEvent,
 			args: []any{at, uuid(p.Run), p.Namespace, int64(len(p.Writes)), stamp, wakes, keys, versions},
 			rows: func(scan func(...any) error) error {
 				done = true
-				return wokenRow(scan, &id, h, &events, scanTime(&updated))
+				return h.WokenRow(scan, &id, &events, sqlkit.Time(&updated))
 			},
 		},
 	}
 	stmts = append(putState(stmts, at, p.Run, stamp, p.Writes), stmt{
-		sql:  `SELECT status FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`,
-		args: []any{uuid(p.Run), p.Namespace}, rows: one(&status),
+		sql:  runStatus,
+		args: []any{uuid(p.Run), p.Namespace}, rows: sqlkit.One(&status),
 	})
 	if err := s.write(ctx, stmts...); err != nil {
 		return nil, err
@@ -57,50 +84,10 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 	switch {
 	case done:
 	case found == 0:
-		return nil, notFound("run %v", p.Run)
-	case store.Status(status).Final():
-		return nil, finished(p.Run, store.Status(status))
+		return nil, sqlkit.NotFound("run %v", p.Run)
 	default:
-		return nil, conflict("state of run %v is not at the version that the write expects", p.Run)
+		return nil, sqlkit.StateRefused(p.Run, store.Status(status))
 	}
-	h.send(ctx, s)
-	entries := make([]store.StateEntry, len(p.Writes))
-	for i, w := range p.Writes {
-		e := &entries[i]
-		e.Key, e.Version = w.Key, events-int64(len(p.Writes)-1-i)
-		if !w.Delete {
-			e.Value, e.UpdatedAt = w.Value, updated
-		}
-	}
-	return entries, nil
-}
-
-func scanEntry(scan func(...any) error, first ...any) (e store.StateEntry, err error) {
-	err = scan(append(first, &e.Key, &e.Value, &e.Version, scanTime(&e.UpdatedAt))...)
-	return e, err
-}
-
-// GetState implements store.Coordination.
-func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	var entries []store.StateEntry
-	found, fits, more := false, false, false
-	keys := p.Keys
-	if keys == nil {
-		keys = []string{}
-	}
-	err := s.read(ctx, exists1(p.Namespace, p.Run, &found), stmt{
-		sql: someState, args: []any{uuid(p.Run), atMost(p.MaxBytes), p.After, len(keys) == 0, keys, cmp.Or(int64(p.Limit), math.MaxInt32)},
-		rows: func(scan func(...any) error) error {
-			e, err := scanEntry(scan, &fits)
-			keep(&entries, &more, e, fits)
-			return err
-		},
-	})
-	if err == nil && !found {
-		return nil, notFound("run %v", p.Run)
-	}
-	return entries, err
+	s.publishAll(h)
+	return sqlkit.StateEntries(p.Writes, events, updated), nil
 }

@@ -13,45 +13,48 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// InTx lets an engine act in a transaction of the program's own:
+// InTx lets an engine act in the program's own transaction:
 //
 //	order, err := ship.Start(ctx, eng.InTx(postgres.InTx(tx)), in)
 //
-// The run exists when tx commits, and not otherwise. The transaction must be in
-// the database that holds Pawl's schema. One that fails with a deadlock or for
-// serialization is begun again by the program, as always.
+// The run exists if and only if tx commits. The transaction must be in the database that
+// contains Pawl's schema. If it fails with a deadlock or a serialization failure, the
+// program repeats it, as always.
 func InTx(tx pgx.Tx) store.Tx { return joined{pgxTx{tx: tx}} }
 
 // InSQLTx is [InTx] for a transaction of database/sql on the driver pgx
 // (package stdlib).
 func InSQLTx(tx *sql.Tx) store.Tx { return joined{sqlTx{tx: tx}} }
 
-// joined is a transaction as [store.Tx] names it.
+// joined is a transaction in the form of [store.Tx].
 type joined struct{ inner }
 
 func (joined) Backend() string { return "postgres" }
 
-// inner is a transaction that is under way on some connection.
+// inner is a transaction in progress on some connection.
 type inner interface {
 	run(ctx context.Context, s *Store, stmts []stmt) error
 }
 
-// Planner settings are put back after Pawl's statements: the transaction is the
-// program's. What keeps them in between has the form of an extension's setting.
+// Planner settings are reset after Pawl's statements, because the transaction is the
+// program's. In between they are kept in a setting with a name like that of an extension.
 const (
-	keepPlans = `SELECT set_config('pawl_tx.seqscan', current_setting('enable_seqscan'), true),
-		set_config('pawl_tx.bitmapscan', current_setting('enable_bitmapscan'), true),
-		set_config('pawl_tx.plan_cache', current_setting('plan_cache_mode'), true), set_config('pawl_tx.jit', current_setting('jit'), true)`
+	// The first list is materialized before the outer one changes what it has read.
+	replacePlans = `WITH kept AS MATERIALIZED (SELECT set_config('pawl_tx.seqscan', current_setting('enable_seqscan'), true),
+			set_config('pawl_tx.bitmapscan', current_setting('enable_bitmapscan'), true),
+			set_config('pawl_tx.plan_cache', current_setting('plan_cache_mode'), true), set_config('pawl_tx.jit', current_setting('jit'), true))
+		` + plans + ` FROM kept`
 	restorePlans = `SELECT set_config('enable_seqscan', current_setting('pawl_tx.seqscan'), true),
 		set_config('enable_bitmapscan', current_setting('pawl_tx.bitmapscan'), true),
 		set_config('plan_cache_mode', current_setting('pawl_tx.plan_cache'), true), set_config('jit', current_setting('pawl_tx.jit'), true)`
 )
 
-// usualPlans begins a step's transaction: on a connection of Pawl's own the planner is
-// as the database and the role have it.
+// usualPlans begins a step's transaction on a connection of Pawl: the planner then has the settings
+// of the database and the role.
 const usualPlans = `SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_bitmapscan TO DEFAULT;
 	SET LOCAL plan_cache_mode TO DEFAULT; SET LOCAL jit TO DEFAULT`
 
@@ -62,9 +65,8 @@ type pgxTx struct {
 
 func (t pgxTx) run(ctx context.Context, s *Store, stmts []stmt) error {
 	b := &pgx.Batch{}
-	b.Queue(keepPlans)
-	b.Queue(plans)
-	before := 2
+	b.Queue(replacePlans)
+	before := 1
 	if t.first != "" {
 		b.Queue(t.first)
 		before++
@@ -82,7 +84,7 @@ type sqlTx struct {
 }
 
 func (t sqlTx) run(ctx context.Context, s *Store, stmts []stmt) error {
-	for _, set := range []string{keepPlans, plans, t.first} {
+	for _, set := range []string{replacePlans, t.first} {
 		if set == "" {
 			continue
 		}
@@ -117,7 +119,7 @@ func (t sqlTx) one(ctx context.Context, s *Store, st *stmt) error {
 	scan := func(dest ...any) error {
 		dest = slices.Clone(dest)
 		for i, d := range dest {
-			switch d.(type) { // what database/sql does not know
+			switch d.(type) { // types that database/sql does not know
 			case *[]int64, *[]string:
 				dest[i] = types.SQLScanner(d)
 			}
@@ -136,9 +138,9 @@ func (t sqlTx) one(ctx context.Context, s *Store, st *stmt) error {
 func (s *Store) Join(tx store.Tx) (store.Store, error) {
 	j, ok := tx.(joined)
 	if !ok {
-		return nil, store.Invalid("transaction", fmt.Sprintf("it is one of %s, and the store is on postgres; make it with postgres.InTx or postgres.InSQLTx", tx.Backend()))
+		return nil, store.Invalid("transaction", fmt.Sprintf("it is a transaction of %s, but the store is on postgres; use postgres.InTx or postgres.InSQLTx", tx.Backend()))
 	}
-	return &Store{base: s.base, in: j.inner}, nil
+	return newStore(s.base, j.inner, nil), nil
 }
 
 // Begin implements store.Transactor. It offers pgx.Tx and *sql.Tx.
@@ -146,7 +148,7 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 	if s.closed.Load() {
 		return nil, classify(ctx, &notSent{errClosed}, false)
 	}
-	t := &transaction{hints: &[]store.Hint{}}
+	t := &transaction{hints: &[]sqlkit.Hint{}}
 	var in inner
 	switch target := target.(type) {
 	case *pgx.Tx:
@@ -162,7 +164,7 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 		in, t.commit = pgxTx{tx, abandoned}, tx.Commit
 		t.rollback = func(ctx context.Context) { _ = tx.Rollback(ctx) }
 	case **sql.Tx:
-		// COMMIT and ROLLBACK of database/sql have no context but the transaction's.
+		// COMMIT and ROLLBACK of database/sql use only the transaction's context.
 		whole, end := context.WithCancel(ctx)
 		tx, err := s.database().BeginTx(whole, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
@@ -185,21 +187,21 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 		in, t.commit = sqlTx{tx, abandoned}, func(ctx context.Context) error { return within(ctx, tx.Commit) }
 		t.rollback = func(ctx context.Context) { _ = within(ctx, tx.Rollback) }
 	default:
-		return nil, fmt.Errorf("postgres: a step's transaction is a pgx.Tx or a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
+		return nil, fmt.Errorf("postgres: a transactional step takes a pgx.Tx or a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
 	}
-	t.store = &Store{base: s.base, in: in, later: t.hints}
+	t.store = newStore(s.base, in, t.hints)
 	return t, nil
 }
 
-// stepTx is a transaction that its step may not end.
+// stepTx is a transaction that the step must not end.
 type stepTx struct{ pgx.Tx }
 
-var errStepTx = errors.New("the transaction of a step is committed with the step's record: return nil to commit it, an error to roll it back")
+var errStepTx = errors.New("postgres: Pawl commits a step's transaction together with the step's record: return nil to commit it or an error to roll it back, and do not end it in the step")
 
 func (stepTx) Commit(context.Context) error   { return errStepTx }
 func (stepTx) Rollback(context.Context) error { return errStepTx }
 
-// database is the pool as database/sql sees it.
+// database returns the pool as a *sql.DB.
 func (b *base) database() *sql.DB {
 	b.sqlOnce.Do(func() { b.sqlDB = stdlib.OpenDBFromPool(b.pool) })
 	return b.sqlDB
@@ -208,38 +210,38 @@ func (b *base) database() *sql.DB {
 // transaction implements store.Transaction.
 type transaction struct {
 	store    *Store
-	hints    *[]store.Hint // of the commit, for when it is durable
+	hints    *[]sqlkit.Hint // of the commit, for when it is durable
 	commit   func(context.Context) error
 	rollback func(context.Context)
 	once     sync.Once
 }
 
-// abandoned ends the transaction of a process that is silent between its record
-// and COMMIT: until then the run's row is locked.
+// abandoned limits how long a process may be silent between its record and COMMIT, because the
+// run's row is locked until then.
 const abandoned = `SELECT set_config('idle_in_transaction_session_timeout', '10s', true)`
 
 // Commit implements store.Transaction.
 func (t *transaction) Commit(ctx context.Context, namespace string, c store.Commit) (res store.CommitResult, err error) {
 	defer t.Rollback()
 	if c.Transition != nil {
-		return res, store.Invalid("commit", "one inside a step's transaction has no transition")
+		return res, store.Invalid("commit", "a commit inside a step's transaction cannot have a transition")
 	}
 	list, err := t.store.Commit(ctx, store.CommitParams{Namespace: namespace, Commits: []store.Commit{c}})
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && pg.Code == "25P02":
-		return res, fmt.Errorf("postgres: a statement of the step's transaction failed and its function did not return that error: %w", err)
+		return res, fmt.Errorf("postgres: a statement of the step's transaction failed, but the step's function did not return that error: %w", err)
 	case errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed):
 		return res, fmt.Errorf("postgres: %w (%v)", errStepTx, err)
 	case errors.Is(err, store.ErrOutcomeUnknown):
-		return res, fmt.Errorf("%v: %w", err, store.ErrUnavailable) // it is rolled back
+		return res, fmt.Errorf("%v: %w", err, store.ErrUnavailable) // the transaction is rolled back
 	case err != nil:
 		return res, err
 	case list[0].Err != nil:
 		return list[0], nil
 	}
 	err = t.commit(ctx)
-	t.once.Do(func() {}) // whatever came of it, there is nothing to roll back
+	t.once.Do(func() {}) // in any case there is nothing left to roll back
 	if err != nil {
 		if errors.Is(err, pgx.ErrTxCommitRollback) {
 			return res, fmt.Errorf("postgres: %w", err)
@@ -261,15 +263,15 @@ func (t *transaction) Rollback() {
 	})
 }
 
-// Recorded implements store.Transactor. The lock waits for a transaction that is
-// about to commit.
+// Recorded implements store.Transactor. Its lock waits for a transaction that is about to
+// commit.
 func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error) {
 	var last, epoch int64
 	var worker string
 	var leased bool
 	err := s.write(ctx, stmt{
 		sql:  `SELECT seq, epoch, worker, leased FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text FOR NO KEY UPDATE`,
-		args: []any{uuid(lease.Run), namespace}, rows: one(&last, &epoch, scanText(&worker), &leased),
+		args: []any{uuid(lease.Run), namespace}, rows: sqlkit.One(&last, &epoch, sqlkit.TextOrNull(&worker), &leased),
 	})
 	switch {
 	case err != nil:

@@ -3,12 +3,10 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -16,48 +14,10 @@ import (
 	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/conformance"
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/pgtest"
-	"github.com/pawlhq/pawl/internal/txtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/txtest"
 	"github.com/pawlhq/pawl/store"
 )
-
-// lostToOthers says of an error that a program would begin its transaction again.
-func lostToOthers(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001")
-}
-
-// begin begins a transaction of the program's.
-type begin = func(ctx context.Context, snapshot bool) (txtest.Tx, error)
-
-func inPgx(pool *pgxpool.Pool) begin {
-	return func(ctx context.Context, snapshot bool) (txtest.Tx, error) {
-		opts := pgx.TxOptions{}
-		if snapshot {
-			opts.IsoLevel = pgx.RepeatableRead
-		}
-		tx, err := pool.BeginTx(ctx, opts)
-		if err != nil {
-			return txtest.Tx{}, err
-		}
-		bg := context.WithoutCancel(ctx)
-		return txtest.Tx{Tx: postgres.InTx(tx), Commit: func() error { return tx.Commit(bg) }, Rollback: func() error { return tx.Rollback(bg) }}, nil
-	}
-}
-
-func inSQL(db *sql.DB) begin {
-	return func(ctx context.Context, snapshot bool) (txtest.Tx, error) {
-		opts := &sql.TxOptions{}
-		if snapshot {
-			opts.Isolation = sql.LevelRepeatableRead
-		}
-		tx, err := db.BeginTx(context.WithoutCancel(ctx), opts)
-		if err != nil {
-			return txtest.Tx{}, err
-		}
-		return txtest.Tx{Tx: postgres.InSQLTx(tx), Commit: tx.Commit, Rollback: tx.Rollback}, nil
-	}
-}
 
 func pool(t testing.TB, url string) *pgxpool.Pool {
 	p, err := pgxpool.New(t.Context(), url)
@@ -66,29 +26,7 @@ func pool(t testing.TB, url string) *pgxpool.Pool {
 	return p
 }
 
-// Every verb does in a transaction of the program's own what it does in one of the
-// store's.
-func TestConformanceInTx(t *testing.T) {
-	for name, begin := range map[string]func(*pgxpool.Pool) begin{
-		"pgx": inPgx,
-		"sql": func(p *pgxpool.Pool) begin { return inSQL(stdlib.OpenDBFromPool(p)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := inSchema()
-			p := pool(t, pgtest.Shared(t).URL()) // for all: a schema's name is in the statements
-			inside := func(t testing.TB, s store.Store) store.Store {
-				return &txtest.Store{Outer: s.(txtest.Outer), Begin: begin(p), Again: lostToOthers}
-			}
-			conformance.Run(t, conformance.Harness{
-				New:    func(t testing.TB) store.Store { return inside(t, h.New(t)) },
-				Reopen: func(t testing.TB, s store.Store) store.Store { return inside(t, h.Reopen(t, s.(*txtest.Store).Outer)) },
-			})
-		})
-	}
-}
-
-// program is one with a table of orders in a database of its own.
+// program returns a program with a table of orders in a database of its own.
 func program(t *testing.T, url string) (p txtest.Program, db *pgxpool.Pool) {
 	db = pool(t, url)
 	_, err := db.Exec(t.Context(), "CREATE TABLE orders (n integer)")
@@ -140,7 +78,7 @@ func TestInSQLTx(t *testing.T) {
 	txtest.Test(t, p)
 }
 
-// A program's transaction has one connection at most: Pawl must not need another.
+// A program's transaction may have the only connection, so Pawl must not need another.
 func TestInTxOnTheOnlyConnection(t *testing.T) {
 	t.Parallel()
 	url := with1Conn(pgtest.Database(t))
@@ -148,7 +86,7 @@ func TestInTxOnTheOnlyConnection(t *testing.T) {
 	s, err := postgres.New(t.Context(), db)
 	require.NoError(t, err)
 	defer s.Close()
-	eng := engine.New(s, engine.TriggerCheck(engine.TriggerAny))
+	eng := engine.New(s, engine.Require(engine.RequireNothing))
 	defer eng.Close()
 	tx, err := db.Begin(t.Context())
 	require.NoError(t, err)
@@ -166,11 +104,11 @@ func with1Conn(url string) string {
 	return url + "?pool_max_conns=1"
 }
 
-// The planner's settings are the program's again after each call.
+// After each call, the planner's settings are those of the program again.
 func TestInTxKeepsSettings(t *testing.T) {
 	t.Parallel()
 	p, db := program(t, pgtest.Database(t))
-	eng := engine.New(p.Store, engine.TriggerCheck(engine.TriggerAny))
+	eng := engine.New(p.Store, engine.Require(engine.RequireNothing))
 	defer eng.Close()
 	const ask = `SELECT concat_ws(' ', current_setting('enable_seqscan'), current_setting('enable_bitmapscan'), current_setting('plan_cache_mode'), current_setting('jit'))`
 	for _, set := range []string{"SELECT true", "SET LOCAL enable_seqscan=off", "SET LOCAL plan_cache_mode=force_custom_plan"} {
@@ -188,8 +126,8 @@ func TestInTxKeepsSettings(t *testing.T) {
 	}
 }
 
-// What a step does in its transaction is planned as the database has it, and not as
-// Pawl's own statements are, on the same connections.
+// The statements of a step in its transaction are planned with the settings of the database, unlike
+// Pawl's own statements on the same connections.
 func TestStepTxIsPlannedAsUsual(t *testing.T) {
 	t.Parallel()
 	const ask = `SELECT concat_ws(' ', current_setting('enable_seqscan'), current_setting('enable_bitmapscan'), current_setting('plan_cache_mode'))`
@@ -219,7 +157,7 @@ func TestStepTxIsPlannedAsUsual(t *testing.T) {
 	}
 }
 
-// orderAndStart is what the process does that is killed before it commits.
+// orderAndStart is what the process does that is killed before its transaction commits.
 func orderAndStart(ctx context.Context, url string) error {
 	db, err := pgxpool.New(ctx, url)
 	if err != nil {
@@ -236,7 +174,7 @@ func orderAndStart(ctx context.Context, url string) error {
 	if _, err := tx.Exec(ctx, "INSERT INTO orders VALUES (1)"); err != nil {
 		return err
 	}
-	eng := engine.New(s, engine.TriggerCheck(engine.TriggerAny))
+	eng := engine.New(s, engine.Require(engine.RequireNothing))
 	_, err = eng.InTx(postgres.InTx(tx)).Start(ctx, "ship", nil)
 	return err
 }
@@ -256,5 +194,6 @@ func TestKilledBeforeCommit(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	txtest.Child(orderAndStart)
+	conformance.DurableChild(openPlace)
 	pgtest.Run(m)
 }

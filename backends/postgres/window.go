@@ -7,51 +7,50 @@ import (
 	"time"
 )
 
-// While somebody holds an old snapshot open, what runs leave behind in the index
-// of what is claimable cannot be cleared away, and it lies where claims look
-// first. So a store remembers where in each lane the first run was, and when its
-// looks from the very beginning have become long, most begin there.
+// While a session holds an old snapshot, dead entries in the index of claimable runs cannot be
+// removed, and they lie where claims look first. A store therefore remembers where in each lane the
+// first run was. Once looks from the beginning take long, most looks begin there.
 //
-// A run may come to lie before that place: its transaction was slow, or it was
-// paused. Therefore a look begins somewhat earlier, at times much earlier, and at
-// times at the beginning; each depth comes as often as a thirtieth of the time
-// allows. A run that lies so far back is found late, but the later the farther.
+// A run may appear before that place, because its transaction was slow or it was paused. A look
+// therefore begins somewhat earlier, sometimes much earlier, and sometimes at the beginning. Each
+// depth may use a thirtieth of the time. The farther back a run lies, the later it is found.
 type window struct {
 	mu     sync.Mutex
-	floors []map[int16]int64 // for each queue and workflow of the demands, by priority
+	floors []map[int16]int64 // for each queue, workflow and pin of the demands, by priority
 	again  [len(depths)]time.Time
-	long   [len(depths)]time.Duration // of the last look of that depth; 0: it was short
-	lanes  time.Time                  // when they were healed: see healLanes
-	before uint64                     // failures of the store before that
-	known  uint64                     // failures of the store before what is known of the lanes
-	quiet  uint64                     // 1 above what had stirred the store when nothing was due; 0: something was
+	long   [len(depths)]time.Duration // duration of the last look of that depth; 0: it was short
+	lanes  time.Time                  // when they were last healed: see healLanes
+	before uint64                     // failures of the store before the last healing
+	known  uint64                     // failures of the store before the lanes were last read
+	quiet  uint64                     // 1 more than stirred when nothing was due; 0: something was due
+	whole  int                        // number of claims that are still to read histories at once
 }
 
-// depths are how far before the known beginning a look begins, and how far beyond
-// the present it looks for what is next; 0: without end.
+// depths are how far before the known beginning a look begins, and how far after the
+// present it looks for the next run; 0: no limit.
 var depths = [...]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 20 * time.Second, 0}
 
 const (
 	shortLook = 1000 // index entries that any look may pass in vain
-	lookShare = 30   // of the time, a part for long looks of one depth
+	lookShare = 30   // 1/lookShare of the time may be used for long looks of one depth
 )
 
-// look is what one claim looks at.
+// look is the range that one claim reads.
 type look struct {
 	level  int
 	floors []*string // JSON, from priorities to times; nil: everything
-	within *int64    // how far beyond the present, in microseconds; nil: without end
+	within *int64    // how far after the present, in microseconds; nil: no limit
 }
 
 func everywhere(pairs int) look { return look{level: len(depths) - 1, floors: make([]*string, pairs)} }
 
-// window returns that of a claim's demands.
-func (s *Store) window(namespace string, queues, workflows []string) *window {
+// window returns the window of a claim's demands.
+func (s *Store) window(namespace string, queues, workflows, pins []string) *window {
 	var key strings.Builder
-	for _, list := range [][]string{{namespace}, queues, workflows} {
+	for _, list := range [][]string{{namespace}, queues, workflows, pins} {
 		for _, name := range list {
 			key.WriteString(name)
-			key.WriteByte(0) // in no name
+			key.WriteByte(0) // does not occur in names
 		}
 	}
 	w, _ := s.windows.LoadOrStore(key.String(), &window{floors: make([]map[int16]int64, len(queues))})
@@ -61,7 +60,7 @@ func (s *Store) window(namespace string, queues, workflows []string) *window {
 // healEvery is how often claims look for runs without a lane.
 const healEvery = time.Minute
 
-// heals reports that it is time to.
+// heals reports whether it is time to heal the lanes.
 func (w *window) heals(now time.Time, failures uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +73,7 @@ func (w *window) healed(now time.Time, failures uint64) {
 	w.lanes, w.before = now, failures
 }
 
-// doubt forgets what was known before the server was lost: the next look begins at the
+// doubt discards what was known before the server was lost: the next look begins at the
 // beginning.
 func (w *window) doubt(failures uint64) {
 	w.mu.Lock()
@@ -84,7 +83,7 @@ func (w *window) doubt(failures uint64) {
 	}
 }
 
-// rests reports that nothing was due at the last claim and no hint has told of
+// rests reports whether nothing was due at the last claim and no hint has announced
 // anything since.
 func (w *window) rests(stirred uint64) bool {
 	w.mu.Lock()
@@ -92,8 +91,7 @@ func (w *window) rests(stirred uint64) bool {
 	return w.quiet == stirred+1
 }
 
-// found takes down whether anything was due at a claim, before which stirred was
-// read.
+// found records whether anything was due at a claim; stirred was read before the claim.
 func (w *window) found(any bool, stirred uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +101,28 @@ func (w *window) found(any bool, stirred uint64) {
 	}
 }
 
-// look chooses the deepest look whose time has come.
+// wholeClaims is how many claims read histories at once after one that met a history.
+const wholeClaims = 100
+
+// meetsNew reports whether the next runs probably have no history.
+func (w *window) meetsNew() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.whole == 0
+}
+
+// met records whether a claim that read histories has met one.
+func (w *window) met(history bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if history {
+		w.whole = wholeClaims
+	} else {
+		w.whole = max(0, w.whole-1)
+	}
+}
+
+// look chooses the deepest look that is due.
 func (w *window) look(now time.Time) look {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +130,7 @@ func (w *window) look(now time.Time) look {
 	for l.level > 0 && now.Before(w.again[l.level]) {
 		l.level--
 	}
-	w.again[l.level] = now.Add(lookShare * w.long[l.level]) // for others who look meanwhile
+	w.again[l.level] = now.Add(lookShare * w.long[l.level]) // for concurrent looks
 	depth := depths[l.level]
 	if depth == 0 {
 		return l
@@ -133,11 +152,11 @@ func (w *window) look(now time.Time) look {
 	return l
 }
 
-// seen takes down what a look found: the first run that is left in each lane, and
-// how many index entries it passed in vain, in what time.
+// seen records the result of a look: the first remaining run in each lane, how many index entries
+// the look passed in vain, and how long that took.
 func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64, took time.Duration) {
 	if passed <= shortLook {
-		took = 0 // whatever else took so long
+		took = 0 // something else took that long
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +175,7 @@ func (w *window) seen(l look, at time.Time, lanes []laneNext, passed int64, took
 	w.took(l, took)
 }
 
-// failed takes down a look that did not come to an end, perhaps for its length.
+// failed records a look that did not finish, perhaps because it was too long.
 func (w *window) failed(l look, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,16 +187,15 @@ func (w *window) took(l look, long time.Duration) {
 	w.again[l.level] = time.Now().Add(lookShare * long)
 }
 
-// laneNext is when the first run that is left in a lane is due; zero: there is
-// none, so far as was looked.
+// laneNext is when the first remaining run of a lane is due; zero if the look found none.
 type laneNext struct {
 	pair     int64
 	priority int16
 	due      time.Time
 }
 
-// earliest is the time of the next run in any lane. Of what lies beyond the look
-// nothing is known: it may be the next.
+// earliest returns the time of the next run in any lane. Nothing is known beyond the end of the
+// look, so that end may be the next time.
 func (l look) earliest(now time.Time, lanes []laneNext) (due time.Time) {
 	for _, n := range lanes {
 		if !n.due.IsZero() && (due.IsZero() || n.due.Before(due)) {

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// While an old snapshot is open, claims do not walk over all that has died since;
-// and a run that comes to lie where they do not look is still found.
+// While an old snapshot is open, claims do not read all entries that have died since, and a run
+// that appears where they do not look is still found.
 func TestClaimUnderOldSnapshot(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)
@@ -34,7 +34,7 @@ func TestClaimUnderOldSnapshot(t *testing.T) {
 		require.NoError(t, err)
 		return runs
 	}
-	// A run that is paused keeps its place before all others.
+	// A paused run keeps its place before all others.
 	paused := create(1)[0].ID
 	pause := func(resume bool) {
 		_, err := s.Pause(t.Context(), store.PauseParams{Namespace: "n", IDs: []store.ID{paused}, Resume: resume})
@@ -52,7 +52,7 @@ func TestClaimUnderOldSnapshot(t *testing.T) {
 		require.Len(t, runs, 1000)
 		commits := make([]store.Commit, len(runs))
 		for i, r := range runs {
-			commits[i] = store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete}}
+			commits[i] = store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}}
 		}
 		_, err := s.Commit(t.Context(), store.CommitParams{Namespace: "n", Commits: commits})
 		require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestClaimUnderOldSnapshot(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Workers of one process may claim at the same time, on what they share.
+// Workers of one process may claim at the same time, with the same window.
 func TestClaimsShareTheirWindow(t *testing.T) {
 	t.Parallel()
 	url, schema := pgtest.Schema(t)

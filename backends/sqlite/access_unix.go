@@ -4,7 +4,7 @@ package sqlite
 
 import "syscall"
 
-// writable reports why this process may not read and write the file, without
-// opening it: closing it again would give up the locks that SQLite holds on it for
-// other connections of this process.
+// writable reports why this process may not read and write the file, without opening it:
+// closing it again would release the locks that SQLite holds on it for other connections
+// of this process.
 func writable(path string) error { return syscall.Access(path, 0o6) }

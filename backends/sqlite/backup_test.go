@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// TestVacuumInto: a copy that is made while the store works is a database of its own,
-// with all that was committed before, and its runs go on where they were.
+// TestVacuumInto checks that a copy that is made while the store is in use is a complete database
+// with everything that was committed before the copy, and that its runs continue from there.
 func TestVacuumInto(t *testing.T) {
 	t.Parallel()
 	ctx, path := context.Background(), file(t)
@@ -26,9 +26,9 @@ func TestVacuumInto(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	_, err := raw(t, path).Exec(`VACUUM INTO ?`, backup)
 	require.NoError(t, err)
-	commit(t, s, store.Commit{Lease: held.Lease, Seq: 2, Transition: &store.Transition{Kind: store.Complete}}) // after the copy
+	commit(t, s, store.Commit{Lease: held.Lease, Seq: 2, Transition: &store.Transition{Kind: store.CompleteRun}}) // after the copy
 
-	// Restored: the old file goes with its log, and the copy takes its place.
+	// Restore: delete the old file and its log, and put the copy in their place.
 	require.NoError(t, s.Close())
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		if err := os.Remove(name); !os.IsNotExist(err) {
@@ -51,6 +51,6 @@ func TestVacuumInto(t *testing.T) {
 	state, err := restored.GetState(ctx, store.GetStateParams{Namespace: ns, Run: held.Run.ID})
 	require.NoError(t, err)
 	require.Equal(t, "7", string(state[0].Value))
-	res := commit(t, restored, store.Commit{Lease: held.Lease, Seq: 2, Transition: &store.Transition{Kind: store.Complete}})
+	res := commit(t, restored, store.Commit{Lease: held.Lease, Seq: 2, Transition: &store.Transition{Kind: store.CompleteRun}})
 	require.NoError(t, res[0].Err, "the lease that the copy has is the one of then")
 }

@@ -61,8 +61,8 @@ func stepRecord(position int64) store.StepRecord {
 	}
 }
 
-// BenchmarkBatch measures the three hot verbs in batches of 100, each batch a
-// durable write: a step's commit alone, and one that completes the run as well.
+// BenchmarkBatch measures the three hot verbs in batches of 100, where each batch is a durable
+// write: commits of a step alone, and commits that also complete the run.
 func BenchmarkBatch(b *testing.B) {
 	const batch = 100
 	verbs := map[string]time.Duration{}
@@ -91,7 +91,7 @@ func BenchmarkBatch(b *testing.B) {
 				timed("step", func() { commit(b, s, commits...) })
 				for i := range commits {
 					commits[i].Seq, commits[i].Steps = 2, []store.StepRecord{stepRecord(2)}
-					commits[i].Transition = &store.Transition{Kind: store.Complete, Output: []byte(`{}`)}
+					commits[i].Transition = &store.Transition{Kind: store.CompleteRun, Output: []byte(`{}`)}
 				}
 				timed("complete", func() {
 					for _, r := range commit(b, s, commits...) {
@@ -127,6 +127,6 @@ func BenchmarkOneByOne(b *testing.B) {
 	for b.Loop() {
 		create(b, s, newRuns(1)...)
 		r := claim(b, s, 1).Runs[0]
-		commit(b, s, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{stepRecord(1)}, Transition: &store.Transition{Kind: store.Complete}})
+		commit(b, s, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{stepRecord(1)}, Transition: &store.Transition{Kind: store.CompleteRun}})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawlhq/pawl/conformance"
 	"github.com/pawlhq/pawl/store"
 )
@@ -26,6 +28,14 @@ func inFile() conformance.Harness {
 			path, _ := paths.Load(s)
 			return rewind(t, path.(string))
 		},
+		Restart: func(t testing.TB, s store.Store) store.Store {
+			path, _ := paths.Load(s)
+			require.NoError(t, s.Close())
+			again := open(t, path.(string))
+			paths.Store(again, path)
+			return again
+		},
+		Unmeasured: "TestConformanceInMemory measures, by the same statements",
 	}
 }
 
@@ -34,21 +44,23 @@ func inMemory() conformance.Harness {
 	return conformance.Harness{
 		New:    func(t testing.TB) store.Store { return open(t, ":memory:") },
 		Bubble: true,
+		Meter:  metered,
 	}
+}
+
+// metered opens a store in memory that counts the pages that it reads.
+func metered(t testing.TB) conformance.Meter {
+	s := open(t, ":memory:")
+	return conformance.Meter{Store: s, Reads: func() int64 { return s.PagesRead(t) }}
 }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, inFile())
+	conformance.Run(t, withFaults())
 }
 
-func TestConformanceInMemory(t *testing.T) {
-	t.Parallel()
-	conformance.Run(t, inMemory())
-}
-
-// In memory hours pass in no time; on a file, where every process has a handle of
-// its own, they are scaled down and really pass.
+// In memory, simulated time passes instantly. On a file, where every process has a handle of its
+// own, times are scaled down and really pass.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	conformance.RunEngine(t, inFile())
@@ -58,12 +70,5 @@ func TestEngineInMemory(t *testing.T) {
 	t.Parallel()
 	conformance.RunEngine(t, inMemory())
 }
-
-func TestRandom(t *testing.T) {
-	t.Parallel()
-	conformance.RunRandom(t, inFile())
-}
-
-func TestRandomInMemory(t *testing.T) { conformance.RunRandom(t, inMemory()) }
 
 func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, inFile()) }

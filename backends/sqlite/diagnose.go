@@ -14,7 +14,7 @@ import (
 // Sizes, in bytes.
 const (
 	largeLog  = 256 << 20 // a write-ahead log that no checkpoint can empty
-	longCheck = 1 << 30   // a file whose check takes longer than somebody waits
+	longCheck = 1 << 30   // a file that takes long to check
 )
 
 // Diagnose implements store.Diagnoser.
@@ -62,9 +62,8 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	}
 	list = append(list, f)
 
-	f = store.Finding{Name: "durability", Seen: "a commit waits for the disk"}
-	if s.config.synchronous == Normal {
-		f.Seen = "synchronous=normal, as the URL says: a power cut may lose the last commits"
+	if f, err = s.durabilityFinding(ctx); err != nil {
+		return nil, err
 	}
 	list = append(list, f)
 
@@ -83,4 +82,36 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 		f.Level, f.Seen, f.Advice = store.Fault, checked, advice[codes.SQLITE_CORRUPT]
 	}
 	return append(list, f), nil
+}
+
+// Values of PRAGMA synchronous.
+const (
+	syncNormal = 1
+	syncFull   = 2
+)
+
+// durabilityFinding asks the writing connection what its commits wait for.
+func (s *Store) durabilityFinding(ctx context.Context) (store.Finding, error) {
+	f := store.Finding{Name: "durability"}
+	if s.config.memory {
+		f.Seen = "none, the database is in memory and ends with this process"
+		return f, nil
+	}
+	level, err := s.runner.synchronous(ctx)
+	switch {
+	case err != nil:
+		return f, err
+	case level < syncNormal:
+		f.Level, f.Seen = store.Warning, "synchronous is OFF: a power cut may destroy the database"
+	case level < syncFull && s.config.synchronous == Full:
+		f.Level, f.Seen = store.Warning, "synchronous is NORMAL, which was not asked for: a power cut may lose the last commits"
+	case level < syncFull:
+		f.Seen = "synchronous=normal, as the URL says: a power cut may lose the last commits"
+	default:
+		f.Seen = "a commit waits for the disk"
+	}
+	if f.Level > store.Fine {
+		f.Advice = "something in this program has changed Pawl's connection; open the store again, which sets it"
+	}
+	return f, nil
 }

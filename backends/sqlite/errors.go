@@ -10,7 +10,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// code is SQLite's primary result code of an error; 0 when it is none of SQLite's.
+// code returns SQLite's primary result code of an error, or 0 if it is not an error of
+// SQLite.
 func code(err error) int {
 	var e *driver.Error
 	if errors.As(err, &e) {
@@ -24,27 +25,27 @@ func isBusy(err error) bool {
 	return c == codes.SQLITE_BUSY || c == codes.SQLITE_LOCKED
 }
 
-// advice is what a person can do about a result code.
+// advice says what a person can do about an error with a result code.
 var advice = map[int]string{
-	codes.SQLITE_FULL:     "the disk or the database's page limit is full; make room, the store goes on by itself",
-	codes.SQLITE_READONLY: "the database is read-only; give this process the right to write the file and its directory",
+	codes.SQLITE_FULL:     "the disk is full, or the database has reached its page limit; free some space, and the store continues",
+	codes.SQLITE_READONLY: "the database is read-only; give this process write permission for the file and its directory",
 	codes.SQLITE_CORRUPT:  "the database file is damaged; stop all writers and restore it from a backup",
 	codes.SQLITE_NOTADB:   "the file is not an SQLite database; nothing was changed in it; choose another path",
-	codes.SQLITE_IOERR:    "the disk reports an error; look at the system's log",
-	codes.SQLITE_CANTOPEN: "the file cannot be opened; look at its directory and the limit of open files",
-	codes.SQLITE_PERM:     "access is denied; look at the rights of the file and its directory",
+	codes.SQLITE_IOERR:    "the disk reports an error; check the system's log",
+	codes.SQLITE_CANTOPEN: "the file cannot be opened; check its directory and the limit of open files",
+	codes.SQLITE_PERM:     "access is denied; check the permissions of the file and its directory",
 	codes.SQLITE_BUSY:     "the database is locked by another process",
 	codes.SQLITE_LOCKED:   "the database is locked by another process",
 	codes.SQLITE_PROTOCOL: "the database is locked by another process",
 	codes.SQLITE_NOMEM:    "SQLite is out of memory",
 }
 
-// maxRow is what SQLite takes in a row, unless it was built otherwise.
+// maxRow is the default maximum size of a row in SQLite.
 const maxRow = 1_000_000_000
 
-// classify gives an error from before COMMIT its identity (P16): the transaction
-// is rolled back, so what the environment has refused may be sent again. Other
-// codes are mistakes of this package and are passed on as they are.
+// classify maps an error from before COMMIT to the errors of package store (P16). The
+// transaction is rolled back, so a request that the environment has refused may be
+// repeated. Other codes are bugs of this package and are returned unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -58,9 +59,9 @@ func classify(err error) error {
 	return fmt.Errorf("sqlite: %w", err)
 }
 
-// classifyCommit is classify for COMMIT itself. SQLite says of a lock and of a constraint
-// that the transaction is as it was, so that the caller rolls it back. Any other error, such as one
-// of the disk, may come after COMMIT has reached the file.
+// classifyCommit is classify for COMMIT itself. After a lock or constraint error of
+// SQLite, the transaction is unchanged, and the caller rolls it back. Any other error,
+// such as one of the disk, may come after COMMIT has reached the file.
 func classifyCommit(err error) error {
 	if err == nil {
 		return nil
@@ -77,11 +78,10 @@ func classifyCommit(err error) error {
 	}
 }
 
-// openError says what is wrong with a database that cannot be opened. Only a lock
-// may go away by itself.
+// openError explains why a database cannot be opened. Only a lock may disappear on its own.
 func openError(path string, err error) error {
 	if errors.Is(err, store.ErrInvalid) {
-		return err // it says so itself
+		return err // it is already classified
 	}
 	hint, known := advice[code(err)]
 	switch {

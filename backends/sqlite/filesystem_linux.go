@@ -9,8 +9,8 @@ var networks = map[uint32]string{
 	0x0bd00bd0: "Lustre", 0x47504653: "GPFS", 0x7461636f: "OCFS2", 0x01161970: "GFS2", 0x01021997: "9P",
 }
 
-// network names the network file system that a path lies on; empty when it lies
-// on none that is known.
+// network returns the name of the network file system that contains a path, or an empty
+// string if the file system is not a known one.
 func network(path string) string {
 	var info syscall.Statfs_t
 	if syscall.Statfs(path, &info) != nil {

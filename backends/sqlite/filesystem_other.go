@@ -2,5 +2,5 @@
 
 package sqlite
 
-// network knows the file systems of Linux alone.
+// network knows only the file systems of Linux.
 func network(string) string { return "" }

@@ -32,7 +32,7 @@ func FuzzParse(f *testing.F) {
 		if c.busyTimeout < 0 {
 			t.Fatalf("saw a busy timeout of %v", c.busyTimeout)
 		}
-		// Nothing of the path may reach SQLite as a parameter of its own.
+		// No part of the path may reach SQLite as a parameter.
 		dsn, ok := strings.CutSuffix(c.dsn(), atOnce)
 		if !ok || strings.ContainsAny(dsn, "?#") {
 			t.Fatalf("saw the data source %q, with parameters", dsn)
@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParameter sets one parameter: those that are not known are refused.
+// FuzzParameter sets one parameter: unknown parameters are refused.
 func FuzzParameter(f *testing.F) {
 	f.Add("synchronous", "NORMAL")
 	f.Add("busy_timeout", "1h")

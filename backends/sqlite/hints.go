@@ -8,25 +8,25 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Hints implements store.Hinter. What this store writes is told precisely and at
-// once; what another process writes is seen within 50 ms, as "look again".
-func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+// Hints implements store.Hinter. Writes of this store are reported precisely and at once. Writes of
+// other processes are noticed within 50 ms and reported as "look again".
+func (s *Store) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := s.poller.join(ctx); err != nil {
 		return nil, err
 	}
-	return s.hub.Subscribe(ctx)
+	return s.hub.Subscribe(ctx, topics...)
 }
 
-// A poller looks for other processes' writes while anybody listens.
+// A poller looks for other processes' writes while there are listeners.
 type poller struct {
 	store *Store
 
 	mu        sync.Mutex
 	listeners int
-	quit      context.CancelFunc // ends the goroutine
+	quit      context.CancelFunc // stops the goroutine
 	running   sync.WaitGroup
 }
 
@@ -35,8 +35,8 @@ const (
 	pollSeldom = 50 * time.Millisecond
 )
 
-// join counts a listener until ctx is done, and starts the goroutine for the
-// first. What is written after join returns is seen.
+// join counts a listener until ctx is done, and starts the goroutine for the first one.
+// Writes after join returns are noticed.
 func (p *poller) join(ctx context.Context) error {
 	if p.store.config.memory {
 		return nil
@@ -89,9 +89,9 @@ func (p *poller) poll(ctx context.Context, last int64) {
 	}
 }
 
-// dataVersion is a number that changes when another connection has written. It is
-// asked on the writer, whose own commits do not change it. Unless wait is set,
-// a writer at work is not waited for: 0.
+// dataVersion returns a number that changes when another connection has written. It asks
+// the writer, whose own commits do not change the number. Unless wait is set, it does not
+// wait for a busy writer and returns 0.
 func (r *runner) dataVersion(ctx context.Context, wait bool) (version int64, err error) {
 	var c *conn
 	if wait {

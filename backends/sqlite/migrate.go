@@ -9,13 +9,14 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 	"github.com/pawlhq/pawl/migrations"
 	"github.com/pawlhq/pawl/store"
 )
 
-// migrate brings the schema up to date. Goose has no lock for SQLite, so when
-// several processes open a new file, all but one fail at some statement. Each
-// migration is a transaction: whoever failed looks again.
+// migrate brings the schema up to date. Goose has no lock for SQLite, so when several
+// processes open a new file, all but one fail at some statement. Each migration is a
+// transaction, so a process that failed checks again.
 func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -31,13 +32,16 @@ func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 		case version == newest:
 			return nil
 		case version > newest:
-			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program knows versions up to %d; run a newer program",
-				c.path, version, newest))
+			var minimum int64
+			if err := db.GetContext(ctx, &minimum, sqlitecore.Minimum); err != nil {
+				return err
+			}
+			return sqlitecore.MayUse(c.path, version, minimum, newest)
 		case !c.migrate:
-			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; run pawl migrate up, or open it without WithoutMigration and migrate=false",
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d, but this program needs %d; run pawl migrate up, or open the database without WithoutMigration and migrate=false",
 				c.path, version, newest))
 		}
-		// A failure counts if it is a lock, or if nobody else has gone on meanwhile.
+		// An error is ignored if it is not about a lock and another process has made progress.
 		if _, err = provider.Up(ctx); err != nil && (isBusy(err) || version == before) {
 			return fmt.Errorf("migration from schema version %d: %w", version, err)
 		}
@@ -45,7 +49,7 @@ func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 	}
 }
 
-// schemaVersion is the last migration that was applied; 0 for a new database.
+// schemaVersion returns the version of the last migration that was applied; 0 for a new database.
 func schemaVersion(ctx context.Context, db *sqlx.DB) (int64, error) {
 	var table string
 	err := db.GetContext(ctx, &table, `SELECT name FROM sqlite_schema WHERE name='goose_db_version'`)

@@ -1,7 +1,3 @@
-// Package sqlite is Pawl's backend for SQLite: one file, no server, in this
-// process. Several processes of one machine may share the file.
-//
-// It uses modernc.org/sqlite, which needs no C compiler.
 package sqlite
 
 import (
@@ -23,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Synchronous says what a commit waits for.
+// Synchronous is what a commit waits for.
 type Synchronous int
 
 const (
@@ -31,8 +27,8 @@ const (
 	// acknowledged is lost, even when the machine loses power. It is the default.
 	Full Synchronous = iota
 	// Normal leaves the sync to the next checkpoint. The crash of a process loses
-	// nothing; the crash of the machine may lose the last commits, so that steps
-	// that were recorded run again. The file stays sound.
+	// nothing. The crash of the machine may lose the last commits, so that recorded steps
+	// run again. The file stays consistent.
 	Normal
 )
 
@@ -44,10 +40,11 @@ type config struct {
 	limits      store.Limits
 	logger      *slog.Logger
 	migrate     bool
+	driver      string // of database/sql
 }
 
 func newConfig(location string, opts []Option) (config, error) {
-	c := config{busyTimeout: 5 * time.Second, logger: slog.Default(), migrate: true}
+	c := config{busyTimeout: 5 * time.Second, logger: slog.Default(), migrate: true, driver: "sqlite"}
 	err := c.parse(location)
 	for _, o := range opts {
 		o(&c)
@@ -58,33 +55,37 @@ func newConfig(location string, opts []Option) (config, error) {
 // Option changes how Open opens.
 type Option func(*config)
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default (see
-// [store.Limits.OrDefault]).
+// WithLimits sets the size limits; zero fields keep their default (see [store.Limits.OrDefault]).
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithSynchronous sets what a commit waits for. The default is [Full].
 func WithSynchronous(s Synchronous) Option { return func(c *config) { c.synchronous = s } }
 
-// WithBusyTimeout sets how long a write waits for another process to finish its
-// own before it fails with ErrUnavailable. The default is 5 seconds.
+// WithBusyTimeout sets how long a write waits for another process's write before it fails
+// with ErrUnavailable. The default is 5 seconds.
 func WithBusyTimeout(d time.Duration) Option { return func(c *config) { c.busyTimeout = d } }
 
 // WithLogger sets the logger. The default is [slog.Default].
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// WithoutMigration leaves the schema alone: Open fails unless the file exists and
-// has the very schema of this program.
+// WithoutMigration leaves the schema unchanged: Open fails unless the file exists and has
+// exactly the schema of this program.
 func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
+
+// core implements most of the contract.
+type core = sqlitecore.Core
 
 // Store is a store in one SQLite file, or in memory.
 type Store struct {
-	*sqlitecore.Core
+	*core
 	runner *runner
 	hub    store.Hub
 	poller poller
 	config config
 	closed sync.Once
-	fault  error // of Close
+	fault  error // the error of Close
+
+	version string // of the SQLite library
 }
 
 var (
@@ -95,18 +96,17 @@ var (
 	_ store.Journal    = (*Store)(nil)
 )
 
-// Open opens a database, makes it if it does not exist, and brings its schema up
-// to date. It takes a path, or a URL such as
+// Open opens a database, creates it if it does not exist, and brings its schema up to
+// date. It accepts a path, or a URL such as
 //
 //	sqlite:pawl.db
 //	sqlite:/var/lib/app/pawl.db?synchronous=normal&busy_timeout=10s
 //	sqlite::memory:
 //
-// with the parameters synchronous (full or normal), busy_timeout (a duration)
-// and migrate (true or false). ":memory:" is a database of its own that ends
-// with the store.
+// with the parameters synchronous (full or normal), busy_timeout (a duration) and migrate
+// (true or false). ":memory:" is a new database that ends with the store.
 //
-// Errors that only a person can help match store.ErrInvalid and say what to do.
+// Errors that only a person can fix match store.ErrInvalid and say what to do.
 func Open(ctx context.Context, location string, opts ...Option) (*Store, error) {
 	c, err := newConfig(location, opts)
 	if err != nil {
@@ -118,7 +118,7 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	if c.limits, err = c.limits.OrDefault(); err != nil {
 		return nil, err
 	}
-	db, err := sqlx.Open("sqlite", c.dsn())
+	db, err := sqlx.Open(c.driver, c.dsn())
 	if err != nil {
 		return nil, openError(c.path, err)
 	}
@@ -136,11 +136,11 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 	c := &s.config
 	if c.memory {
-		db.SetMaxOpenConns(1) // each connection would be a database of its own
+		db.SetMaxOpenConns(1) // each connection would have its own database
 	}
 	s.runner = newRunner(db, c)
 	for _, step := range []func() error{
-		func() error { return checkLibrary(ctx, db) },
+		func() (err error) { s.version, err = checkLibrary(ctx, db); return err },
 		func() error { return useWAL(ctx, db, c) },
 		func() error { return migrate(ctx, db, c) },
 		func() error { return s.runner.start(ctx) },
@@ -159,12 +159,12 @@ func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 				"path", c.path, "file_system", fs)
 		}
 	}
-	s.Core = sqlitecore.New(s.runner, s.coreConfig(s.hub.Publish))
+	s.core = sqlitecore.New(s.runner, s.coreConfig(s.hub.Publish))
 	s.poller.store = s
 	return nil
 }
 
-// coreConfig is that of a core whose hints go to publish.
+// coreConfig returns the configuration of a core that passes hints to publish.
 func (s *Store) coreConfig(publish func(...store.Hint)) sqlitecore.Config {
 	clock := func(context.Context) (time.Time, time.Time, error) { now := time.Now(); return now, now, nil }
 	return sqlitecore.Config{Clock: clock, Limits: s.config.limits, InTurn: true, Publish: publish}
@@ -192,10 +192,10 @@ func (c *config) parse(location string) error {
 	}
 	c.memory = c.path == ":memory:"
 	if c.path == "" {
-		return store.Invalid("database", "no path is given; a path looks like pawl.db, a URL like sqlite:pawl.db")
+		return store.Invalid("database", "the path is empty; a path looks like pawl.db, a URL like sqlite:pawl.db")
 	}
 	if !c.memory {
-		c.path = filepath.Clean(c.path) // sqlite:////tmp/x.db, as some write it, has a slash too many
+		c.path = filepath.Clean(c.path) // some write sqlite:////tmp/x.db, with one slash too many
 	}
 	return nil
 }
@@ -226,12 +226,12 @@ func (c *config) set(key, value string) error {
 		}
 		c.migrate = value == "true"
 	default:
-		return store.Invalid("database URL", fmt.Sprintf("there is no parameter %q; known are synchronous, busy_timeout, migrate", key))
+		return store.Invalid("database URL", fmt.Sprintf("unknown parameter %q; want synchronous, busy_timeout or migrate", key))
 	}
 	return nil
 }
 
-// check finds what SQLite would report less clearly.
+// check detects problems that SQLite would report less clearly.
 func (c *config) check() error {
 	if c.memory {
 		return nil
@@ -268,7 +268,7 @@ func (c *config) check() error {
 	return nil
 }
 
-// atOnce lets transactions that database/sql begins take the write lock at once.
+// atOnce makes transactions of database/sql take the write lock when they begin.
 const atOnce = "?_txlock=immediate"
 
 func (c *config) dsn() string {
@@ -293,8 +293,8 @@ func useWAL(ctx context.Context, db *sqlx.DB, c *config) error {
 	return nil
 }
 
-// patiently repeats what fails because another process is at work in the file,
-// for as long as the busy timeout, but at least a second.
+// patiently retries an operation that fails because another process uses the file. It retries for
+// the busy timeout, but for at least a second.
 func (c *config) patiently(ctx context.Context, f func() error) error {
 	deadline := time.Now().Add(max(c.busyTimeout, time.Second))
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -308,20 +308,20 @@ func (c *config) patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-func checkLibrary(ctx context.Context, db *sqlx.DB) error {
-	var version string
+// checkLibrary returns the version of the SQLite library, and refuses some versions.
+func checkLibrary(ctx context.Context, db *sqlx.DB) (version string, err error) {
 	if err := db.GetContext(ctx, &version, `SELECT sqlite_version()`); err != nil {
-		return err
+		return "", err
 	}
-	return checkVersion(version)
+	return version, checkVersion(version)
 }
 
-// checkVersion refuses the SQLite versions whose write-ahead log could lose
-// committed data when it was reset: 3.7.0 to 3.51.2 but for two backports.
+// checkVersion refuses the SQLite versions whose write-ahead log can lose committed data
+// when it is reset: 3.7.0 to 3.51.2, except two backports.
 func checkVersion(version string) error {
 	var major, minor, patch int
 	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); n < 2 {
-		return store.Invalid("SQLite", fmt.Sprintf("version %q is not understood", version))
+		return store.Invalid("SQLite", fmt.Sprintf("cannot parse the version %q", version))
 	}
 	v := major*1_000_000 + minor*1_000 + patch
 	switch {
@@ -334,10 +334,17 @@ func checkVersion(version string) error {
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "sqlite", Hints: true, Processes: !s.config.memory, Transactions: true}
+	f := store.Features{Name: "sqlite", Contract: 1, Hints: true, Processes: !s.config.memory, Transactions: true, Version: "SQLite " + s.version}
+	switch {
+	case s.config.memory:
+		f.Durability = store.Volatile
+	case s.config.synchronous == Normal:
+		f.Durability = store.Buffered
+	}
+	return f
 }
 
-// Close waits for what is under way, then closes the file. Later calls fail with
+// Close waits for calls in progress, then closes the file. Later calls fail with
 // ErrUnavailable.
 func (s *Store) Close() error {
 	s.closed.Do(func() {

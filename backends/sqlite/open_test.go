@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,9 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends"
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 	"github.com/pawlhq/pawl/backends/sqlite"
-	"github.com/pawlhq/pawl/internal/txtest"
-	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/conformance"
+	"github.com/pawlhq/pawl/internal/testing/parallel"
+	"github.com/pawlhq/pawl/internal/testing/txtest"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -33,8 +34,10 @@ const helper = "PAWL_SQLITE_HELPER"
 
 func TestMain(m *testing.M) {
 	txtest.Child(orderAndStart)
+	conformance.DurableChild(openPlace)
 	task, path, ok := strings.Cut(os.Getenv(helper), " ")
 	if !ok {
+		parallel.Raise()
 		os.Exit(m.Run())
 	}
 	s, err := sqlite.Open(context.Background(), path)
@@ -42,7 +45,7 @@ func TestMain(m *testing.M) {
 		os.Stderr.WriteString(err.Error())
 		os.Exit(1)
 	}
-	for task == "create" { // until it is killed
+	for task == "create" { // until the process is killed
 		runs := newRuns(1)
 		if _, err := s.Create(context.Background(), store.CreateParams{Namespace: ns, Runs: runs}); err != nil {
 			os.Exit(1)
@@ -70,7 +73,7 @@ func open(t testing.TB, location string, opts ...sqlite.Option) *sqlite.Store {
 
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "pawl.db") }
 
-// raw opens the file as a tool would.
+// raw opens the file as an external tool would.
 func raw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -82,14 +85,15 @@ func raw(t testing.TB, path string) *sql.DB {
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	known, err := fs.Glob(migrations.SQLite(), "*.sql")
+	known, err := sqlitecore.Migrations()
 	require.NoError(t, err)
+	newest := known[len(known)-1].Version
 	dir := t.TempDir()
 	text := filepath.Join(dir, "notes.txt")
 	require.NoError(t, os.WriteFile(text, []byte("these are notes, not a database"), 0o600))
 	newer := filepath.Join(dir, "newer.db")
 	require.NoError(t, open(t, newer).Close())
-	_, err = raw(t, newer).Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`)
+	_, err = raw(t, newer).Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1); UPDATE compatibility SET minimum=?`, newest+1)
 	require.NoError(t, err)
 
 	t.Cleanup(func() { // when the cases have ended
@@ -106,14 +110,14 @@ func TestOpenRefuses(t *testing.T) {
 		"not a database":     {location: text, says: []string{"notes.txt", "not an SQLite database"}},
 		"no directory":       {location: filepath.Join(dir, "none", "x.db"), says: []string{"does not exist", "make it"}},
 		"a directory":        {location: dir, says: []string{dir}},
-		"no path":            {location: "sqlite:", says: []string{"no path"}},
-		"unknown parameter":  {location: "sqlite:x.db?sync=full", says: []string{`"sync"`, "synchronous, busy_timeout, migrate"}},
+		"no path":            {location: "sqlite:", says: []string{"path is empty"}},
+		"unknown parameter":  {location: "sqlite:x.db?sync=full", says: []string{`"sync"`, "synchronous, busy_timeout or migrate"}},
 		"wrong synchronous":  {location: "sqlite:x.db?synchronous=off", says: []string{"full or normal"}},
 		"wrong busy_timeout": {location: "sqlite:x.db?busy_timeout=5", says: []string{"duration"}},
 		"wrong migrate":      {location: "sqlite:x.db?migrate=1", says: []string{"true or false"}},
-		"newer schema":       {location: newer, says: []string{"version 99", fmt.Sprint("up to ", len(known)), "newer program"}},
+		"newer schema":       {location: newer, says: []string{"version 99", fmt.Sprintf("know version %d or later", newest+1), fmt.Sprint("up to ", newest), "newer program"}},
 		"not there":          {location: filepath.Join(dir, "typo.db"), opts: []sqlite.Option{sqlite.WithoutMigration()}, says: []string{"typo.db", "does not exist", "pawl migrate up"}},
-		"no schema":          {location: empty, opts: []sqlite.Option{sqlite.WithoutMigration()}, says: []string{"version 0", fmt.Sprint("needs ", len(known))}},
+		"no schema":          {location: empty, opts: []sqlite.Option{sqlite.WithoutMigration()}, says: []string{"version 0", fmt.Sprint("needs ", newest)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,6 +133,21 @@ func TestOpenRefuses(t *testing.T) {
 	require.Equal(t, "these are notes, not a database", string(after))
 }
 
+func TestNewerSchemaThatOlderProgramsMayUse(t *testing.T) {
+	t.Parallel()
+	known, err := sqlitecore.Migrations()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "newer.db")
+	require.NoError(t, open(t, file).Close())
+	_, err = raw(t, file).Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1); UPDATE compatibility SET minimum=?`, known[len(known)-1].Version)
+	require.NoError(t, err)
+	for _, opts := range [][]sqlite.Option{nil, {sqlite.WithoutMigration()}} {
+		s, err := sqlite.Open(t.Context(), file, opts...)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+}
+
 func TestOpenByURL(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a b?%#.db")
@@ -140,9 +159,10 @@ func TestOpenByURL(t *testing.T) {
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(dir, "x y.db"))
 	require.True(t, s.Features().Processes)
+	require.Regexp(t, `^SQLite \d+\.\d+\.\d+$`, s.Features().Version)
 	require.NoError(t, s.Close())
 
-	for _, slashes := range []string{"", "//", "///"} { // before the path's own
+	for _, slashes := range []string{"", "//", "///"} { // before the path
 		s, err := backends.Open(context.Background(), "sqlite:"+slashes+dir+"/slashes.db")
 		require.NoError(t, err)
 		require.FileExists(t, filepath.Join(dir, "slashes.db"))
@@ -205,8 +225,8 @@ func TestMigrationRace(t *testing.T) {
 	})
 }
 
-// TestKilledProcess holds FULL to its word as far as a test can: what a process
-// has reported before it is killed is there.
+// TestKilledProcess checks FULL as far as a test can: everything that a process has reported before
+// it is killed is stored.
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	path := file(t)
@@ -239,10 +259,10 @@ func readFull(r interface{ Read([]byte) (int, error) }, b []byte) (n int, err er
 	return n, err
 }
 
-// TestReadOnlyFile runs as another user, since root may write everything.
+// TestReadOnlyFile runs as another user, because root may write everything.
 func TestReadOnlyFile(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "pawl") // not below the test's own directory, which others may not enter
+	dir, err := os.MkdirTemp("", "pawl") // not below the test's own directory, which other users may not enter
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "pawl.db")
@@ -302,7 +322,7 @@ func TestBytes(t *testing.T) {
 		step := stepRecord(1)
 		step.Output, step.Failure = in, &store.Failure{Details: in}
 		res := commit(t, s, store.Commit{Lease: got.Lease, Seq: 1, Steps: []store.StepRecord{step}, State: []store.StateWrite{{Key: "k", Value: in}},
-			Transition: &store.Transition{Kind: store.Complete, Output: in}})
+			Transition: &store.Transition{Kind: store.CompleteRun, Output: in}})
 		require.NoError(t, res[0].Err)
 		runs, err := s.Get(context.Background(), store.GetParams{Namespace: ns, IDs: []store.ID{run.ID}})
 		require.NoError(t, err)
@@ -332,7 +352,7 @@ func TestBubble(t *testing.T) {
 		create(t, s, run)
 		require.Equal(t, []store.Hint{{Kind: store.HintQueue, Namespace: ns, Queue: line}}, <-hints)
 		require.Empty(t, claim(t, s, 1).Runs)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(24 * time.Hour) // of the test's own clock: no time passes on the machine's
 		require.Len(t, claim(t, s, 1).Runs, 1)
 		cancel()
 		_, open := <-hints
@@ -350,7 +370,7 @@ func TestMemoryStoresAreApart(t *testing.T) {
 	require.False(t, a.Features().Processes)
 }
 
-// TestReadableTables looks at the file with SQL, as a person would.
+// TestReadableTables reads the file with SQL, as a person would.
 func TestReadableTables(t *testing.T) {
 	t.Parallel()
 	path := file(t)

@@ -10,19 +10,18 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// place is the file that a store works in, as it was when the store was opened.
+// place is the store's file as it was when the store was opened.
 //
-// An open file lives on when its name is deleted or given to another file, and
-// SQLite goes on in it: what it acknowledges then, nobody ever finds again. So the
-// place is compared with what its path leads to, at the begin of each transaction
-// and after each commit.
+// An open file continues to exist when its name is deleted or given to another file, and SQLite
+// continues to use it; writes that it then acknowledges are lost. The place is therefore compared
+// with the file at its path at the beginning of each transaction and after each commit.
 type place struct {
 	path string // absolute
 	file os.FileInfo
 	log  atomic.Pointer[os.FileInfo] // the write-ahead log; nil until the first commit
 }
 
-// newPlace remembers the file that a path leads to.
+// newPlace records the file at a path.
 func newPlace(path string) (*place, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -35,7 +34,7 @@ func newPlace(path string) (*place, error) {
 	return &place{path: path, file: file}, nil
 }
 
-// moved says what became of the file; nil as long as it is where it was. A nil
+// moved returns what happened to the file, or nil if it is still in its place. A nil
 // place, that of a database in memory, never moves.
 func (p *place) moved() error {
 	if p == nil {
@@ -50,8 +49,8 @@ func (p *place) moved() error {
 	return nil
 }
 
-// committed is moved after a commit, which has made the write-ahead log if there
-// was none.
+// committed does the same after a commit, which has created the write-ahead log if it did not
+// exist.
 func (p *place) committed() error {
 	if p == nil {
 		return nil
@@ -69,16 +68,16 @@ const whatNow = "put the file back, or restart this program to work in what is t
 func same(path string, was os.FileInfo) error {
 	switch now, err := os.Stat(path); {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("the file %s was deleted or moved while it was open, so that nothing written to it would be found again; %s", path, whatNow)
+		return fmt.Errorf("the file %s was deleted or moved while it was open, so writes to it would be lost; %s", path, whatNow)
 	case err != nil:
-		return nil // what cannot be looked at proves nothing
+		return nil // a file that cannot be inspected proves nothing
 	case !os.SameFile(was, now):
-		return fmt.Errorf("the file %s was replaced by another one while it was open, so that nothing written to it would be found again; %s", path, whatNow)
+		return fmt.Errorf("the file %s was replaced while it was open, so writes to it would be lost; %s", path, whatNow)
 	}
 	return nil
 }
 
-// there refuses a transaction that would be lost.
+// there returns an error for a transaction whose writes would be lost.
 func (p *place) there() error {
 	if err := p.moved(); err != nil {
 		return fmt.Errorf("sqlite: %w: %w", err, store.ErrUnavailable)
@@ -86,7 +85,7 @@ func (p *place) there() error {
 	return nil
 }
 
-// kept reports a commit that may be lost.
+// kept returns an error for a commit that may be lost.
 func (p *place) kept() error {
 	if err := p.committed(); err != nil {
 		return fmt.Errorf("sqlite: commit: %w: %w", err, store.ErrOutcomeUnknown)

@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// TestFileGone: a file that is deleted, moved or replaced while it is open takes
-// nothing more, and says why. Put back, it goes on.
+// TestFileGone checks that a file that is deleted, moved or replaced while it is open accepts no
+// more writes, with an error that says why, and works again when it is put back.
 func TestFileGone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -37,7 +37,7 @@ func TestFileGone(t *testing.T) {
 				require.NoError(t, os.Rename(other, path))
 			},
 			mend: func(t *testing.T, path string) { require.NoError(t, os.Rename(path+".old", path)) },
-			says: "was replaced by another one",
+			says: "was replaced while",
 		},
 		"directory deleted": {
 			harm: func(t *testing.T, path string) { require.NoError(t, os.RemoveAll(filepath.Dir(path))) },
@@ -65,7 +65,7 @@ func TestFileGone(t *testing.T) {
 					return err
 				},
 				"commit": func() error {
-					_, err := s.Commit(ctx, store.CommitParams{Namespace: ns, Commits: []store.Commit{{Lease: held, Seq: 1, Transition: &store.Transition{Kind: store.Complete}}}})
+					_, err := s.Commit(ctx, store.CommitParams{Namespace: ns, Commits: []store.Commit{{Lease: held, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}}}})
 					return err
 				},
 				"list": func() error { _, err := s.List(ctx, store.ListParams{Namespace: ns}); return err },

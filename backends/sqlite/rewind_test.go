@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rewind copies what a file holds; the function that it returns puts it back, in one
-// transaction, under whoever has the file open.
+// rewind copies the contents of a file. The function that it returns restores them in one
+// transaction, while other processes may have the file open.
 func rewind(t testing.TB, path string) (back func()) {
 	ctx := context.Background()
 	conn, err := raw(t, path).Conn(ctx)

@@ -15,12 +15,12 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// readers is how many connections read beside the one that writes.
+// readers is the number of connections that read, in addition to the one that writes.
 const readers = 4
 
-// runner runs statement lists on one connection for writes and a few for reads.
-// Its channels hold the connections that are free: whoever takes one has it
-// alone. In memory, one connection does both.
+// runner runs lists of statements on one connection for writes and a few for reads. Its
+// channels hold the free connections: a caller that takes one uses it exclusively. In
+// memory, one connection does both.
 type runner struct {
 	db     *sqlx.DB
 	config *config
@@ -30,7 +30,7 @@ type runner struct {
 	done   chan struct{} // closed with the runner
 
 	mu    sync.Mutex
-	queue []*job // what waits for the writer
+	queue []*job // jobs that wait for the writer
 }
 
 func newRunner(db *sqlx.DB, c *config) *runner {
@@ -79,7 +79,7 @@ func (r *runner) take(ctx context.Context, from chan *conn) (*conn, error) {
 		return nil, err
 	}
 	select {
-	case <-r.done: // first, for after close nothing is free
+	case <-r.done: // first, because after close nothing is free
 		return nil, errClosed
 	default:
 	}
@@ -95,23 +95,23 @@ func (r *runner) take(ctx context.Context, from chan *conn) (*conn, error) {
 
 var errClosed = fmt.Errorf("sqlite: the store is closed: %w", store.ErrUnavailable)
 
-// A job is one call's statements, on their way into a transaction.
+// A job holds one call's statements, which wait for a transaction.
 type job struct {
 	ctx   context.Context
 	stmts []sqlitecore.Stmt
 	err   error
-	done  chan struct{} // closed when err stands
+	done  chan struct{} // closed when err is set
 }
 
-// Write implements sqlitecore.Runner. Calls that wait while another transaction is
-// under way share the next one: to make a transaction durable costs as much as what
-// a dozen runs put into it.
+// Write implements sqlitecore.Runner. Calls that wait during another transaction share
+// the next one: making a transaction durable costs as much as the statements of a dozen
+// runs.
 func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case <-r.done: // first, for after close nothing is free
+	case <-r.done: // first, because after close nothing is free
 		return errClosed
 	default:
 	}
@@ -124,7 +124,7 @@ func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	case c := <-r.writer:
 		c.work(ctx)
 		r.writer <- c
-		<-j.done // by this call of work, or by the one before
+		<-j.done // by this call of work, or by the previous one
 	case <-ctx.Done():
 		r.withdraw(j, ctx.Err())
 	case <-r.done:
@@ -133,7 +133,7 @@ func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	return j.err
 }
 
-// withdraw takes a job back that nobody has begun; otherwise it waits for its end.
+// withdraw takes back a job that has not begun; otherwise it waits for the job's end.
 func (r *runner) withdraw(j *job, why error) {
 	r.mu.Lock()
 	if i := slices.Index(r.queue, j); i >= 0 {
@@ -146,8 +146,8 @@ func (r *runner) withdraw(j *job, why error) {
 	<-j.done
 }
 
-// work does what waits, in one transaction. ctx bounds the wait for SQLite's lock;
-// when it ends, the jobs of others go back.
+// work executes the waiting jobs in one transaction. ctx limits the wait for SQLite's
+// lock; when it ends, the jobs of other calls are put back.
 func (c *conn) work(ctx context.Context) {
 	c.mu.Lock()
 	jobs := c.queue
@@ -189,12 +189,12 @@ func (c *conn) work(ctx context.Context) {
 		if j.err = c.runApart(j); j.err == nil || c.exec("ROLLBACK TO job") == nil && c.exec("RELEASE job") == nil {
 			continue
 		}
-		// The error has ended the whole transaction. Its statements have seen answers
-		// that no longer hold, so that only their callers can begin them again.
+		// The error has ended the whole transaction. Its statements have seen results
+		// that are no longer valid, so only their callers can repeat them.
 		c.rollback()
 		for _, other := range jobs {
 			if other != j {
-				other.err = fmt.Errorf("sqlite: a transaction that was shared with others has failed: %v: %w", jobs[i].err, store.ErrUnavailable)
+				other.err = fmt.Errorf("sqlite: a transaction shared with other calls failed: %v: %w", jobs[i].err, store.ErrUnavailable)
 			}
 			finish(other, other.err)
 		}
@@ -209,10 +209,10 @@ func (c *conn) work(ctx context.Context) {
 	}
 }
 
-// runApart runs a job so that it can be undone alone.
+// runApart runs a job so that it can be rolled back separately.
 func (c *conn) runApart(j *job) error {
 	if err := j.ctx.Err(); err != nil {
-		// Its savepoint is there all the same, for the caller to undo.
+		// The savepoint exists nevertheless, and the caller rolls it back.
 		_ = c.exec("SAVEPOINT job")
 		return err
 	}
@@ -232,22 +232,22 @@ func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
 		return err
 	}
 	defer func() { r.reader <- c }()
-	if err := c.place.there(); err != nil { // before open, which would make a new file
+	if err := c.place.there(); err != nil { // before open, which would create a new file
 		return err
 	}
 	if err := c.open(ctx); err != nil {
 		return classify(err)
 	}
 	if err := c.place.there(); err != nil {
-		return errors.Join(err, c.close()) // it may be open in the other file
+		return errors.Join(err, c.close()) // it may have opened the other file
 	}
 	if len(stmts) == 1 { // a snapshot of its own
 		return c.run(ctx, stmts)
 	}
+	defer c.rollback() // even if BEGIN fails, the transaction may have begun
 	if err := c.exec("BEGIN"); err != nil {
 		return classify(err)
 	}
-	defer c.rollback()
 	return c.run(ctx, stmts)
 }
 
@@ -259,8 +259,8 @@ type conn struct {
 	stmts    map[string]*sqlx.Stmt
 }
 
-// maxPrepared bounds the statements that are kept. Only listings with their
-// combinations of filters come near.
+// maxPrepared limits the statements that are kept. Only listings with their combinations
+// of filters come near the limit.
 const maxPrepared = 200
 
 // open connects if that has not happened yet.
@@ -278,7 +278,7 @@ func (c *conn) open(ctx context.Context) error {
 		setup[0] = "PRAGMA synchronous=NORMAL"
 	}
 	if c.readOnly {
-		// A reader waits for another process only while that one recovers the log.
+		// A reader waits for another process only while that process recovers the log.
 		setup = []string{"PRAGMA query_only=1", fmt.Sprintf("PRAGMA busy_timeout=%d", c.config.busyTimeout.Milliseconds())}
 	}
 	for _, sql := range setup {
@@ -287,6 +287,20 @@ func (c *conn) open(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// synchronous reads the setting of the connection that writes.
+func (r *runner) synchronous(ctx context.Context) (level int, err error) {
+	c, err := r.take(ctx, r.writer)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { r.writer <- c }()
+	if err := c.open(ctx); err != nil {
+		return 0, classify(err)
+	}
+	err = c.conn.GetContext(background, &level, "PRAGMA synchronous")
+	return level, classify(err)
 }
 
 func (c *conn) close() error {
@@ -306,9 +320,9 @@ func (c *conn) forget() {
 	}
 }
 
-// background is the context of statements. With one that can be canceled the
-// driver starts a goroutine for every statement, and a statement that is
-// interrupted leaves the outcome in doubt.
+// background is the context of statements. With a context that can be canceled, the
+// driver starts a goroutine for every statement, and an interrupted statement leaves the
+// outcome unknown.
 var background = context.Background()
 
 func (c *conn) prepare(sql string) (*sqlx.Stmt, error) {
@@ -334,8 +348,8 @@ func (c *conn) exec(sql string) error {
 	return err
 }
 
-// begin takes SQLite's write lock. It waits for another process here, and not in
-// SQLite, where waiting cannot be interrupted.
+// begin takes SQLite's write lock. It waits for another process here and not in SQLite,
+// where waiting cannot be interrupted.
 func (c *conn) begin(ctx context.Context) error {
 	if err := c.place.there(); err != nil {
 		return err
@@ -347,6 +361,7 @@ func (c *conn) begin(ctx context.Context) error {
 			return nil
 		}
 		if !isBusy(err) {
+			c.rollback() // the transaction may nevertheless have begun
 			return classify(err)
 		}
 		if time.Now().After(deadline) {
@@ -355,8 +370,8 @@ func (c *conn) begin(ctx context.Context) error {
 		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
-		// A busy process leaves the lock free for moments only: whoever looks seldom
-		// never meets one.
+		// A busy process leaves the lock free only for moments, which a process that
+		// checks rarely never meets.
 		if tries > 200 {
 			wait = min(2*wait, 5*time.Millisecond)
 		} else {
@@ -365,7 +380,7 @@ func (c *conn) begin(ctx context.Context) error {
 	}
 }
 
-// checkEvery is how many statements or rows pass between looks at the context.
+// checkEvery is the number of statements or rows between two checks of the context.
 const checkEvery = 64
 
 // run runs the statements of a transaction that has begun.
@@ -407,7 +422,7 @@ func (c *conn) run(ctx context.Context, stmts []sqlitecore.Stmt) error {
 }
 
 func query(stmt *sqlx.Stmt, s *sqlitecore.Stmt, check func() error) error {
-	// The plain statement: sqlx's Rows would work out names that nobody asks for.
+	// The plain statement, because sqlx's Rows would compute names that are not used.
 	rows, err := stmt.Stmt.QueryContext(background, s.Args...)
 	if err != nil {
 		return classify(err)
@@ -424,8 +439,8 @@ func query(stmt *sqlx.Stmt, s *sqlitecore.Stmt, check func() error) error {
 	return classify(rows.Err())
 }
 
-// commit ends the transaction. It is the last moment at which a canceled call
-// is undone.
+// commit ends the transaction. It is the last moment at which a canceled call is rolled
+// back.
 func (c *conn) commit(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
@@ -441,7 +456,7 @@ func (c *conn) commit(ctx context.Context) error {
 // rollback ends a transaction if one is open: some errors have ended it already.
 func (c *conn) rollback() { _ = c.exec("ROLLBACK") }
 
-// sleep waits, unless ctx ends before.
+// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -60,7 +60,7 @@ func count(t *testing.T, s *Store) int64 {
 	return n
 }
 
-// TestFull fills the database in the middle of a batch, then makes room.
+// TestFull fills the database in the middle of a batch, then frees space.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	s, _ := openFile(t)
@@ -76,7 +76,7 @@ func TestFull(t *testing.T) {
 	_, err = s.Create(t.Context(), big)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.NotErrorIs(t, err, store.ErrOutcomeUnknown)
-	require.ErrorContains(t, err, "make room")
+	require.ErrorContains(t, err, "free some space")
 	require.EqualValues(t, 10, count(t, s))
 
 	limit(1 << 30)
@@ -109,7 +109,7 @@ func TestLockedByAnother(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "another process")
 
-	// Reads and idle polls go on.
+	// Reads and idle polls continue.
 	require.Zero(t, count(t, s))
 	got, err := s.Claim(t.Context(), store.ClaimParams{
 		Namespace: "ns", Worker: "w", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 1}},
@@ -196,7 +196,8 @@ func TestClassify(t *testing.T) {
 	require.ErrorIs(t, openError(path, busy), store.ErrUnavailable)
 }
 
-// TestHintsOfAnother sees writes of a second handle, as of a second process.
+// TestHintsOfAnother checks that the writes of a second handle are noticed, like those of a second
+// process.
 func TestHintsOfAnother(t *testing.T) {
 	t.Parallel()
 	s, path := openFile(t)
@@ -215,7 +216,7 @@ func TestHintsOfAnother(t *testing.T) {
 	require.Equal(t, []store.Hint{{Kind: store.HintQueue, Namespace: "ns", Queue: "q"}}, <-hints, "once for a queue, and precise for what is our own")
 	require.NoError(t, other.Close())
 
-	// The goroutine ends with its last listener and comes back with the next.
+	// The goroutine ends with the last listener and starts again with the next.
 	cancel()
 	for range hints {
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// InTx lets an engine act in a transaction of the program's own:
+// InTx lets an engine act in the program's own transaction:
 //
 //	order, err := ship.Start(ctx, eng.InTx(sqlite.InTx(tx)), in)
 //
-// The run exists when tx commits, and not otherwise. The transaction must be in
-// the very file of the store. It should take SQLite's write lock when it begins
-// (with modernc.org/sqlite: _txlock=immediate), or its first write may find the
-// file locked for good. While it is open nobody else writes, the workers of the
-// file included: keep it short.
+// The run exists if and only if tx commits. The transaction must be in the same file as
+// the store. It should take SQLite's write lock when it begins (with modernc.org/sqlite:
+// _txlock=immediate); otherwise its first write may find the file locked permanently.
+// While it is open nobody else can write, including the workers on the file: keep it
+// short.
 func InTx(tx *sql.Tx) store.Tx { return joined{tx} }
 
-// joined is a transaction as [store.Tx] names it.
+// joined is a transaction in the form of [store.Tx].
 type joined struct{ tx *sql.Tx }
 
 func (joined) Backend() string { return "sqlite" }
@@ -32,7 +32,7 @@ func (joined) Backend() string { return "sqlite" }
 func (s *Store) Join(tx store.Tx) (store.Store, error) {
 	j, ok := tx.(joined)
 	if !ok {
-		return nil, store.Invalid("transaction", fmt.Sprintf("it is one of %s, and the store is on sqlite; make it with sqlite.InTx", tx.Backend()))
+		return nil, store.Invalid("transaction", fmt.Sprintf("it is a transaction of %s, but the store is on sqlite; use sqlite.InTx", tx.Backend()))
 	}
 	select {
 	case <-s.runner.done:
@@ -45,8 +45,8 @@ func (s *Store) Join(tx store.Tx) (store.Store, error) {
 	return &inside{sqlitecore.New(txRunner(j), s.coreConfig(func(...store.Hint) {})), s}, nil
 }
 
-// inside is the store in a transaction. Its writes are seen as those of another
-// process are: when they are committed.
+// inside is the store in a transaction. Its writes become visible when the transaction commits,
+// like those of another process.
 type inside struct {
 	*sqlitecore.Core
 	outer *Store
@@ -62,10 +62,10 @@ func (s *inside) Features() store.Features {
 // Close implements store.Store.
 func (s *inside) Close() error { return nil }
 
-// txRunner runs lists in a transaction of the program's own.
+// txRunner runs lists in the program's own transaction.
 type txRunner struct{ tx *sql.Tx }
 
-// Write implements sqlitecore.Runner. A list that fails is undone alone.
+// Write implements sqlitecore.Runner. A list that fails is rolled back separately.
 func (r txRunner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	if err := r.exec(ctx, "SAVEPOINT pawl"); err != nil {
 		return err
@@ -116,24 +116,24 @@ func (r txRunner) one(ctx context.Context, s *sqlitecore.Stmt) error {
 	return classify(rows.Err())
 }
 
-// transaction implements store.Transaction on the connection that writes, which
-// it keeps until its end: other writes of the process wait, those of other
-// processes find the file locked.
+// transaction implements store.Transaction on the connection that writes, which it keeps
+// until its end: other writes of the process wait, and those of other processes find the
+// file locked.
 type transaction struct {
 	store *Store
 	conn  *conn
 	tx    *sql.Tx
-	stop  func() bool // of the watch over the step's context
+	stop  func() bool // stops watching the step's context
 	mu    sync.Mutex
 	ended bool
 }
 
-// Begin implements store.Transactor. It offers *sql.Tx, and undoes the transaction
-// as soon as ctx ends, whatever the step does then.
+// Begin implements store.Transactor. It offers *sql.Tx, and rolls back the transaction as
+// soon as ctx ends, whatever the step does then.
 func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error) {
 	out, ok := target.(**sql.Tx)
 	if !ok {
-		return nil, fmt.Errorf("sqlite: a step's transaction is a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
+		return nil, fmt.Errorf("sqlite: a transactional step takes a *sql.Tx, not what %T points to: %w", target, store.ErrUnsupported)
 	}
 	c, err := s.runner.take(ctx, s.runner.writer)
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *Store) Begin(ctx context.Context, target any) (store.Transaction, error
 	return t, nil
 }
 
-// beginTx is begin for a transaction that database/sql knows of. The transaction
-// gets no context that ends: database/sql would close the connection with it.
+// beginTx is begin for a transaction of database/sql. It uses a context that does not end, because
+// database/sql would close the connection with the context.
 func (c *conn) beginTx(ctx context.Context) (*sql.Tx, error) {
 	if err := c.place.there(); err != nil {
 		return nil, err
@@ -163,6 +163,7 @@ func (c *conn) beginTx(ctx context.Context) (*sql.Tx, error) {
 		case err == nil:
 			return tx, nil
 		case !isBusy(err) || time.Now().After(deadline):
+			c.rollback() // the transaction may nevertheless have begun
 			return nil, classify(err)
 		}
 		if err := sleep(ctx, wait); err != nil {
@@ -171,18 +172,18 @@ func (c *conn) beginTx(ctx context.Context) (*sql.Tx, error) {
 	}
 }
 
-var errStepTx = errors.New("sqlite: the transaction of a step is committed with the step's record: its function returns nil to commit it, an error to roll it back, and must not end it itself")
+var errStepTx = errors.New("sqlite: Pawl commits a step's transaction together with the step's record: return nil to commit it or an error to roll it back, and do not end it in the step")
 
 // Commit implements store.Transaction.
 func (t *transaction) Commit(ctx context.Context, namespace string, c store.Commit) (res store.CommitResult, err error) {
 	if c.Transition != nil {
-		return res, store.Invalid("commit", "one inside a step's transaction has no transition")
+		return res, store.Invalid("commit", "a commit inside a step's transaction cannot have a transition")
 	}
 	t.stop()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		return res, context.Canceled // the step's context has ended before
+		return res, context.Canceled // the step's context has already ended
 	}
 	defer t.endLocked()
 	var hints []store.Hint
@@ -220,16 +221,16 @@ func (t *transaction) undo() {
 	}
 }
 
-// endLocked undoes what is not committed and gives the connection back.
+// endLocked rolls back what is not committed and returns the connection.
 func (t *transaction) endLocked() {
 	t.ended = true
 	_ = t.tx.Rollback()
-	t.conn.rollback() // should the step have begun one of its own
+	t.conn.rollback() // in case the step has begun its own transaction
 	t.store.runner.writer <- t.conn
 }
 
-// Recorded implements store.Transactor. Only an I/O error of COMMIT leaves it open,
-// and whoever asks gets the connection when that transaction has ended.
+// Recorded implements store.Transactor. Only an I/O error of COMMIT leaves the outcome
+// unknown, and the caller gets the connection when that transaction has ended.
 func (s *Store) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error) {
 	lost, last := true, int64(0)
 	err := s.runner.Write(ctx, []sqlitecore.Stmt{{

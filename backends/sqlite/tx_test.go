@@ -9,14 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/sqlite"
-	"github.com/pawlhq/pawl/conformance"
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/txtest"
+	"github.com/pawlhq/pawl/internal/testing/txtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// dsn is how a program should open the file for transactions that it shares with
-// Pawl.
+// dsn returns how a program should open the file for transactions that it shares with Pawl.
 func dsn(path string) string {
 	return "file:" + path + "?_txlock=immediate&_pragma=busy_timeout(10000)"
 }
@@ -26,42 +24,6 @@ func database(t testing.TB, path string) *sql.DB {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
-}
-
-// Every verb does in a transaction of the program's own what it does in one of the
-// store's.
-func TestConformanceInTx(t *testing.T) {
-	t.Parallel()
-	inside := func(t testing.TB, s store.Store, path string) store.Store {
-		db := database(t, path)
-		db.SetMaxOpenConns(1) // to wait for the other transactions of this handle in Go, and not in SQLite
-		return &pathed{path, txtest.Store{
-			Outer: s.(txtest.Outer),
-			Begin: func(ctx context.Context, _ bool) (txtest.Tx, error) {
-				tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
-				if err != nil {
-					return txtest.Tx{}, err
-				}
-				return txtest.Tx{Tx: sqlite.InTx(tx), Commit: tx.Commit, Rollback: tx.Rollback}, nil
-			},
-			Again: func(error) bool { return false },
-		}}
-	}
-	conformance.Run(t, conformance.Harness{
-		New: func(t testing.TB) store.Store {
-			path := file(t)
-			return inside(t, open(t, path), path)
-		},
-		Reopen: func(t testing.TB, s store.Store) store.Store {
-			path := s.(*pathed).path
-			return inside(t, open(t, path), path)
-		},
-	})
-}
-
-type pathed struct {
-	path string
-	txtest.Store
 }
 
 func TestInTx(t *testing.T) {
@@ -90,7 +52,7 @@ func TestInTx(t *testing.T) {
 	})
 }
 
-// orderAndStart is what the process does that is killed before it commits.
+// orderAndStart is what the process does that is killed before its transaction commits.
 func orderAndStart(ctx context.Context, path string) error {
 	s, err := sqlite.Open(ctx, path)
 	if err != nil {
@@ -105,7 +67,7 @@ func orderAndStart(ctx context.Context, path string) error {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO orders VALUES (1)")
-	eng := engine.New(s, engine.TriggerCheck(engine.TriggerAny))
+	eng := engine.New(s, engine.Require(engine.RequireNothing))
 	_, started := eng.InTx(sqlite.InTx(tx)).Start(ctx, "ship", nil)
 	return errors.Join(err, started)
 }

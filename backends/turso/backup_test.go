@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// A server's data directory is put back under workers that have gone on: every run
-// completes, with the outputs that are recorded.
+// TestRestoredDirectory restores a copy of a server's data directory under workers that have
+// continued since the copy. Every run completes, with the outputs that are recorded.
 func TestRestoredDirectory(t *testing.T) {
 	t.Parallel()
 	const runs, steps, times = 40, 5, 2
@@ -26,7 +26,7 @@ func TestRestoredDirectory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 
-	// No execution of a step returns what another one has returned.
+	// No two executions of a step return the same number.
 	var work atomic.Int64
 	gates := make(chan struct{}, runs*steps)
 	unique := workflow.New("unique", func(ctx workflow.Context, _ int) (list []int64, err error) {
@@ -46,7 +46,7 @@ func TestRestoredDirectory(t *testing.T) {
 		}
 		return list, nil
 	})
-	open := func(n int) { // so many steps may go on
+	open := func(n int) { // n steps may proceed
 		for range n {
 			gates <- struct{}{}
 		}
@@ -57,23 +57,8 @@ func TestRestoredDirectory(t *testing.T) {
 		}
 	}
 
-	var workers sync.WaitGroup
-	working, stop := context.WithCancel(ctx)
-	defer workers.Wait()
+	engines, stop := twoWorkers(ctx, t, unique, runs, func() *Store { return openOn(t, srv, url) })
 	defer stop()
-	var engines []*engine.Engine
-	for range 2 {
-		eng := engine.New(openOn(t, srv, url), engine.Logger(quiet))
-		engines = append(engines, eng)
-		w := worker.New(eng, worker.Concurrency(runs), worker.Lease(3*time.Second))
-		require.NoError(t, w.Register(unique))
-		workers.Go(func() {
-			if err := w.Run(working); err != nil {
-				t.Errorf("worker.Run: %v", err)
-			}
-			eng.Close()
-		})
-	}
 	var in []workflow.Each[int]
 	for n := range runs {
 		in = append(in, workflow.Each[int]{In: n})
@@ -88,13 +73,13 @@ func TestRestoredDirectory(t *testing.T) {
 		back := srv.Copy(t)
 		open(30)
 		reached(before + 60)
-		back() // what came after the copy is lost
+		back() // what was written after the copy is lost
 	}
 	go func() {
 		for ctx.Err() == nil {
 			select {
 			case gates <- struct{}{}:
-			case <-working.Done():
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -111,4 +96,27 @@ func TestRestoredDirectory(t *testing.T) {
 	}
 	require.Greater(t, work.Load(), int64(runs*steps), "nothing was lost: the test shows nothing")
 	t.Logf("%d steps done again", work.Load()-runs*steps)
+}
+
+// twoWorkers lets two workers, each with a store of its own, execute a workflow. It returns their
+// engines. Stop ends the workers and returns when they have ended.
+func twoWorkers(ctx context.Context, t *testing.T, def workflow.Definition, slots int, open func() *Store) (engines []*engine.Engine, stop func()) {
+	var workers sync.WaitGroup
+	working, cancel := context.WithCancel(ctx)
+	for range 2 {
+		eng := engine.New(open(), engine.Logger(quiet))
+		engines = append(engines, eng)
+		w := worker.New(eng, worker.Concurrency(slots), worker.Lease(3*time.Second))
+		require.NoError(t, w.Register(def))
+		workers.Go(func() {
+			if err := w.Run(working); err != nil {
+				t.Errorf("worker.Run: %v", err)
+			}
+			eng.Close()
+		})
+	}
+	return engines, func() {
+		cancel()
+		workers.Wait()
+	}
 }

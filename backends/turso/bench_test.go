@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -26,9 +26,9 @@ func steps(n int) *workflow.Workflow[int, int] {
 	})
 }
 
-// BenchmarkRuns measures runs from start to result, one at a time and a hundred,
-// on the loopback and with 50 ms added to each round trip. It reports what the
-// server counts and bills, too.
+// BenchmarkRuns measures runs from start to result, one at a time and a hundred at a time, on the
+// loopback and with 50 ms added to each round trip. It also reports what the server counts and
+// bills.
 func BenchmarkRuns(b *testing.B) {
 	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
 		for _, n := range []int{0, 3} {
@@ -94,8 +94,7 @@ func BenchmarkRuns(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle measures what a worker costs for whom there is nothing to do, in
-// an hour of that.
+// BenchmarkIdle measures what a worker with nothing to do costs in an hour.
 func BenchmarkIdle(b *testing.B) {
 	s, err := Open(b.Context(), sqldtest.Namespace(b), WithDialer(sqldtest.Shared(b).Dial))
 	require.NoError(b, err)
@@ -111,7 +110,7 @@ func BenchmarkIdle(b *testing.B) {
 		cancel()
 		require.NoError(b, <-working)
 	}()
-	pause(ctx, 2*time.Second) // until it is registered, and quiet
+	pause(ctx, 2*time.Second) // until it is registered and idle
 	before := s.Counters()
 	b.ResetTimer()
 	for b.Loop() {

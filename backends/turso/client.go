@@ -22,27 +22,27 @@ import (
 // client sends pipelines to one database.
 type client struct {
 	http   *http.Client
-	url    string // of the database
+	url    string // the database's URL
 	token  func(context.Context) (string, error)
 	header http.Header
 
-	rest     atomic.Int64           // until when the server wants to be left alone, in nanoseconds since 1970
-	readOnly atomic.Pointer[string] // a token that the server lets read alone
+	rest     atomic.Int64           // when the pause that the server asked for ends, in nanoseconds since 1970
+	readOnly atomic.Pointer[string] // a token that the server accepts only for reads
 
 	trips, read, written atomic.Int64
 }
 
-// Counters are what a store has asked of the server since it was opened.
+// Counters count what a store has sent to the server since it was opened.
 type Counters struct {
 	RoundTrips int64
-	// RowsRead and RowsWritten are as the server's statistics count them: a statement
-	// that reads and writes no row, such as BEGIN, counts as one row read.
+	// RowsRead and RowsWritten are counted as the server's statistics count them: a statement that
+	// reads and writes no row, such as BEGIN, counts as one row read.
 	RowsRead    int64
 	RowsWritten int64
 }
 
-// Counters returns what this store has asked of the server. By way of a [Transport]
-// only round trips are counted.
+// Counters returns what this store has sent to the server. Through a [Transport], only round trips
+// are counted.
 func (s *Store) Counters() Counters { return s.runner.counters() }
 
 func (c *client) counters() Counters {
@@ -59,8 +59,7 @@ func (s *Store) Counts() []store.Count {
 	}
 }
 
-// newTransport makes the one transport of a store. Each request has its own
-// deadline beside the ones here.
+// newTransport makes the HTTP transport of a store. Each request also has its own deadline.
 func newTransport(c *config) *http.Transport {
 	dial := c.dial
 	if dial == nil {
@@ -75,7 +74,7 @@ func newTransport(c *config) *http.Transport {
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial,
 		ForceAttemptHTTP2:   true,
-		DisableCompression:  true, // most answers are small, and the server takes long over the others
+		DisableCompression:  true, // most answers are small, and the server compresses large ones slowly
 		TLSHandshakeTimeout: 5 * time.Second,
 		MaxIdleConns:        writers + readers + 1,
 		MaxIdleConnsPerHost: writers + readers + 1,
@@ -83,15 +82,15 @@ func newTransport(c *config) *http.Transport {
 	}
 }
 
-// maxAnswer bounds the answers that are read into memory; the server's own bound
-// is 10 MB for a statement unless it was told another.
+// maxAnswer limits the size of an answer that is read into memory. The server's own limit is 10 MB
+// for a statement by default.
 const maxAnswer = 256 << 20
 
-// maxExcerpt is how much of an answer that is no Hrana an error quotes.
+// maxExcerpt is how much an error quotes of an answer that is not Hrana.
 const maxExcerpt = 200
 
-// send sends a pipeline, once, and returns the answer to each of its requests. An
-// error that may have come after the server has applied it is an *unsureError.
+// send sends a pipeline once and returns the answer to each of its requests. If the server may have
+// applied the pipeline before the error, the error is an *unsureError.
 func (c *client) send(ctx context.Context, p *pipeline) (*answer, error) {
 	body := p.close()
 	token, err := c.token(ctx)
@@ -116,7 +115,7 @@ func (c *client) send(ctx context.Context, p *pipeline) (*answer, error) {
 	return c.read3(res, text, p.requests)
 }
 
-// request makes a request for a path below the database's.
+// request makes a request for a path below the database's URL.
 func (c *client) request(ctx context.Context, method, path, token string, body []byte) (*http.Request, error) {
 	u, err := url.JoinPath(c.url, path)
 	if err != nil {
@@ -133,8 +132,9 @@ func (c *client) request(ctx context.Context, method, path, token string, body [
 	return req, nil
 }
 
-// readThrough sends what only reads. It asks the primary, for which it says that it might
-// write, unless the token is known to allow reads alone: make is told whether it may.
+// readThrough sends a request that only reads. Reads go to the primary, which requires them to be
+// sent as possible writes, unless the token is known to allow only reads. make(true) returns the
+// request in the form for the primary, make(false) in the form that only reads.
 func (c *client) readThrough(ctx context.Context, make func(primary bool) *pipeline) (*answer, error) {
 	token, err := c.token(ctx)
 	if err != nil {
@@ -155,20 +155,19 @@ func (c *client) readThrough(ctx context.Context, make func(primary bool) *pipel
 	return nil, err
 }
 
-// leaveAlone notes that the server asks for a pause.
+// leaveAlone records that the server asks for a pause.
 func (c *client) leaveAlone(d time.Duration) {
 	if until := time.Now().Add(d).UnixNano(); d > 0 && until > c.rest.Load() {
 		c.rest.Store(until)
 	}
 }
 
-// resting is for how long the server still wants to be left alone.
+// resting returns how much of the pause that the server asked for is left.
 func (c *client) resting() time.Duration {
 	return max(0, time.Until(time.Unix(0, c.rest.Load())))
 }
 
-// older tells whether a server that does not know our path knows that of an older
-// protocol.
+// older reports whether a server that does not know our path supports an older protocol.
 func (c *client) older(ctx context.Context) bool {
 	token, err := c.token(ctx)
 	if err != nil {
@@ -189,7 +188,7 @@ func (c *client) older(ctx context.Context) bool {
 	return !knows("v3") && knows("v2")
 }
 
-// read3 reads the answer to a pipeline of some requests.
+// read3 reads the answers to a pipeline.
 func (c *client) read3(res *http.Response, body []byte, requests int) (*answer, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode != http.StatusOK {
@@ -201,7 +200,7 @@ func (c *client) read3(res *http.Response, body []byte, requests int) (*answer, 
 		return nil, &unsureError{&strangeError{kind, excerpt(body)}}
 	}
 	if len(a.Results) < requests {
-		return nil, &unsureError{fmt.Errorf("%d answers to %d requests", len(a.Results), requests)}
+		return nil, &unsureError{fmt.Errorf("got %d answers to %d requests", len(a.Results), requests)}
 	}
 	for i := range a.Results {
 		for _, s := range a.Results[i].Response.Result.Steps {

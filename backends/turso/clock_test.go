@@ -8,29 +8,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClock tells the times of a server whose clock runs a little faster or slower
-// and shows milliseconds, over a network with delays of all kinds.
+// TestClock reports to a clock the times of a server whose clock runs a little faster or slower and
+// shows milliseconds, over a network with delays of all kinds.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		rate := 1 + (rng.Float64()-0.5)/1000 // of the server's clock
+		rate := 1 + (rng.Float64()-0.5)/1000 // the speed of the server's clock
 		offset := rng.Int64N(1e15) + 1e14    // microseconds
 		began := time.Now()
 		server := func(at time.Time) int64 { return offset + int64(float64(at.Sub(began).Microseconds())*rate) }
 		c, now, last := &clock{}, began, int64(0)
 		for range 300 {
-			span := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
-			switch rng.IntN(3) {
+			upTo := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
+			switch rng.IntN(4) {
 			case 0:
 				sent := now
-				seen := sent.Add(span(200 * time.Millisecond))
-				came := seen.Add(span(200 * time.Millisecond))
+				seen := sent.Add(upTo(200 * time.Millisecond))
+				came := seen.Add(upTo(200 * time.Millisecond))
 				told := server(seen) / 1000 * 1000
 				c.heard(told, sent, came)
-				now, last = came, max(last, told) // who was told a time sees none before it
+				now, last = came, max(last, told) // once a time was returned, no earlier one may follow
 			case 1:
-				now = now.Add(span(20 * time.Second))
+				now = now.Add(upTo(20 * time.Second))
+			case 2: // a server that answers immediately
+				sent, told := now, server(now)/1000*1000
+				c.heard(told, sent, now.Add(time.Microsecond))
+				now, last = now.Add(time.Microsecond), max(last, told)
 			}
 			early, late, known := c.now(now)
 			if !known {
@@ -41,6 +45,15 @@ func TestClock(t *testing.T) {
 			require.Less(t, late-early, int64(500_000), "seed %d: bounds too wide", seed)
 			require.GreaterOrEqual(t, early, last, "seed %d: back in time", seed)
 			last = early
+
+			// The guard accepts a write that arrives immediately, and none after its time.
+			life := upTo(100 * time.Millisecond)
+			from, end := span(early, life)
+			require.LessOrEqual(t, from, server(now)/1000*1000, "seed %d: the server's clock shows a time before the guard's", seed)
+			require.LessOrEqual(t, from, end, "seed %d", seed)
+			until := early + life.Microseconds()
+			require.GreaterOrEqual(t, until/1000*1000, end, "seed %d: in its last millisecond a write would be applied after its time", seed)
+			require.Less(t, until-end, int64(1000), "seed %d: the guard ends too early", seed)
 		}
 	}
 }
@@ -64,7 +77,7 @@ func TestClockThatIsSet(t *testing.T) {
 
 	_, _, known := c.now(at.Add(stale + time.Second))
 	require.False(t, known, "too old")
-	// An answer that is less exact than what is known makes it known again.
+	// An answer that is less exact than a known but stale time makes the time known again.
 	at = at.Add(stale + 2*time.Second)
 	c.heard(2e12+(stale+2*time.Second).Microseconds(), at, at.Add(time.Second))
 	_, _, known = c.now(at.Add(time.Second))

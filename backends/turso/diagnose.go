@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// farAway is a round trip that makes every step of a run feel slow.
+// farAway is the round-trip time from which every step of a run feels slow.
 const farAway = 250 * time.Millisecond
 
 // Diagnose implements store.Diagnoser.
@@ -20,7 +20,7 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 		err := s.runner.Read(ctx, []sqlitecore.Stmt{{SQL: `SELECT sqlite_version()`, Rows: func(scan func(...any) error) error { return scan(&version) }}})
 		return time.Since(began), err
 	}
-	if _, err := ask(); err != nil { // which connects
+	if _, err := ask(); err != nil { // this connects
 		return nil, err
 	}
 	trip, err := ask()
@@ -57,9 +57,37 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	}
 	list = append(list, f)
 
+	f, err = s.durabilityFinding(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, f)
+
 	missing, err := s.MissingIndexes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return append(list, sqlitecore.IndexFinding(missing)), nil
+}
+
+// durabilityFinding reports what a commit waits for. Some servers do not say.
+func (s *Store) durabilityFinding(ctx context.Context) (store.Finding, error) {
+	var level int64 = -1
+	err := s.runner.Read(ctx, []sqlitecore.Stmt{{SQL: `PRAGMA synchronous`, Rows: func(scan func(...any) error) error { return scan(&level) }}})
+	if ctx.Err() != nil {
+		return store.Finding{}, ctx.Err()
+	}
+	f := store.Finding{Name: "durability"}
+	switch {
+	case err != nil || level < 0:
+		f.Seen = "the server does not tell what a commit waits for"
+	case level == 0:
+		f.Level, f.Seen = store.Warning, "synchronous is OFF: a crash of the server's machine may destroy the database"
+		f.Advice = "use a server that syncs its log"
+	case level == 1:
+		f.Seen = "synchronous is NORMAL, as usual with libSQL: a crash of the server's machine may lose the last commits"
+	default:
+		f.Seen = "a commit waits for the disk"
+	}
+	return f, nil
 }

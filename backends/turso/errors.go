@@ -17,12 +17,12 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// unsureError wraps what leaves open whether the server has applied the request.
+// unsureError wraps an error after which the server may or may not have applied the request.
 type unsureError struct{ error }
 
 func (e *unsureError) Unwrap() error { return e.error }
 
-// strangeError is an answer that no libSQL server gives.
+// strangeError is an answer that does not come from a libSQL server.
 type strangeError struct{ kind, body string }
 
 func (e *strangeError) Error() string {
@@ -30,7 +30,7 @@ func (e *strangeError) Error() string {
 	if what == "" {
 		what = "something"
 	}
-	return fmt.Sprintf("the answer is %s where libSQL answers JSON; is there another server, or a proxy that asks for a login, at this address? It begins: %s", what, e.body)
+	return fmt.Sprintf("the answer is %s, not the JSON of libSQL; check that the address is not that of another server or of a proxy that asks for a login. The answer begins: %s", what, e.body)
 }
 
 func excerpt(body []byte) string {
@@ -45,14 +45,14 @@ func excerpt(body []byte) string {
 type statusError struct {
 	status int
 	says   string
-	target string // of a redirection
-	older  bool   // it speaks a protocol from before Hrana 3
+	target string // the target of a redirection
+	older  bool   // the server speaks a protocol older than Hrana 3
 }
 
-// refusals are the answers by which a server, or a proxy before it, says that it has
-// not executed the request. After any other the request may have been applied: proxies
-// answer 502, 503, 504 and 520 in place of an answer that they lost, and 421 and 429 have been
-// seen after writes that were applied.
+// refusals are the answers with which a server, or a proxy in front of it, says that it has not
+// executed the request. After any other answer the request may have been applied: proxies answer
+// 502, 503, 504 and 520 in place of an answer that they lost, and 421 and 429 have been seen after
+// writes that were applied.
 var refusals = []int{
 	http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusLengthRequired,
@@ -63,7 +63,7 @@ var refusals = []int{
 func newStatusError(status int, head http.Header, kind string, body []byte) error {
 	e := &statusError{status: status, says: excerpt(body)}
 	if to, err := url.Parse(head.Get("Location")); err == nil && to.String() != "" && status < 400 {
-		to.User, to.RawQuery, to.Fragment = nil, "", "" // where a token may be
+		to.User, to.RawQuery, to.Fragment = nil, "", "" // these may contain a token
 		e.target = to.String()
 	}
 	var said struct {
@@ -88,10 +88,10 @@ func newStatusError(status int, head http.Header, kind string, body []byte) erro
 	return e
 }
 
-// maxRest bounds the pause that a server may ask for by Retry-After.
+// maxRest limits the pause that a server may ask for with Retry-After.
 const maxRest = 30 * time.Second
 
-// retryAfter is the pause that an answer asks for, in seconds or by a date; 0: none.
+// retryAfter returns the pause that an answer asks for, given in seconds or as a date; 0: none.
 func retryAfter(head http.Header, now time.Time) time.Duration {
 	text := head.Get("Retry-After")
 	wait := time.Duration(0)
@@ -106,17 +106,17 @@ func retryAfter(head http.Header, now time.Time) time.Duration {
 func (e *statusError) Error() string {
 	advice := map[int]string{
 		http.StatusUnauthorized:          "the server does not accept the token: check the URL's authToken, and whether it has expired",
-		http.StatusForbidden:             "the token does not allow this: check the rights that it was made with",
-		http.StatusNotFound:              "there is no such database, or no libSQL server: check the URL",
-		http.StatusRequestEntityTooLarge: "the request is larger than the server takes",
-		http.StatusTooManyRequests:       "the server has too much to do",
-		http.StatusServiceUnavailable:    "the server has too much to do",
+		http.StatusForbidden:             "the token does not allow this: check its rights",
+		http.StatusNotFound:              "no such database, or not a libSQL server: check the URL",
+		http.StatusRequestEntityTooLarge: "the request is larger than the server accepts",
+		http.StatusTooManyRequests:       "the server is overloaded",
+		http.StatusServiceUnavailable:    "the server is overloaded",
 	}[e.status]
 	switch {
 	case e.target != "":
-		advice = "the server redirects to " + e.target + ", which is not followed: give that address, if it is the database's"
+		advice = "the server redirects to " + e.target + "; Pawl does not follow redirections: if that is the database's address, use it in the URL"
 	case e.older:
-		advice = "the server speaks an older protocol; Pawl needs Hrana 3 (/v3/pipeline), which sqld has since version 0.22: update the server"
+		advice = "the server speaks an older protocol; Pawl needs Hrana 3 (/v3/pipeline), available since sqld 0.22: update the server"
 	}
 	s := fmt.Sprintf("HTTP status %d", e.status)
 	if advice != "" {
@@ -128,8 +128,8 @@ func (e *statusError) Error() string {
 	return s
 }
 
-// transportError tells requests that never left from those that may have arrived.
-// Its errors match none of context's, for the context is not the caller's.
+// transportError distinguishes requests that were never sent from those that may have arrived. Its
+// errors match none of package context's errors, because the context is not the caller's.
 func transportError(ctx context.Context, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -151,36 +151,35 @@ func transportError(ctx context.Context, err error) error {
 	return &unsureError{err}
 }
 
-// Codes of the server that mean that the environment refuses, or that something
-// else comes first; the transaction is rolled back, and the same may succeed later.
+// These codes of the server mean that the environment refuses the statement, or that something else
+// has to be done first. The transaction is rolled back, and the same call may succeed later.
 var advice = map[string]string{
 	"SQLITE_BUSY":         "another client holds the write lock",
 	"SQLITE_LOCKED":       "another client holds the write lock",
 	"TRANSACTION_TIMEOUT": "the transaction took longer than the server allows",
 	"TRANSACTION_BUSY":    "another client holds the write lock",
-	"STREAM_EXPIRED":      "the server has given the stream up",
-	"BLOCKED":             "the server blocks reads or writes, perhaps for a quota",
+	"STREAM_EXPIRED":      "the server has closed the stream",
+	"BLOCKED":             "the server blocks reads or writes, perhaps because of a quota",
 	"SQLITE_FULL":         "the server's disk is full",
 	"SQLITE_READONLY":     "the database is read-only, or the token is",
 	"SQLITE_IOERR":        "the server's disk reports an error",
 	"SQLITE_NOMEM":        "the server is out of memory",
 	"SQLITE_CANTOPEN":     "the server cannot open the database",
 	"SQLITE_CORRUPT":      "the database is damaged; restore it from a backup",
-	"SQLITE_INTERRUPT":    "the server has interrupted the statement",
-	"PROXY_ERROR":         "the replica does not reach its primary",
+	"SQLITE_INTERRUPT":    "the server interrupted the statement",
+	"PROXY_ERROR":         "the replica cannot reach its primary",
 	"RESPONSE_TOO_LARGE":  "the answer is larger than the server allows",
 }
 
-// maxRow is what the server takes in a row, unless it was built otherwise.
+// maxRow is the largest row that the server accepts by default.
 const maxRow = 5_000_000
 
-// errTooMuch: the answer to one call is over what the server sends at once. Whoever
-// asked for many things may ask for fewer.
+// errTooMuch means that the answer to a call exceeds what the server sends at once. A caller that
+// asked for many items may ask for fewer.
 var errTooMuch = errors.New("turso: the answer is larger than the server allows")
 
-// classify gives an error of a step before COMMIT its identity (P16): the
-// transaction was rolled back. Other codes are mistakes of this package, and are
-// passed on as they are.
+// classify turns an error of a step before COMMIT into one of the store's errors (P16); the
+// transaction was rolled back. Other codes are mistakes of this package and are returned unchanged.
 func classify(e *serverError) error {
 	code := e.Code
 	if code == "" || code == "SQLITE_UNKNOWN" || code == "ARGS_INVALID" {
@@ -202,7 +201,7 @@ func classify(e *serverError) error {
 	return fmt.Errorf("turso: %s: %w: %w", hint, e, store.ErrUnavailable)
 }
 
-// guess finds the code where the server gives only a text.
+// guess finds the code of an error for which the server sends only a text.
 func guess(text string) string {
 	low := strings.ToLower(text)
 	for _, g := range [...]struct{ has, code string }{
@@ -222,8 +221,8 @@ func guess(text string) string {
 	return ""
 }
 
-// sizeError is the refusal of a request for its size: nothing of it was done, and sent
-// again it would fare the same.
+// sizeError says that a request was refused because of its size. Nothing of it was applied, and
+// sending it again would fail again.
 type sizeError struct{ error }
 
 func (e *sizeError) Error() string { return "turso: " + e.error.Error() }
@@ -242,8 +241,8 @@ func (e *sizeError) As(target any) bool {
 	return ok
 }
 
-// failure gives an error of a whole round trip its identity. What a read or an
-// unsent write loses may be sent again; of a write that was sent nobody knows.
+// failure turns the error of a whole round trip into one of the store's errors. A read, or a write
+// that was not sent, may be sent again; the outcome of a write that was sent is unknown.
 func failure(err error, write bool) error {
 	var unsure *unsureError
 	var status *statusError
@@ -257,8 +256,8 @@ func failure(err error, write bool) error {
 	}
 }
 
-// openError says what is wrong with a database that cannot be opened. What only a
-// person can help matches store.ErrInvalid.
+// openError explains why a database cannot be opened. Errors that need action by a person match
+// store.ErrInvalid.
 func openError(c *config, err error) error {
 	var (
 		status  *statusError
@@ -279,7 +278,7 @@ func openError(c *config, err error) error {
 	case errors.As(err, &cert):
 		return wrong("the server's certificate is not trusted; see WithRootCAs: " + cert.Error())
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return wrong("there is no host of that name: check the URL")
+		return wrong("the host does not exist: check the URL")
 	}
 	return fmt.Errorf("turso: open %s: %w", c.host(), err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// FuzzParse reads URLs without opening them. No error tells a token.
+// FuzzParse parses URLs without opening them. No error contains a token.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "libsql://db.example", "libsql://db.example?authToken=sesame", "https://db.example/path?tls=1", "http://127.0.0.1:8080?migrate=false",
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzAnswer reads what a server may send.
+// FuzzAnswer reads anything that a server may send.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		`{"results":[{"type":"ok","response":{"type":"batch","result":{"step_results":[null,{"rows":[[{"type":"integer","value":"1"},{"type":"null"},{"type":"blob","base64":"AP8"},{"type":"text","value":"x"},{"type":"float","value":1.5}]],"affected_row_count":1,"rows_read":2}],"step_errors":[{"message":"m","code":"SQLITE_BUSY"}],"replication_index":"7"}}}]}`,
@@ -61,7 +61,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzValue reads values in their usual form as in any other.
+// FuzzValue checks that the fast path and the general path read a value alike.
 func FuzzValue(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"null"}`, `{"type":"null","value":"1"}`, `{"type":"integer","value":"-9223372036854775808"}`, `{"type":"integer","value":7}`,
@@ -83,7 +83,7 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-// FuzzString writes text as JSON does.
+// FuzzString writes text as encoding/json does.
 func FuzzString(f *testing.F) {
 	for _, s := range []string{"", "a", `"\`, "\x00\x1f\n", "é\u2028😀", "\xff", "a\xed\xa0\x80b"} {
 		f.Add(s)

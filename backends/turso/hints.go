@@ -10,19 +10,19 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Hints implements store.Hinter. What this store writes is told precisely and at
-// once; what others write is seen by a poll, as "look again".
-func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+// Hints implements store.Hinter. Writes of this store are reported precisely and at once. Writes of
+// others are found by polling and reported as "look again".
+func (s *Store) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := s.poller.join(ctx); err != nil {
 		return nil, err
 	}
-	return s.hub.Subscribe(ctx)
+	return s.hub.Subscribe(ctx, topics...)
 }
 
-// publish tells this process, and the poller that something goes on.
+// publish sends hints to this process and tells the poller that there is activity.
 func (s *Store) publish(hints ...store.Hint) {
 	for i := range hints {
 		if hints[i].Kind == store.HintQueue || hints[i].Kind == store.HintRescan {
@@ -33,30 +33,29 @@ func (s *Store) publish(hints ...store.Hint) {
 	s.poller.hurry()
 }
 
-// poller asks for the database's count of changes while anybody listens: an
-// empty batch, which reads no row. Its pauses grow while nothing happens.
+// poller asks for the database's count of changes while there are listeners. It sends an empty
+// batch, which reads no row. Its pauses grow while nothing happens.
 type poller struct {
 	store *Store
-	wake  chan struct{} // holds one token when something has happened here
+	wake  chan struct{} // holds one token when something has happened in this process
 
 	mu        sync.Mutex
 	closed    bool
 	listeners int
-	quit      context.CancelFunc // ends the goroutine
+	quit      context.CancelFunc // stops the goroutine
 	running   sync.WaitGroup
 }
 
-// pollSoon is the pause after something has happened; it doubles up to the
-// ceiling.
+// pollSoon is the pause after something has happened; it doubles up to the limit.
 const pollSoon = 20 * time.Millisecond
 
-// join counts a listener until ctx is done, and starts the goroutine for the
-// first. What is written after join returns is seen.
+// join counts a listener until ctx is done, and starts the goroutine for the first one. Writes made
+// after join returns are noticed.
 func (p *poller) join(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listeners == 0 && !p.closed {
-		// A server that does not answer now has changed when it does.
+		// If the server does not answer now, assume a change once it does.
 		if err := p.store.look(ctx); err == nil {
 			p.store.changes.seen()
 		} else if ctx.Err() != nil {
@@ -79,7 +78,7 @@ func (p *poller) leave() {
 	}
 }
 
-// close ends the poll.
+// close stops the poller.
 func (p *poller) close() {
 	p.mu.Lock()
 	if p.closed = true; p.quit != nil {
@@ -118,11 +117,11 @@ func (p *poller) poll(ctx context.Context) {
 			err = s.look(ctx)
 		}
 		if err != nil && !deaf && ctx.Err() == nil {
-			s.config.logger.Warn("pawl: what other processes write cannot be seen now; trying again", "database", s.config.host(), "error", err)
+			s.config.logger.Warn("pawl: failed to look for writes of other processes; retrying", "database", s.config.host(), "error", err)
 		}
 		deaf = err != nil
 		if err == nil && s.countless.Load() && delay == s.config.maxSleep {
-			s.hub.Publish(store.Hint{Kind: store.HintRescan}) // it cannot be known
+			s.hub.Publish(store.Hint{Kind: store.HintRescan}) // whether something changed is unknown
 		}
 		if err == nil && s.changes.foreign() {
 			delay = pollSoon
@@ -138,7 +137,7 @@ func (s *Store) look(ctx context.Context) error {
 	now, err := s.runner.version(ctx, false)
 	if err == nil && now == nil {
 		s.uncounted.Do(func() {
-			s.config.logger.Info("pawl: this server does not count changes; workers look for what other processes have written again and again",
+			s.config.logger.Info("pawl: this server does not count changes; polling for writes of other processes",
 				"database", s.config.host(), "every", s.config.maxSleep)
 		})
 	}
@@ -149,8 +148,8 @@ func (s *Store) look(ctx context.Context) error {
 	return err
 }
 
-// version is the count of changes as the primary knows it; 0 until a write of
-// this store has shown that the server does count.
+// version returns the count of changes as the primary knows it. It returns 0 until a write of this
+// store has shown that the server counts changes.
 func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
 	now, _, err := s.runner.bounds(ctx)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *Store) version(ctx context.Context) (uint64, time.Time, error) {
 	return uint64(*v), time.UnixMicro(now.UnixMicro()).UTC(), nil
 }
 
-// seen is the count of changes as last seen.
+// seen returns the last known count of changes.
 func (s *Store) seen() uint64 {
 	c := s.changes
 	c.mu.Lock()
@@ -171,8 +170,8 @@ func (s *Store) seen() uint64 {
 	return uint64(c.now)
 }
 
-// version asks for the count of changes. It runs no statement and so reads no row: the
-// server counts one for each that it runs.
+// version asks for the count of changes. It runs no statement and so reads no row; the server
+// counts one row for each statement that it runs.
 func (r *runner) version(ctx context.Context, primary bool) (*index, error) {
 	r.mu.Lock()
 	closed := r.closed
@@ -210,29 +209,29 @@ func (r *runner) version(ctx context.Context, primary bool) (*index, error) {
 	return a.Results[0].Response.Result.Index, nil
 }
 
-// changes tells the changes of others from this store's own, by the count of the
-// database's changes before and behind each write of its own.
+// changes distinguishes the changes of other processes from this store's own, by comparing the
+// database's count of changes before and after each of this store's writes.
 type changes struct {
-	counts atomic.Bool // the count has grown with a write
+	counts atomic.Bool // the count has increased with a write
 
 	mu     sync.Mutex
-	known  index           // up to here nothing of others is untold
-	now    index           // as last seen
-	looked index           // as last asked for
-	fresh  bool            // now comes from a write, so that nobody need ask
-	mine   map[index]index // own writes, from count to count
-	flying int             // own writes whose answer is not here yet
-	gap    bool            // a change may be one of theirs
+	known  index           // changes of others up to here have been reported
+	now    index           // the last known count
+	looked index           // the count at the last look
+	fresh  bool            // now comes from a write, so that no look is needed
+	mine   map[index]index // own writes: the count before, and the count after
+	flying int             // own writes whose answer has not arrived yet
+	gap    bool            // a change may have come from another process
 }
 
-// begin counts writes that are under way; below zero, that have ended.
+// begin adds n to the writes in progress; n is negative when writes have ended.
 func (c *changes) begin(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.flying += n
 }
 
-// own takes down a write of this store.
+// own records a write of this store.
 func (c *changes) own(before, behind *index) {
 	if before == nil || behind == nil {
 		return
@@ -243,27 +242,27 @@ func (c *changes) own(before, behind *index) {
 		return
 	}
 	c.counts.Store(true)
-	if c.mine == nil || len(c.mine) > 4096 { // nobody has looked for long
+	if c.mine == nil || len(c.mine) > 4096 { // there was no look for a long time
 		c.mine = map[index]index{}
 	}
 	c.mine[*before] = *behind
 	c.now, c.fresh = max(c.now, *behind), true
 }
 
-// saw takes down the count of changes.
+// saw records the count of changes.
 func (c *changes) saw(now *index) {
 	if now == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if *now < c.looked { // another database, or one that was put back
+	if *now < c.looked { // another database, or one that was restored
 		c.known, c.now = 0, *now
 	}
 	c.looked, c.now = *now, max(c.now, *now)
 }
 
-// seen says that all that has happened is known.
+// seen marks all changes so far as reported.
 func (c *changes) seen() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -271,7 +270,7 @@ func (c *changes) seen() {
 	clear(c.mine)
 }
 
-// told tells whether a write has told the count since it was asked last.
+// told reports whether a write has returned the count since the last look.
 func (c *changes) told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,7 +279,7 @@ func (c *changes) told() bool {
 	return fresh
 }
 
-// foreign tells whether others have written since it was asked last.
+// foreign reports whether other processes have written since the last look.
 func (c *changes) foreign() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +296,7 @@ func (c *changes) foreign() bool {
 		return false
 	}
 	if c.flying > 0 && !c.gap {
-		c.gap = true // the next time will tell
+		c.gap = true // the next look decides
 		return false
 	}
 	c.known, c.gap = c.now, false

@@ -12,20 +12,19 @@ import (
 	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 )
 
-// What follows writes and reads Hrana 3, the protocol of libSQL's server, in its
-// JSON form over HTTP: a pipeline of requests in one round trip, on a stream that
-// is closed behind the last of them.
+// The rest of this file writes and reads Hrana 3, the protocol of libSQL's server, in its JSON form
+// over HTTP: a pipeline of requests in one round trip, on a stream that is closed after the last of
+// them.
 
 // pipeline is the body of a round trip.
 type pipeline struct {
 	buf      []byte
 	requests int
 	steps    int            // of the batch that is open
-	ids      map[string]int // of SQL texts that are stored in the stream
+	ids      map[string]int // SQL texts that are stored in the stream
 }
 
-// newPipeline begins a body for lists of statements. SQL that comes more than
-// once is sent once.
+// newPipeline begins a body for lists of statements. SQL that occurs more than once is sent once.
 func newPipeline(jobs []*job) *pipeline {
 	p := &pipeline{buf: make([]byte, 0, 4096), ids: map[string]int{}}
 	p.buf = append(p.buf, `{"baton":null,"requests":[`...)
@@ -46,7 +45,7 @@ func newPipeline(jobs []*job) *pipeline {
 	return p
 }
 
-// maxStored bounds the texts that a stream stores; the server has a bound of its own.
+// maxStored limits the texts that a stream stores; the server has its own limit.
 const maxStored = 100
 
 func (p *pipeline) request() {
@@ -79,7 +78,7 @@ func either(a, b string) string { return `{"type":"or","conds":[` + a + `,` + b 
 
 func both(a, b string) string { return `{"type":"and","conds":[` + a + `,` + b + `]}` }
 
-// step adds a step to the open batch; no condition: it is run.
+// step adds a step to the open batch. Without a condition, the step always runs.
 func (p *pipeline) step(condition, sql string, rows bool, args ...any) {
 	if p.steps++; p.steps > 1 {
 		p.buf = append(p.buf, ',')
@@ -107,9 +106,9 @@ func (p *pipeline) step(condition, sql string, rows bool, args ...any) {
 	p.buf = append(strconv.AppendBool(append(p.buf, `,"want_rows":`...), rows), "}}"...)
 }
 
-// list adds a list of statements, the first under the condition given, each other
-// one if that before it has succeeded. It returns the condition that the list has:
-// its last statement was run, or a gate has said that what follows is unneeded.
+// list adds a list of statements. The first runs under the given condition, each other one if the
+// statement before it succeeded. It returns the condition that holds when the list is done: its
+// last statement has run, or a gate has said that the rest is not needed.
 func (p *pipeline) list(condition string, stmts []sqlitecore.Stmt) (done string) {
 	gate := ""
 	for i := range stmts {
@@ -132,7 +131,7 @@ func (p *pipeline) close() []byte {
 	return append(p.buf, `{"type":"close"}]}`...)
 }
 
-// appendValue writes an argument. Integers are text: JSON's numbers have 53 bits.
+// appendValue writes an argument. Integers are sent as text, because JSON numbers have 53 bits.
 func appendValue(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -144,11 +143,11 @@ func appendValue(b []byte, v any) []byte {
 	case []byte:
 		return append(base64.StdEncoding.AppendEncode(append(b, `{"type":"blob","base64":"`...), v), `"}`...)
 	}
-	panic(fmt.Sprintf("turso: an argument of type %T", v)) // a mistake of sqlitecore
+	panic(fmt.Sprintf("turso: an argument of type %T", v)) // a mistake in sqlitecore
 }
 
-// appendString writes a JSON string. What is no UTF-8 becomes U+FFFD, as it would
-// at the server.
+// appendString writes a JSON string. Bytes that are not UTF-8 become U+FFFD, as they would at the
+// server.
 func appendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -172,7 +171,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// answer is what a pipeline gets back.
+// answer is the answer to a pipeline.
 type answer struct {
 	Results []result `json:"results"`
 }
@@ -189,7 +188,7 @@ type result struct {
 type batchResult struct {
 	Steps  []*stepResult  `json:"step_results"` // nil: not run, or failed
 	Errors []*serverError `json:"step_errors"`
-	// Index is the database's count of changes; nil where the server has none.
+	// Index is the database's count of changes; nil if the server does not count.
 	Index *index `json:"replication_index"`
 }
 
@@ -200,7 +199,7 @@ type stepResult struct {
 	RowsWritten int64     `json:"rows_written"`
 }
 
-// billed is what the server's statistics add for a statement.
+// billed returns what the server's statistics add for a statement.
 func (s *stepResult) billed() int64 {
 	if s.RowsRead == 0 && s.RowsWritten == 0 {
 		return 1
@@ -208,7 +207,7 @@ func (s *stepResult) billed() int64 {
 	return s.RowsRead
 }
 
-// serverError is an error as the server tells it.
+// serverError is an error as the server reports it.
 type serverError struct {
 	Message string `json:"message"`
 	Code    string `json:"code"`
@@ -221,7 +220,7 @@ func (e *serverError) Error() string {
 	return e.Message + " (" + e.Code + ")"
 }
 
-// index is written as a number or as text.
+// index is sent as a number or as text.
 type index uint64
 
 func (i *index) UnmarshalJSON(b []byte) error {
@@ -230,7 +229,7 @@ func (i *index) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// value is a value of SQLite: nil, int64, float64, string or []byte (not nil).
+// value is an SQLite value: nil, int64, float64, string or []byte (not nil).
 type value struct{ any }
 
 func (v *value) UnmarshalJSON(b []byte) error {
@@ -240,7 +239,7 @@ func (v *value) UnmarshalJSON(b []byte) error {
 	return v.anyForm(b)
 }
 
-// anyForm reads a value however it is written.
+// anyForm reads a value in any valid form.
 func (v *value) anyForm(b []byte) error {
 	var raw struct {
 		Type   string          `json:"type"`
@@ -272,8 +271,8 @@ func (v *value) anyForm(b []byte) error {
 	return err
 }
 
-// usual reads a value in the form in which the server writes most, which is most of
-// what answers consist of; false: it is in another.
+// usual reads a value in the form that the server writes most often, because most of an answer
+// consists of such values. It returns false if the value has another form.
 func (v *value) usual(b []byte) bool {
 	text, ok := bytes.CutPrefix(b, []byte(`{"type":"`))
 	if !ok {

@@ -8,12 +8,11 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// The server sends no more than 10 MB in answer to one call, unless it was told
-// otherwise, and less than that is asked for. What is too much all the same is asked for
-// again in smaller parts.
+// By default the server sends at most 10 MB in answer to one call. This package asks for less than
+// that. If an answer is still too large, the call is repeated in smaller parts.
 
-// answerBytes bounds each kind of payload in an answer. A claim brings four kinds, and a
-// payload takes a third more on its way.
+// answerBytes limits each kind of payload in an answer. A claim returns four kinds, and a payload
+// grows by a third in transit.
 const answerBytes = 3 << 19
 
 func atMost(n int) int {
@@ -23,15 +22,22 @@ func atMost(n int) int {
 	return min(n, answerBytes)
 }
 
-// callBytes bounds the payloads that go to the server in one request: a replica passes on
-// no more than 4 MB.
+// callBytes limits the payloads that are sent to the server in one request: a replica forwards at
+// most 4 MB.
 const callBytes = 5 << 19
+
+// The server ends a transaction that takes more than five seconds. A request may have many items if
+// one statement handles all of them, and few if each has statements of its own.
+const (
+	callItems    = 500
+	controlItems = 100
+)
 
 // Claim implements store.Leases.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
 	p.MaxBytes = atMost(p.MaxBytes)
 	for {
-		got, err := s.Core.Claim(ctx, p)
+		got, err := s.core.Claim(ctx, p)
 		if !errors.Is(err, errTooMuch) {
 			return got, err
 		}
@@ -52,10 +58,10 @@ func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 	if p.MaxBytes > 0 {
 		p.MaxBytes = atMost(p.MaxBytes)
 	}
-	runs, err := s.Core.Get(ctx, p)
+	runs, err := s.core.Get(ctx, p)
 	if errors.Is(err, errTooMuch) && p.MaxBytes > 1 {
-		p.MaxBytes = 1 // the first alone comes whole
-		return s.Core.Get(ctx, p)
+		p.MaxBytes = 1 // only the first is complete
+		return s.core.Get(ctx, p)
 	}
 	if n := len(p.IDs); errors.Is(err, errTooMuch) && n > 1 {
 		first, second := p, p
@@ -69,7 +75,7 @@ func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 	return runs, err
 }
 
-// fewer halves the limit of a page; false: it is as small as it can be.
+// fewer halves the limit of a page. It returns false if the limit cannot get smaller.
 func fewer(limit *int) bool {
 	n, err := store.Page(*limit)
 	*limit = n / 2
@@ -77,41 +83,41 @@ func fewer(limit *int) bool {
 }
 
 // Children implements store.Runs.
-func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+func (s *Store) Children(ctx context.Context, p store.ChildrenParams) (store.ChildPage, error) {
 	if p.MaxBytes > 0 {
 		p.MaxBytes = atMost(p.MaxBytes)
 	}
-	runs, err := s.Core.Children(ctx, p)
+	page, err := s.core.Children(ctx, p)
 	if errors.Is(err, errTooMuch) && p.MaxBytes > 1 {
-		p.MaxBytes = 1 // the first alone comes whole
-		return s.Core.Children(ctx, p)
+		p.MaxBytes = 1 // only the first is complete
+		return s.core.Children(ctx, p)
 	}
 	first := p
 	if !errors.Is(err, errTooMuch) || !fewer(&first.Limit) {
-		return runs, err
+		return page, err
 	}
-	// A page that is not full would look like the last one.
 	limit, _ := store.Page(p.Limit)
-	for runs = nil; len(runs) < limit; {
+	var runs []store.Run
+	for len(runs) < limit {
 		first.Limit = min(first.Limit, limit-len(runs))
 		more, err := s.Children(ctx, first)
 		if err != nil {
-			return nil, err
+			return store.ChildPage{}, err
 		}
-		runs = append(runs, more...)
-		if len(more) < first.Limit {
+		runs = append(runs, more.Children...)
+		if more.Next == 0 {
 			break
 		}
-		first.After = more[len(more)-1].Ordinal
+		first.After = more.Next
 	}
-	return runs, nil
+	return p.PageOf(runs), nil
 }
 
 // Steps implements store.Runs.
 func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
 	p.MaxBytes = atMost(p.MaxBytes)
 	for {
-		page, err := s.Core.Steps(ctx, p)
+		page, err := s.core.Steps(ctx, p)
 		if !errors.Is(err, errTooMuch) || !fewer(&p.Limit) {
 			return page, err
 		}
@@ -121,7 +127,7 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 // ListSchedules implements store.Schedules.
 func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) (store.SchedulePage, error) {
 	for {
-		page, err := s.Core.ListSchedules(ctx, p)
+		page, err := s.core.ListSchedules(ctx, p)
 		if !errors.Is(err, errTooMuch) || !fewer(&p.Limit) {
 			return page, err
 		}
@@ -131,10 +137,10 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 // Inbox implements store.Coordination.
 func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
 	p.MaxBytes = atMost(p.MaxBytes)
-	in, err := s.Core.Inbox(ctx, p)
+	in, err := s.core.Inbox(ctx, p)
 	if errors.Is(err, errTooMuch) && p.MaxBytes > 1 {
 		p.MaxBytes = 1 // the rest is paged
-		in, err = s.Core.Inbox(ctx, p)
+		in, err = s.core.Inbox(ctx, p)
 	}
 	return in, err
 }
@@ -144,7 +150,7 @@ func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.S
 	if p.MaxBytes > 0 {
 		p.MaxBytes = atMost(p.MaxBytes)
 	}
-	all, err := s.Core.GetState(ctx, p)
+	all, err := s.core.GetState(ctx, p)
 	if !errors.Is(err, errTooMuch) || p.MaxBytes > 0 {
 		return all, err
 	}
@@ -154,7 +160,7 @@ func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.S
 		if limit > 0 {
 			p.Limit = limit - len(all)
 		}
-		more, err := s.Core.GetState(ctx, p)
+		more, err := s.core.GetState(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +181,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		func(part []store.NewRun) ([]store.CreateResult, error) {
 			q := p
 			q.Runs = part
-			return s.Core.Create(ctx, q)
+			return s.core.Create(ctx, q)
 		},
 		func(err error) store.CreateResult { return store.CreateResult{Err: err} })
 }
@@ -189,7 +195,7 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 		func(part []store.NewSignal) ([]store.SignalResult, error) {
 			q := p
 			q.Signals = part
-			return s.Core.Signal(ctx, q)
+			return s.core.Signal(ctx, q)
 		},
 		func(err error) store.SignalResult { return store.SignalResult{Err: err} })
 }
@@ -199,33 +205,33 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	sent := map[store.ID]bool{} // by the parts before
+	sent := map[store.ID]bool{} // by earlier parts
 	return inParts(p.Commits, (*store.Commit).Size,
 		func(part []store.Commit) ([]store.CommitResult, error) {
 			q := p
 			if q.Commits = part; len(part) < len(p.Commits) {
 				return s.commitPart(ctx, q, sent)
 			}
-			return s.Core.Commit(ctx, q)
+			return s.core.Commit(ctx, q)
 		},
 		func(err error) store.CommitResult { return store.CommitResult{Err: err} })
 }
 
-// commitPart commits a part of a call: what is for a run that a part before has had is
-// wrong, as it is within one.
+// commitPart commits a part of a call. A transition for a run that an earlier part contained is
+// refused, as it is within one part.
 func (s *Store) commitPart(ctx context.Context, p store.CommitParams, sent map[store.ID]bool) ([]store.CommitResult, error) {
 	results := make([]store.CommitResult, len(p.Commits))
 	var list []store.Commit
 	var places []int
 	for i, m := range p.Commits {
 		if sent[m.Lease.Run] {
-			results[i].Err = store.Invalid("commits", fmt.Sprintf("run %v has two commits in one call", m.Lease.Run))
+			results[i].Err = store.Invalid("commits", fmt.Sprintf("the call has two commits of run %v", m.Lease.Run))
 			continue
 		}
 		list, places = append(list, m), append(places, i)
 	}
 	p.Commits = list
-	got, err := s.Core.Commit(ctx, p)
+	got, err := s.core.Commit(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -235,8 +241,49 @@ func (s *Store) commitPart(ctx context.Context, p store.CommitParams, sent map[s
 	return results, nil
 }
 
-// inParts sends a call in parts of callBytes, in order. What is too large for the server
-// by itself gets that as its own result, so that it stops no other.
+// Cancel implements store.Runs.
+func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return controls(p.IDs, func(part []store.ID) ([]store.ControlResult, error) {
+		q := p
+		q.IDs = part
+		return s.core.Cancel(ctx, q)
+	})
+}
+
+// Pause implements store.Runs.
+func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return controls(p.IDs, func(part []store.ID) ([]store.ControlResult, error) {
+		q := p
+		q.IDs = part
+		return s.core.Pause(ctx, q)
+	})
+}
+
+// Unpin implements store.Runs.
+func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return controls(p.IDs, func(part []store.ID) ([]store.ControlResult, error) {
+		q := p
+		q.IDs = part
+		return s.core.Unpin(ctx, q)
+	})
+}
+
+// controls sends a call that controls runs, in parts.
+func controls(ids []store.ID, send func([]store.ID) ([]store.ControlResult, error)) ([]store.ControlResult, error) {
+	return inParts(ids, func(*store.ID) int { return callBytes / controlItems }, send, func(err error) store.ControlResult { return store.ControlResult{Err: err} })
+}
+
+// inParts sends a call in parts of callBytes and callItems, in order. An item that is too large for
+// the server by itself gets that error as its own result, so that it does not stop the others.
 func inParts[T, R any](items []T, size func(*T) int, send func([]T) ([]R, error), refuse func(error) R) ([]R, error) {
 	if len(items) == 0 {
 		return send(items)
@@ -244,7 +291,7 @@ func inParts[T, R any](items []T, size func(*T) int, send func([]T) ([]R, error)
 	results := make([]R, 0, len(items))
 	for len(items) > 0 {
 		n, total := 0, 0
-		for n < len(items) {
+		for n < min(len(items), callItems) {
 			if total += size(&items[n]); n > 0 && total > callBytes {
 				break
 			}
@@ -256,14 +303,14 @@ func inParts[T, R any](items []T, size func(*T) int, send func([]T) ([]R, error)
 		case len(results) == 0 || errors.Is(err, store.ErrOutcomeUnknown):
 			return nil, err
 		default:
-			return nil, fmt.Errorf("%v: a part of the call was applied before: %w", err, store.ErrOutcomeUnknown)
+			return nil, fmt.Errorf("%v: part of the call was applied before that: %w", err, store.ErrOutcomeUnknown)
 		}
 		results, items = append(results, got...), items[n:]
 	}
 	return results, nil
 }
 
-// sendPart sends a part, and in halves what is too large at once.
+// sendPart sends a part. If the part is too large, sendPart sends it in halves.
 func sendPart[T, R any](part []T, send func([]T) ([]R, error), refuse func(error) R) ([]R, error) {
 	results, err := send(part)
 	switch n := len(part); {
@@ -283,7 +330,7 @@ func inPartsOf[T, R any](first, second []T, send func([]T) ([]R, error), refuse 
 	}
 	more, err := sendPart(second, send, refuse)
 	if err != nil && !errors.Is(err, store.ErrOutcomeUnknown) {
-		err = fmt.Errorf("%v: a part of the call was applied before: %w", err, store.ErrOutcomeUnknown)
+		err = fmt.Errorf("%v: part of the call was applied before that: %w", err, store.ErrOutcomeUnknown)
 	}
 	return append(results, more...), err
 }

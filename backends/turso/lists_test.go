@@ -10,12 +10,13 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// TestListsReadTheSameRows: what the server bills for a list and a count does not grow
-// with the runs that have completed.
+// TestListsReadTheSameRows checks that what the server bills for a list and a count does not grow
+// with the number of completed runs.
 func TestListsReadTheSameRows(t *testing.T) {
 	t.Parallel()
 	s := openNew(t)
-	// complete adds completed runs of numbers; each status has 20 runs of the first hundred.
+	// complete adds completed runs with numbers from from to to; each status has 20 of the first
+	// hundred runs.
 	add := func(from, to int, status, end string) {
 		sql := fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i+1 FROM n WHERE i<%d)
 			INSERT INTO runs (id, namespace, workflow, queue, status, priority, created_at, finished_at)

@@ -3,75 +3,42 @@ package turso
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// split cuts SQL at the semicolons that are in neither quotes nor comments, and
-// leaves comments out. Triggers would need more.
-func split(sql string) []string {
-	var list []string
-	var b strings.Builder
-	end := func() {
-		if s := strings.TrimSpace(b.String()); s != "" {
-			list = append(list, s)
-		}
-		b.Reset()
-	}
-	for len(sql) > 0 {
-		switch c := sql[0]; {
-		case strings.HasPrefix(sql, "--"):
-			_, sql, _ = strings.Cut(sql, "\n")
-			b.WriteByte('\n')
-			continue
-		case c == '\'' || c == '"':
-			n := strings.IndexByte(sql[1:], c)
-			if n < 0 {
-				n = len(sql) - 2
-			}
-			b.WriteString(sql[:n+2])
-			sql = sql[n+2:]
-			continue
-		case c == ';':
-			end()
-		default:
-			b.WriteByte(c)
-		}
-		sql = sql[1:]
-	}
-	end()
-	return list
-}
-
 const (
-	// stillAt raises an error if another starter has been faster.
+	// stillAt raises an error if another process has migrated in the meantime.
 	stillAt = `SELECT CASE WHEN (SELECT max(version_id) FROM goose_db_version WHERE is_applied)=? THEN 1 ELSE json('migrated meanwhile') END`
 	nowAt   = `INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)`
 )
 
-// migrate brings the schema up to date. A migration and the look at the version
-// before it are one transaction, so that it is applied once, however many start
-// at a time. Whoever failed looks again.
-func migrate(ctx context.Context, r link, c *config) error {
+// migrate brings the schema up to date. A migration and the check of the version before it are one
+// transaction, so that each migration is applied once, even if many processes start at a time. A
+// process whose migration failed checks the version again.
+func migrate(ctx context.Context, r link, c *config, library *string) error {
 	list, err := sqlitecore.Migrations()
 	if err != nil {
 		return err
 	}
 	newest := list[len(list)-1].Version
 	for before := int64(-1); ; {
-		version, err := schemaVersion(ctx, r)
+		version, err := schemaVersion(ctx, r, library)
 		switch {
 		case err != nil:
 			return err
 		case version == newest:
 			return nil
 		case version > newest:
-			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program knows versions up to %d; run a newer program",
-				c.host(), version, newest))
+			minimum, err := minimumVersion(ctx, r)
+			if err != nil {
+				return err
+			}
+			return sqlitecore.MayUse(c.host(), version, minimum, newest)
 		case !c.migrate:
-			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d and this program needs %d; run pawl migrate up, or open it without WithoutMigration and migrate=false",
+			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d, but this program needs %d; run pawl migrate up, or open the database without WithoutMigration and migrate=false",
 				c.host(), version, newest))
 		}
 		err = nil
@@ -81,7 +48,7 @@ func migrate(ctx context.Context, r link, c *config) error {
 				break
 			}
 		}
-		// A failure counts if it may not go away, and nobody else has gone on meanwhile.
+		// Report an error only if it may be permanent and no other process has made progress.
 		if err != nil && version == before {
 			return fmt.Errorf("migration from schema version %d: %w", version, err)
 		}
@@ -89,21 +56,32 @@ func migrate(ctx context.Context, r link, c *config) error {
 	}
 }
 
-// statements apply a migration to the version before it.
+// statements returns the statements that apply a migration to the version before it.
 func statements(m sqlitecore.Migration, from int64) []sqlitecore.Stmt {
 	stmts := []sqlitecore.Stmt{{SQL: sqlitecore.VersionTable}, {SQL: sqlitecore.FirstVersion}, {SQL: stillAt, Args: []any{from}}}
-	for _, sql := range split(m.SQL) {
+	for _, sql := range sqlkit.Split(m.SQL) {
 		stmts = append(stmts, sqlitecore.Stmt{SQL: sql})
 	}
 	return append(stmts, sqlitecore.Stmt{SQL: nowAt, Args: []any{m.Version}})
 }
 
-// schemaVersion is the last migration that was applied; 0 for a new database.
-func schemaVersion(ctx context.Context, r sqlitecore.Runner) (version int64, err error) {
+// minimumVersion returns the oldest schema version that a program must know to use a database that
+// has had migration 7.
+func minimumVersion(ctx context.Context, r sqlitecore.Runner) (minimum int64, err error) {
+	err = r.Read(ctx, []sqlitecore.Stmt{{
+		SQL:  sqlitecore.Minimum,
+		Rows: func(scan func(...any) error) error { return scan(&minimum) },
+	}})
+	return minimum, err
+}
+
+// schemaVersion returns the version of the last migration that was applied; 0 for a new database.
+// It sets library to the server's version of SQLite.
+func schemaVersion(ctx context.Context, r sqlitecore.Runner, library *string) (version int64, err error) {
 	var there bool
 	err = r.Read(ctx, []sqlitecore.Stmt{{
-		SQL:  `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name='goose_db_version')`,
-		Rows: func(scan func(...any) error) error { return scan(&there) },
+		SQL:  `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name='goose_db_version'), sqlite_version()`,
+		Rows: func(scan func(...any) error) error { return scan(&there, library) },
 	}})
 	if err != nil || !there {
 		return 0, err

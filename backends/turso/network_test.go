@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/engine"
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
-	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -24,7 +23,7 @@ var networkRuns = flag.Int("turso.runs", 400, "runs of TestBadNetwork, of ten st
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// badNetwork cuts, delays and resets; which round trip meets what follows from its
+// badNetwork cuts, delays and resets round trips; the fate of a round trip depends only on its
 // number.
 func badNetwork(n int64) fate {
 	switch {
@@ -40,20 +39,20 @@ func badNetwork(n int64) fate {
 	return fate{}
 }
 
-// TestBadNetwork lets two processes work while a third of the answers are lost or
-// late and the server is killed and started again: no step is lost or recorded
-// twice, and none that has succeeded is reported failed.
+// TestBadNetwork lets two processes work while a third of the answers are lost or late and the
+// server is killed and restarted. No step is lost or recorded twice, and no step that has succeeded
+// is reported as failed.
 func TestBadNetwork(t *testing.T) {
 	t.Parallel()
 	const steps = 10
 	srv := sqldtest.Start(t)
 	url := srv.Namespace(t)
 	p := newProxy(t, srv)
-	judge := openOn(t, srv, url) // whose network is good
+	judge := openOn(t, srv, url) // this store's network is good
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 
-	var done [steps]sync.Map // of each step, how often it was done for a run
+	var done [steps]sync.Map // for each step, how often it was executed for a run
 	var work atomic.Int64
 	count := workflow.New("count", func(ctx workflow.Context, n int) (int, error) {
 		for i := range steps {
@@ -73,24 +72,8 @@ func TestBadNetwork(t *testing.T) {
 		return 2 * n, nil
 	})
 
-	var workers sync.WaitGroup
-	working, stop := context.WithCancel(ctx)
-	defer workers.Wait()
+	engines, stop := twoWorkers(ctx, t, count, 50, func() *Store { return openOn(t, srv, url, WithDialer(p.dial)) })
 	defer stop()
-	var engines []*engine.Engine
-	for range 2 {
-		s := openOn(t, srv, url, WithDialer(p.dial))
-		eng := engine.New(s, engine.Logger(quiet))
-		engines = append(engines, eng)
-		w := worker.New(eng, worker.Concurrency(50), worker.Lease(3*time.Second))
-		require.NoError(t, w.Register(count))
-		workers.Go(func() {
-			if err := w.Run(working); err != nil {
-				t.Errorf("worker.Run: %v", err)
-			}
-			eng.Close()
-		})
-	}
 	p.set(badNetwork)
 
 	var handles []workflow.Handle[int]
@@ -104,7 +87,7 @@ func TestBadNetwork(t *testing.T) {
 		handles = append(handles, hs...)
 	}
 	for kills := range int64(2) {
-		for work.Load() < (kills+1)*int64(*networkRuns*steps)/3 { // in the midst of it
+		for work.Load() < (kills+1)*int64(*networkRuns*steps)/3 { // while work is under way
 			require.True(t, pause(ctx, 5*time.Millisecond), "the work has come to a stand")
 		}
 		require.NoError(t, srv.Kill())

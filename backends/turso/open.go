@@ -1,9 +1,3 @@
-// Package turso is Pawl's backend for Turso and other servers of libSQL (sqld):
-// SQLite's dialect over HTTP. Any number of processes may work on the same
-// database, from anywhere.
-//
-// Every call is one round trip. A lost answer leaves a write's outcome unknown,
-// which its error says; whatever was sent is applied by the server soon or never.
 package turso
 
 import (
@@ -47,70 +41,72 @@ type config struct {
 // Option changes how Open opens.
 type Option func(*config)
 
-// WithToken sets the token that the server asks for. It takes the place of the
-// URL's authToken.
+// WithToken sets the token that the server requires. It takes precedence over authToken in the URL.
 func WithToken(token string) Option { return func(c *config) { c.token = token } }
 
-// WithTokenSource sets a function that gives the token for each request, for tokens that
-// change. It is called by many goroutines at once and keeps what it need not ask for
-// again. It takes the place of WithToken and of the URL's authToken.
+// WithTokenSource sets a function that returns the token for each request, for tokens that change.
+// The function is called by several goroutines concurrently and should cache its result. It takes
+// precedence over WithToken and over authToken in the URL.
 func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 	return func(c *config) { c.tokens = token }
 }
 
-// WithHTTPClient sets the client that sends the requests, in the place of one of the
-// store's own. Its transport must not send a request again by itself. Redirections
-// are not followed in any case. WithDialer and WithRootCAs do not go with it.
+// WithHTTPClient sets the client that sends the requests, instead of one of the store's own. Its
+// transport must not resend a request by itself. Redirections are never followed. WithHTTPClient
+// cannot be combined with WithDialer or WithRootCAs.
 func WithHTTPClient(client *http.Client) Option { return func(c *config) { c.client = client } }
 
-// WithRootCAs sets the certificate authorities that are trusted to tell who the server
-// is, in the place of the system's.
+// WithRootCAs sets the certificate authorities that are trusted to identify the server, instead of
+// the system's.
 func WithRootCAs(roots *x509.CertPool) Option { return func(c *config) { c.roots = roots } }
 
-// WithHeader sets headers that go with each request, for a gateway, say.
+// WithHeader sets headers that are sent with each request, for example for a gateway.
 func WithHeader(header http.Header) Option { return func(c *config) { c.header = header.Clone() } }
 
-// maxPayload is the largest limit of payloads: the server takes rows of up to 5 MB.
+// maxPayload is the largest payload limit: the server accepts rows of up to 5 MB.
 const maxPayload = 4 << 20
 
-// WithLimits sets the sizes that are enforced; zero fields keep their default (see
-// [store.Limits.OrDefault]). The payload limit is 4 MB at most, because the server
-// takes rows of up to 5 MB.
+// WithLimits sets the size limits; zero fields keep their default (see [store.Limits.OrDefault]).
+// The payload limit is 4 MB at most, because the server accepts rows of up to 5 MB.
 func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithLogger sets the logger. The default is [slog.Default].
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// WithTimeout bounds one round trip. A write that the server has not applied by
+// WithTimeout limits the duration of one round trip. A write that the server has not applied by
 // then is not applied later either. The default is 10 seconds.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithMaxSleep sets the longest pause between two looks for what other processes
-// have written, while nothing happens. A look reads and writes no row. The default
-// is one second.
+// WithMaxSleep sets the longest pause between two looks for the writes of other processes while
+// nothing happens. A look reads and writes no row. The default is one second.
 func WithMaxSleep(d time.Duration) Option { return func(c *config) { c.maxSleep = d } }
 
-// WithDialer sets how connections are made: by way of a tunnel, say.
+// WithDialer sets how connections are made, for example through a tunnel.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }
 }
 
-// WithoutMigration leaves the schema alone: Open fails unless the database has
-// the very schema of this program.
+// WithoutMigration leaves the schema unchanged: Open fails unless the database has exactly the
+// schema of this program.
 func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
+
+// core implements most of the contract.
+type core = sqlitecore.Core
 
 // Store is a store in one database.
 type Store struct {
-	*sqlitecore.Core
+	*core
 	runner link
-	// What the own client tells of changes; nobody tells it by way of a transport.
+	// The changes that package turso's own client reports; nil with a transport, which reports
+	// none.
 	changes *changes
 	hub     store.Hub
 	poller  poller
 	config  config
+	library string // the server's version of SQLite
 	closed  sync.Once
 
-	uncounted sync.Once // said that the server does not count changes
+	uncounted sync.Once // the warning that the server does not count changes was logged
 	countless atomic.Bool
 }
 
@@ -126,10 +122,9 @@ var (
 //	libsql://name-org.turso.io?authToken=...
 //	http://127.0.0.1:8080
 //
-// libsql means https, or http with tls=0. Further parameters are timeout and
-// max_sleep (durations) and migrate (true or false); see the options of these
-// names. Errors that only a person can help match store.ErrInvalid and say what to
-// do.
+// libsql means https, or http with tls=0. Further parameters are timeout and max_sleep (durations)
+// and migrate (true or false); see the options of these names. Errors that need action by a person
+// match store.ErrInvalid and say what to do.
 func Open(ctx context.Context, location string, opts ...Option) (*Store, error) {
 	s, err := connect(location, opts)
 	if err != nil {
@@ -145,12 +140,12 @@ func Open(ctx context.Context, location string, opts ...Option) (*Store, error) 
 	return s, nil
 }
 
-// patientlyMigrate lets a server that is under load or starts, and other starters, come
-// first, for as long as one request may take.
+// patientlyMigrate migrates, and retries for as long as one request may take if the server is busy
+// or starting, or if other starters come first.
 func patientlyMigrate(ctx context.Context, s *Store) error {
 	begin := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := migrate(ctx, s.runner, &s.config)
+		err := migrate(ctx, s.runner, &s.config, &s.library)
 		if !passing(err) || time.Since(begin) > s.config.timeout {
 			return s.explain(ctx, err)
 		}
@@ -160,8 +155,8 @@ func patientlyMigrate(ctx context.Context, s *Store) error {
 	}
 }
 
-// passing tells whether what keeps a store from being opened is likely to go away by
-// itself. That nobody listens, or that somebody else answers, is not.
+// passing reports whether the cause that prevents opening a store is likely to go away by itself.
+// It is not if nothing listens, or if something else answers.
 func passing(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -174,7 +169,7 @@ func passing(err error) bool {
 	return store.Retryable(err) && !errors.As(err, &strange) && !errors.As(err, &cert) && !errors.As(err, &dns) && !(errors.As(err, &op) && op.Op == "dial")
 }
 
-// explain tells a database that does not exist from a server that is too old.
+// explain distinguishes a database that does not exist from a server that is too old.
 func (s *Store) explain(ctx context.Context, err error) error {
 	var status *statusError
 	r, own := s.runner.(*runner)
@@ -186,8 +181,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// connect makes a store that has not looked at its schema, nor connected to
-// anything.
+// connect makes a store that has not connected to anything and has not checked its schema.
 func connect(location string, opts []Option) (*Store, error) {
 	c := config{logger: slog.Default(), timeout: 10 * time.Second, maxSleep: time.Second, migrate: true}
 	if err := c.parse(location); err != nil {
@@ -197,14 +191,14 @@ func connect(location string, opts []Option) (*Store, error) {
 		o(&c)
 	}
 	if c.timeout <= 0 || c.maxSleep <= 0 {
-		return nil, store.Invalid("option", "timeout and the longest sleep are above zero")
+		return nil, store.Invalid("option", "the timeout and the longest sleep must be positive")
 	}
 	var err error
 	if c.limits, err = c.limits.OrDefault(); err != nil {
 		return nil, err
 	}
 	if c.limits.Payload > maxPayload {
-		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: the server takes rows of up to 5 MB", c.limits.Payload, maxPayload))
+		return nil, store.Invalid("payload limit", fmt.Sprintf("%d is over %d: the server accepts rows of up to 5 MB", c.limits.Payload, maxPayload))
 	}
 	s := &Store{config: c}
 	seen := s.version
@@ -217,7 +211,7 @@ func connect(location string, opts []Option) (*Store, error) {
 		s.runner, s.changes = r, r.changes
 	} else {
 		if c.dial != nil || c.client != nil || c.roots != nil || c.header != nil || c.tokens != nil {
-			return nil, store.Invalid("option", "a transport makes its own connections: WithDialer, WithHTTPClient, WithRootCAs, WithHeader and WithTokenSource do not go with it")
+			return nil, store.Invalid("option", "a transport makes its own connections; do not combine it with WithDialer, WithHTTPClient, WithRootCAs, WithHeader or WithTokenSource")
 		}
 		t, err := c.transport(Endpoint{c.url.String(), c.token})
 		if err != nil {
@@ -226,7 +220,7 @@ func connect(location string, opts []Option) (*Store, error) {
 		s.runner, s.changes, seen = newForeign(t, c.timeout), &changes{}, nil
 	}
 	s.poller.store, s.poller.wake = s, make(chan struct{}, 1)
-	s.Core = sqlitecore.New(s.runner, sqlitecore.Config{
+	s.core = sqlitecore.New(s.runner, sqlitecore.Config{
 		Clock: s.runner.bounds, ServerNow: serverNow, Version: seen, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
 	})
 	return s, nil
@@ -236,7 +230,7 @@ func newClient(c *config) (*client, error) {
 	used := &http.Client{Transport: newTransport(c)}
 	if c.client != nil {
 		if c.dial != nil || c.roots != nil {
-			return nil, store.Invalid("option", "an HTTP client has its own transport: WithDialer and WithRootCAs do not go with WithHTTPClient")
+			return nil, store.Invalid("option", "an HTTP client has its own transport; do not combine WithHTTPClient with WithDialer or WithRootCAs")
 		}
 		own := *c.client
 		used = &own
@@ -249,10 +243,11 @@ func newClient(c *config) (*client, error) {
 	return &client{http: used, url: c.url.String(), token: token, header: c.header}, nil
 }
 
-// noRedirect passes a redirection on as an answer: followed, a POST becomes a GET.
+// noRedirect returns a redirection as the answer, because following it would turn a POST into a
+// GET.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// host names the database in errors, without the token.
+// host returns the name of the database for errors, without the token.
 func (c *config) host() string { return c.url.Scheme + "://" + c.url.Host + c.url.Path }
 
 func (c *config) parse(location string) error {
@@ -323,7 +318,7 @@ func (c *config) parse(location string) error {
 	return nil
 }
 
-// Clock implements store.Store: the server's clock.
+// Clock implements store.Store. It returns the server's time.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
@@ -331,12 +326,13 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	return s.runner.ask(ctx)
 }
 
-// Features implements store.Store.
+// Features implements store.Store. libSQL servers sync their log only at checkpoints
+// (synchronous=NORMAL), which a client cannot change.
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "turso", Hints: true, SharedClock: true, Processes: true}
+	return store.Features{Name: "turso", Contract: 1, Hints: true, SharedClock: true, Processes: true, Durability: store.Buffered, Version: "libSQL, SQLite " + s.library}
 }
 
-// Close waits for what is under way. Later calls fail with ErrUnavailable.
+// Close waits for calls in progress. Later calls fail with ErrUnavailable.
 func (s *Store) Close() error {
 	s.closed.Do(func() {
 		s.hub.Close()

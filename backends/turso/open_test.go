@@ -21,7 +21,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends"
 	"github.com/pawlhq/pawl/backends/turso"
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -61,17 +61,18 @@ func TestBackendsKnowTheSchemes(t *testing.T) {
 	_, err := backends.Open(t.Context(), "wss://db.example")
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, "may be run twice")
-	// A server without namespaces serves whatever name it is called by.
+	// A server without namespaces accepts any host name.
 	url := "http://" + strings.Replace(plain(t).Addr(), "127.0.0.1", "localhost", 1)
 	for _, u := range []string{url, strings.Replace(url, "http", "libsql", 1) + "?tls=0&timeout=5s&max_sleep=2s"} {
 		s, err := backends.Open(t.Context(), u)
 		require.NoError(t, err)
 		require.Equal(t, "turso", s.Features().Name)
+		require.Regexp(t, `^libSQL, SQLite \d+\.\d+\.\d+$`, s.Features().Version)
 		require.NoError(t, s.Close())
 	}
 }
 
-// plain starts a server that has a database of its host's own name.
+// plain starts a server that has one database, under the server's own host name.
 func plain(t *testing.T) *sqldtest.Server {
 	s := sqldtest.Start(t)
 	s.NamespaceNamed(t, "localhost")
@@ -104,7 +105,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	_, err := turso.Open(t.Context(), "http://db.invalid?timeout=5s")
 	require.ErrorContains(t, err, "db.invalid")
-	require.True(t, store.Retryable(err) || strings.Contains(err.Error(), "no host of that name"), "saw %v", err)
+	require.True(t, store.Retryable(err) || strings.Contains(err.Error(), "the host does not exist"), "saw %v", err)
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -125,7 +126,8 @@ func TestUnreachable(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A captive portal, a parked domain or a proxy answers in the database's place.
+// TestStrangeAnswers: a captive portal, a parked domain or a proxy answers in place of the
+// database.
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -133,12 +135,12 @@ func TestStrangeAnswers(t *testing.T) {
 		kind, body, says string
 		transient        bool
 	}{
-		"a page":          {200, "text/html; charset=utf-8", "<!DOCTYPE html><p>Please log in", "It begins: <!DOCTYPE html><p>Please log in", false},
-		"an error page":   {404, "text/html", "<h1>Not Found</h1>", "It begins: <h1>Not Found</h1>", false},
+		"a page":          {200, "text/html; charset=utf-8", "<!DOCTYPE html><p>Please log in", "The answer begins: <!DOCTYPE html><p>Please log in", false},
+		"an error page":   {404, "text/html", "<h1>Not Found</h1>", "The answer begins: <h1>Not Found</h1>", false},
 		"a redirection":   {302, "text/html", "moved", "HTTP status 302", false},
 		"other JSON":      {200, "application/json", `{"hello":"world"}`, "0 answers to", true},
-		"half an answer":  {200, "application/json", `{"results":[`, "libSQL answers JSON", false},
-		"nothing":         {200, "", "", "libSQL answers JSON", false},
+		"half an answer":  {200, "application/json", `{"results":[`, "not the JSON of libSQL", false},
+		"nothing":         {200, "", "", "not the JSON of libSQL", false},
 		"a proxy's error": {502, "text/html", "<h1>Bad Gateway</h1>", "HTTP status 502", true},
 		"too busy":        {429, "application/json", `{"error":"slow down"}`, "slow down", true},
 	} {
@@ -149,9 +151,9 @@ func TestStrangeAnswers(t *testing.T) {
 			fmt.Fprint(w, c.body)
 		}))
 		defer srv.Close()
-		timeout := "20s" // within which a server that is busy otherwise answers
+		timeout := "20s" // a server that is busy with other tests answers within this time
 		if c.transient {
-			timeout = "1s" // it is asked again and again for so long
+			timeout = "1s" // it is asked again and again for this long
 		}
 		_, err := turso.Open(t.Context(), srv.URL+"?timeout="+timeout)
 		require.ErrorContains(t, err, c.says, name)
@@ -183,7 +185,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, run.Input, got.Runs[0].Run.Input)
 }
 
-// The server sends no more than 10 MB at once.
+// TestLargeAnswers: the server sends no more than 10 MB at once.
 func TestLargeAnswers(t *testing.T) {
 	t.Parallel()
 	const n, size = 6, 2 << 20
@@ -228,7 +230,7 @@ func TestLargeAnswers(t *testing.T) {
 		}
 		page, err := s.Steps(t.Context(), store.StepsParams{Namespace: ns, Run: lease.Run, After: after})
 		require.NoError(t, err)
-		steps, more = append(steps, page.Steps...), page.More
+		steps, more = append(steps, page.Steps...), page.Next != 0
 	}
 	require.Len(t, steps, n)
 }
@@ -261,7 +263,7 @@ func stepRecord(position int64) store.StepRecord {
 	}
 }
 
-// front stands before a server, with whatever an operator puts there.
+// front puts something that an operator might use in front of a server.
 func front(t *testing.T, srv *sqldtest.Server, secure bool, handle func(w http.ResponseWriter, r *http.Request, pass func())) *httptest.Server {
 	t.Helper()
 	target := &http.Transport{DialContext: srv.Dial}
@@ -283,7 +285,8 @@ func front(t *testing.T, srv *sqldtest.Server, secure bool, handle func(w http.R
 	return s
 }
 
-// A token that allows reads alone lists and shows; what writes says why it cannot.
+// TestReadOnlyToken checks that a read-only token can list and show, and that writes say why they
+// fail.
 func TestReadOnlyToken(t *testing.T) {
 	t.Parallel()
 	srv := sqldtest.Start(t, sqldtest.Auth())
@@ -316,13 +319,13 @@ func TestReadOnlyToken(t *testing.T) {
 	require.ErrorContains(t, err, "the token does not allow this")
 	require.NotErrorIs(t, err, store.ErrOutcomeUnknown)
 
-	// A database that has to be migrated says that this token cannot.
+	// Opening a database that needs a migration says that this token does not allow it.
 	_, err = turso.Open(ctx, srv.Namespace(t), turso.WithDialer(srv.Dial), turso.WithToken(srv.ReadToken(time.Now().Add(time.Hour))))
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, "the token does not allow this")
 }
 
-// Tokens that change come from a function.
+// TestTokenSource: a function returns tokens that change.
 func TestTokenSource(t *testing.T) {
 	t.Parallel()
 	srv := sqldtest.Start(t, sqldtest.Auth())
@@ -351,7 +354,7 @@ func TestTokenSource(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A gateway with a certificate of the company's own that asks for a header.
+// TestClientOptions: a gateway has a certificate of the company's own and requires a header.
 func TestClientOptions(t *testing.T) {
 	t.Parallel()
 	srv := sqldtest.Start(t)
@@ -391,7 +394,7 @@ func TestClientOptions(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrInvalid)
 }
 
-// A server that is busy while a program starts does not end the program.
+// TestOpenUnderLoad checks that a program that starts while the server is busy does not fail.
 func TestOpenUnderLoad(t *testing.T) {
 	t.Parallel()
 	srv := sqldtest.Start(t)
@@ -401,7 +404,7 @@ func TestOpenUnderLoad(t *testing.T) {
 		switch n.Add(1) {
 		case 1, 4:
 			http.Error(w, "no healthy upstream", http.StatusServiceUnavailable)
-		case 3: // a look at the version, and then the first write, which comes too late
+		case 3: // a check of the version, and then the first write, which comes too late
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)
@@ -421,10 +424,11 @@ func TestOpenUnderLoad(t *testing.T) {
 	require.Greater(t, n.Load(), int64(6))
 }
 
-// What a server without our protocol says is told from a database that is not there.
+// TestOlderProtocol distinguishes a server without our protocol from a database that does not
+// exist.
 func TestOlderProtocol(t *testing.T) {
 	t.Parallel()
-	for path, says := range map[string]string{"/v2": "older protocol", "/v3": "no such database", "/elsewhere": "no libSQL server"} {
+	for path, says := range map[string]string{"/v2": "older protocol", "/v3": "no such database", "/elsewhere": "not a libSQL server"} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != path || r.Method != http.MethodGet {
 				http.NotFound(w, r)
@@ -438,7 +442,8 @@ func TestOlderProtocol(t *testing.T) {
 	}
 }
 
-// A redirection names its target, without what may be a secret in it.
+// TestRedirection checks that the error names the target of a redirection, without its parts that
+// may be secret.
 func TestRedirection(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -448,11 +453,11 @@ func TestRedirection(t *testing.T) {
 	defer srv.Close()
 	_, err := turso.Open(t.Context(), srv.URL)
 	require.ErrorIs(t, err, store.ErrInvalid)
-	require.ErrorContains(t, err, "redirects to https://login.example/db,")
+	require.ErrorContains(t, err, "redirects to https://login.example/db;")
 	require.NotContains(t, err.Error(), "sesame")
 }
 
-// A server that asks for a pause by Retry-After gets it, from all calls.
+// TestRetryAfter checks that all calls respect a pause that a server asks for with Retry-After.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	srv := sqldtest.Start(t)
@@ -478,7 +483,7 @@ func TestRetryAfter(t *testing.T) {
 	_, err = s.List(t.Context(), store.ListParams{Namespace: ns})
 	require.ErrorIs(t, err, store.ErrUnavailable)
 
-	// Who does not want to wait that long is not kept, and nothing is sent.
+	// A call whose context ends sooner does not wait that long, and nothing is sent.
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = s.Create(short, store.CreateParams{Namespace: ns, Runs: []store.NewRun{newRun(1)}})

@@ -16,36 +16,36 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
 )
 
-// proxy stands between stores and their server and does to requests and answers
-// what networks do.
+// proxy stands between stores and their server. It delays, drops, cuts and repeats requests and
+// answers as networks do.
 type proxy struct {
 	t      testing.TB
 	target *http.Transport
 	front  *httptest.Server
 	count  atomic.Int64
-	fate   atomic.Pointer[func(n int64) fate] // of the n-th round trip; nil: it passes
+	fate   atomic.Pointer[func(n int64) fate] // of the n-th round trip; nil: it is forwarded normally
 
 	cuts, resets, refusals atomic.Int64
 }
 
-// fate is what becomes of a round trip.
+// fate is what happens to a round trip.
 type fate struct {
-	hold   <-chan struct{} // the request goes on when it is closed, whether its client still waits or not
+	hold   <-chan struct{} // the request is forwarded when hold is closed, whether its client still waits or not
 	served chan<- struct{} // closed when the server has answered
-	before time.Duration   // it waits
-	after  time.Duration   // the answer waits
+	before time.Duration   // the delay of the request
+	after  time.Duration   // the delay of the answer
 	drop   bool            // the request never arrives
-	refuse bool            // it is not passed on, and answered with status
+	refuse bool            // it is not forwarded, and answered with status
 	cut    bool            // it is applied, and the answer is cut
-	half   bool            // and with it half of the answer arrives
-	plain  bool            // the answer does not tell the count of changes
+	half   bool            // with cut: half of the answer arrives
+	plain  bool            // the answer does not contain the count of changes
 	twice  bool            // it is delivered twice, and the first answer is lost
-	status int             // it is applied, and this is answered in the place of the answer
-	head   http.Header     // that goes with status
+	status int             // it is applied, and this status is answered instead
+	head   http.Header     // sent with status
 }
 
 func newProxy(t testing.TB, srv *sqldtest.Server) *proxy {
@@ -59,13 +59,13 @@ func newProxy(t testing.TB, srv *sqldtest.Server) *proxy {
 	return p
 }
 
-// dial connects to the proxy, whatever the address.
+// dial connects to the proxy, whatever the address is.
 func (p *proxy) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", p.front.Listener.Addr().String())
 }
 
-// set decides what becomes of round trips, which are counted from one again.
+// set decides the fate of round trips, which are numbered from one again.
 func (p *proxy) set(f func(n int64) fate) {
 	p.count.Store(0)
 	p.fate.Store(&f)
@@ -92,8 +92,8 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if f.hold != nil {
 		<-f.hold
 	}
-	time.Sleep(f.before)
-	// The request lives on when its client has gone.
+	<-time.After(f.before) // the network's delay, which the test is about
+	// The request continues when its client has gone.
 	req, err := http.NewRequest(r.Method, "http://"+r.Host+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		p.t.Error(err)
@@ -111,7 +111,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	res, err := p.target.RoundTrip(req)
-	if err != nil { // the server is away
+	if err != nil { // the server is down
 		p.reset(w, nil)
 		return
 	}
@@ -124,7 +124,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if f.served != nil {
 		close(f.served)
 	}
-	time.Sleep(f.after)
+	<-time.After(f.after)
 	if f.plain {
 		answer = bytes.ReplaceAll(answer, []byte(`"replication_index":`), []byte(`"unknown":`))
 	}
@@ -160,14 +160,14 @@ func (p *proxy) reset(w http.ResponseWriter, some []byte) {
 	_ = conn.Close()
 }
 
-// behindProxy opens a store that has a proxy of its own.
+// behindProxy opens a store that is connected through a proxy of its own.
 func behindProxy(t *testing.T, opts ...Option) (*Store, *proxy) {
 	srv, url := sqldtest.Shared(t), sqldtest.Namespace(t)
 	p := newProxy(t, srv)
 	return openOn(t, srv, url, append(opts, WithDialer(p.dial))...), p
 }
 
-// first gives the first round trip a fate.
+// first applies a fate to the first round trip.
 func first(f fate) func(int64) fate {
 	return func(n int64) fate {
 		if n == 1 {
@@ -177,7 +177,8 @@ func first(f fate) func(int64) fate {
 	}
 }
 
-// A write that arrives when its caller has given up comes to nothing.
+// TestLateWriteIsNotApplied checks that a write that arrives after its caller has given up has no
+// effect.
 func TestLateWriteIsNotApplied(t *testing.T) {
 	t.Parallel()
 	s, p := behindProxy(t, WithTimeout(2*time.Second))
@@ -194,14 +195,14 @@ func TestLateWriteIsNotApplied(t *testing.T) {
 		<-served
 		require.Empty(t, get(t, s, late.Runs[0].ID), "%s: a write came late", name)
 
-		// It is safe to send again.
+		// It is safe to send it again.
 		res, err := s.Create(t.Context(), late)
 		require.NoError(t, err, name)
 		require.True(t, res[0].Created, name)
 	}
 }
 
-// What a lost answer has told is found out, or sent again.
+// TestLostAnswers checks that the result of a lost answer is looked up, or the call is sent again.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	s, p := behindProxy(t)
@@ -218,13 +219,13 @@ func TestLostAnswers(t *testing.T) {
 		require.NoError(t, err, name)
 		require.True(t, res[0].Created && res[1].Created, name)
 
-		// A read changes nothing: it is simply unavailable.
+		// A read changes nothing, so the error is just that the store is unavailable.
 		p.set(first(lost))
 		_, err = s.Get(ctx, store.GetParams{Namespace: "ns", IDs: []store.ID{made.Runs[0].ID}})
 		require.ErrorIs(t, err, store.ErrUnavailable, name)
 		require.NotErrorIs(t, err, store.ErrOutcomeUnknown, name)
 
-		// What a claim has taken is found by its number.
+		// The runs that a claim has taken are found by the claim's number.
 		s.Expect()
 		p.set(first(lost))
 		demand := store.ClaimParams{Namespace: "ns", Worker: name, LeaseFor: time.Minute, ClaimID: 7, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 10}}}
@@ -238,7 +239,7 @@ func TestLostAnswers(t *testing.T) {
 		for _, r := range got.Runs {
 			require.Equal(t, int64(1), r.Lease.Epoch, "%s: claimed twice", name)
 			require.Equal(t, name, r.Run.Worker, name)
-			commits.Commits = append(commits.Commits, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete}})
+			commits.Commits = append(commits.Commits, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}})
 		}
 		p.set(first(lost))
 		_, err = s.Commit(ctx, commits)
@@ -253,8 +254,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// Whatever a proxy answers after it has passed a write on leaves the write's outcome
-// open; what a server answers before it executes anything does not.
+// TestStatusAfterAWrite checks that any answer of a proxy after it has forwarded a write leaves the
+// write's outcome unknown, and that an answer of a server before it executes anything does not.
 func TestStatusAfterAWrite(t *testing.T) {
 	t.Parallel()
 	s, p := behindProxy(t)
@@ -271,7 +272,7 @@ func TestStatusAfterAWrite(t *testing.T) {
 		p.set(first(f))
 		results, err := s.Create(ctx, made)
 		if status == http.StatusRequestEntityTooLarge {
-			if err == nil { // it was made smaller until it was one run
+			if err == nil { // it was made smaller until it had one run
 				err = results[0].Err
 			}
 			require.ErrorIs(t, err, store.ErrTooLarge, "%d", status)
@@ -290,7 +291,8 @@ func TestStatusAfterAWrite(t *testing.T) {
 	}
 }
 
-// A request that a network delivers twice takes effect once.
+// TestRequestsThatArriveTwice checks that a request that a network delivers twice takes effect
+// once.
 func TestRequestsThatArriveTwice(t *testing.T) {
 	t.Parallel()
 	s, p := behindProxy(t)
@@ -314,7 +316,7 @@ func TestRequestsThatArriveTwice(t *testing.T) {
 	for _, r := range got.Runs {
 		require.Equal(t, int64(1), r.Lease.Epoch)
 		require.Zero(t, r.Run.Crashes)
-		commits.Commits = append(commits.Commits, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.Complete}})
+		commits.Commits = append(commits.Commits, store.Commit{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}})
 	}
 	require.Len(t, column[int64](t, s, `SELECT epoch FROM runs WHERE leased AND epoch=1`), 3, "the second delivery has taken more")
 	p.set(first(fate{twice: true}))

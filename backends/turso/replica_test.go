@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends/turso"
 	"github.com/pawlhq/pawl/conformance"
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -18,6 +18,7 @@ func onReplica(t *testing.T) conformance.Harness {
 	replica := sqldtest.Start(t, sqldtest.ReplicaOf(primary))
 	var urls sync.Map
 	return conformance.Harness{
+		Unmeasured: "TestConformance measures",
 		New: func(t testing.TB) store.Store {
 			url := primary.Namespace(t)
 			s := open(t, replica, url)
@@ -31,19 +32,7 @@ func onReplica(t *testing.T) conformance.Harness {
 	}
 }
 
-// A store on a replica never answers from what the replica has not heard yet.
-func TestReplica(t *testing.T) {
-	t.Parallel()
-	h := onReplica(t)
-	h.Exceptions = map[string]string{
-		"payload/at-the-limit": "it commits five payloads of 2 MB at once, and a replica passes on no more than 4 MB to its primary",
-		"payload/large-commit": "it is one commit of 6 MB, and a replica passes on no more than 4 MB to its primary",
-	}
-	conformance.Run(t, h)
-}
-
-// TestReplicaIsNotAsked reads on the replica at once what was written on the
-// primary.
+// TestReplicaIsNotAsked reads through the replica, immediately, what was written on the primary.
 func TestReplicaIsNotAsked(t *testing.T) {
 	t.Parallel()
 	h := onReplica(t)

@@ -16,21 +16,21 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// More streams bring no speed, and many have made the server's write lock hang.
+// More streams do not increase speed, and many have made the server's write lock hang.
 const (
-	writers = 2 // round trips of writes at a time
-	readers = 2 // of reads
+	writers = 2 // concurrent round trips of writes
+	readers = 2 // concurrent round trips of reads
 
 	maxJobs  = 64      // calls that share a round trip
-	maxBytes = 4 << 20 // of their arguments, beyond the first call's
+	maxBytes = 4 << 20 // bytes of arguments in a shared round trip, beyond the first call's
 )
 
-// maxPassed is what a replica surely passes on: with its statements a call is larger than
-// its arguments.
+// maxPassed is a size of arguments that a replica certainly forwards. The statements of a call are
+// sent in addition.
 const maxPassed = 7 << 19
 
-// runner runs statement lists, each in one round trip. Calls that wait for a
-// round trip of others share the next one, each with a transaction of its own.
+// runner runs lists of statements, each in one round trip. Calls that wait for another round trip
+// to end share the next one, each with a transaction of its own.
 type runner struct {
 	client  *client
 	clock   *clock
@@ -44,21 +44,20 @@ type runner struct {
 	read    lane
 }
 
-// lane is what waits for round trips of one kind.
+// lane holds the calls that wait for round trips of one kind.
 type lane struct {
 	queue  []*job
 	active int
 	limit  int
 }
 
-// A job is one call's statements.
+// A job holds the statements of one call.
 type job struct {
 	stmts    []sqlitecore.Stmt
 	write    bool
-	deadline time.Time // zero: the timeout's
-	notAfter int64     // the server applies it before this, or never
+	deadline time.Time // zero: the timeout applies
 
-	flight *flight // once it is under way
+	flight *flight // set once the job is sent
 	done   chan struct{}
 	steps  []*stepResult // of stmts
 	err    error
@@ -79,34 +78,48 @@ func newRunner(c *client, timeout time.Duration) *runner {
 
 var errClosed = fmt.Errorf("turso: the store is closed: %w", store.ErrUnavailable)
 
-var errLate = fmt.Errorf("turso: the server came to the write too late, or its clock was set: %w", store.ErrUnavailable)
+// errLate is the error of a write that the guard refused, so that nothing was applied.
+var errLate = fmt.Errorf("turso: the server began the write after its timeout, or its clock was changed: %w", store.ErrUnavailable)
 
-// errBusy marks what was not applied because others came first.
+// errForgotten is the error of a write that was not sent because the server's time, which was known
+// when the write began to wait for its turn, is no longer known.
+var errForgotten = fmt.Errorf("turso: the server's time is not known: %w", store.ErrUnavailable)
+
+// errBusy marks a call that was not applied because others came first.
 var errBusy = errors.New("busy")
 
 // Write implements sqlitecore.Runner.
 func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
-	if _, _, err := r.bounds(ctx); err != nil {
-		return err
-	}
-	return patiently(ctx, r.timeout, func() error { return r.run(ctx, stmts, true) })
+	return patiently(ctx, r.timeout, func() error {
+		if _, _, err := r.bounds(ctx); err != nil {
+			return err
+		}
+		return r.run(ctx, stmts, true)
+	})
 }
 
-// Read implements sqlitecore.Runner. It is answered by the primary: a replica may
-// not know yet what was acknowledged.
+// Read implements sqlitecore.Runner. The primary answers, because a replica may not yet have what
+// was acknowledged.
 func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	return patiently(ctx, r.timeout, func() error { return r.run(ctx, stmts, false) })
 }
 
-// patience bounds the time for which a call that comes too early is repeated.
+// patience limits how long a call that the server is too busy for is repeated.
 const patience = 5 * time.Second
 
-// patiently repeats what was not applied because the server was busy.
+// lateTries limits how often a write that came too late is repeated.
+const lateTries = 10
+
+// patiently repeats a call that was not applied because the server was busy or executed it too
+// late. A write that is too late when its context ends fails with the context's error.
 func patiently(ctx context.Context, timeout time.Duration, run func() error) error {
-	begin := time.Now()
+	begin, late := time.Now(), 0
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		err := run()
-		if !errors.Is(err, errBusy) || time.Since(begin) > min(patience, timeout) {
+		switch {
+		case (errors.Is(err, errLate) || errors.Is(err, errForgotten)) && late < lateTries:
+			late++
+		case !errors.Is(err, errBusy) || time.Since(begin) > min(patience, timeout):
 			return err
 		}
 		if !pause(ctx, wait/2+rand.N(wait)) {
@@ -115,8 +128,7 @@ func patiently(ctx context.Context, timeout time.Duration, run func() error) err
 	}
 }
 
-// run sends a call's statements with the next round trip and hands over what
-// comes back.
+// run sends a call's statements with the next round trip and delivers the results.
 func (r *runner) run(ctx context.Context, stmts []sqlitecore.Stmt, write bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -143,7 +155,7 @@ func (r *runner) run(ctx context.Context, stmts []sqlitecore.Stmt, write bool) e
 			return ctx.Err()
 		}
 		select {
-		case <-j.done: // in the same moment
+		case <-j.done: // at the same moment
 		default:
 			if write {
 				return fmt.Errorf("turso: %w: %w", ctx.Err(), store.ErrOutcomeUnknown)
@@ -157,7 +169,7 @@ func (r *runner) run(ctx context.Context, stmts []sqlitecore.Stmt, write bool) e
 	return j.handOver()
 }
 
-// withdraw takes a job back that is not under way yet.
+// withdraw removes a job that has not been sent yet.
 func (r *runner) withdraw(l *lane, j *job) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +183,7 @@ func (r *runner) withdraw(l *lane, j *job) bool {
 	return false
 }
 
-// pump begins round trips while there are jobs and room. The caller holds mu.
+// pump starts round trips while there are jobs and free slots. The caller holds mu.
 func (r *runner) pump(l *lane) {
 	if wait := r.client.resting(); wait > 0 && len(l.queue) > 0 {
 		time.AfterFunc(wait, func() {
@@ -212,7 +224,7 @@ func (r *runner) pump(l *lane) {
 	}
 }
 
-// size is about how many bytes a job's arguments are.
+// size returns about how many bytes a job's arguments have.
 func (j *job) size() int {
 	n := 0
 	for i := range j.stmts {
@@ -228,20 +240,20 @@ func (j *job) size() int {
 	return n
 }
 
-// What a write begins with, in a batch of its own, so that the answer tells the
-// count of changes before the write.
+// A write begins with these steps, in a batch of their own, so that the answer contains the count
+// of changes before the write.
 const (
 	stepClean = iota
 	stepBegin
-	stepGuard // tells the server's time, and fails unless that is as expected
+	stepGuard // returns the server's time, and fails unless it is as expected
 	stepGiveUp
 )
 
-// guard tells the server's time, or raises an error: nothing behind it is run then.
+// guard returns the server's time or raises an error, in which case no later step runs.
 const guard = `SELECT CASE WHEN ` + serverNow + ` BETWEEN ?1 AND ?2-1 THEN ` + serverNow + ` ELSE json('out of time') END`
 
-// forwarded is what makes a replica pass a batch on to its primary, as it does
-// with all that may write. It is never run.
+// forwarded makes a replica forward a batch to its primary, as it does with every statement that
+// may write. It is never run.
 const forwarded = `DELETE FROM locks WHERE 0`
 
 // fly makes one round trip for some jobs.
@@ -254,7 +266,9 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 		}
 	}
 	if jobs[0].write && !known {
-		fail(errors.New("the server's clock was set meanwhile"))
+		for _, j := range jobs {
+			j.err = errForgotten
+		}
 		return
 	}
 	if !jobs[0].write {
@@ -267,15 +281,14 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 		if !j.deadline.IsZero() {
 			life = min(life, j.deadline.Sub(sent))
 		}
-		j.notAfter = early + max(life, 0).Microseconds()
-		p.writeBatches(j, early)
+		p.writeBatches(j, early, life)
 	}
 	r.changes.begin(len(jobs))
 	defer r.changes.begin(-len(jobs))
 	a, err := r.client.send(ctx, p)
 	var status *statusError
 	if errors.As(err, &status) && status.status == http.StatusRequestEntityTooLarge && len(jobs) > 1 {
-		for i := range jobs { // nothing was done: each by itself may pass
+		for i := range jobs { // nothing was applied; each job alone may succeed
 			r.fly(ctx, jobs[i:i+1])
 		}
 		return
@@ -292,7 +305,7 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 	}
 }
 
-// flyRead is fly for reads.
+// flyRead does the same for reads.
 func (r *runner) flyRead(ctx context.Context, jobs []*job, fail func(error)) {
 	stored := 0
 	a, err := r.client.readThrough(ctx, func(primary bool) *pipeline {
@@ -312,16 +325,18 @@ func (r *runner) flyRead(ctx context.Context, jobs []*job, fail func(error)) {
 	}
 }
 
-func (p *pipeline) writeBatches(j *job, early int64) {
+// writeBatches adds a write that the server applies within life, or never.
+func (p *pipeline) writeBatches(j *job, early int64, life time.Duration) {
+	from, end := span(early, life)
 	p.batch(func() {
-		p.step(inTransaction, "ROLLBACK", false) // what a call before has left behind
+		p.step(inTransaction, "ROLLBACK", false) // of a transaction that an earlier call has left open
 		p.step("", "BEGIN IMMEDIATE", false)
-		p.step(ok(stepBegin), guard, true, early, j.notAfter)
+		p.step(ok(stepBegin), guard, true, from, end)
 		p.step(both(ok(stepBegin), notOK(stepGuard)), "ROLLBACK", false)
 	})
 	p.batch(func() {
 		done := p.list(inTransaction, j.stmts)
-		p.step(done, guard, false, early, j.notAfter) // again, for the statements may have taken long
+		p.step(done, guard, false, from, end) // again, because the statements may have taken long
 		p.step(ok(p.steps-1), "COMMIT", false)
 		p.step(inTransaction, "ROLLBACK", false)
 	})
@@ -329,7 +344,7 @@ func (p *pipeline) writeBatches(j *job, early int64) {
 
 func (p *pipeline) readBatch(j *job, primary bool) {
 	p.batch(func() {
-		if len(j.stmts) == 1 { // a snapshot of its own
+		if len(j.stmts) == 1 { // one statement has a snapshot of its own
 			p.list("", j.stmts)
 		} else {
 			p.step("", "BEGIN", false)
@@ -343,18 +358,18 @@ func (p *pipeline) readBatch(j *job, primary bool) {
 	})
 }
 
-// complete tells whether all statements that were needed have been run.
+// complete reports whether all statements that were needed have run.
 func (j *job) complete() bool {
 	for i, s := range j.steps {
 		if s == nil {
-			return j.stmts[i].Gate // and so are those behind it
+			return j.stmts[i].Gate // the statements after a gate are not needed
 		}
 	}
 	return true
 }
 
-// steps returns the results of a batch's first n steps, nil for those that were
-// not run or have failed, and the last error.
+// steps returns the results of a batch's first n steps, nil for steps that did not run or failed,
+// and the last error.
 func (b *result) steps(n int) ([]*stepResult, *serverError) {
 	if b.Type == "error" {
 		return make([]*stepResult, n), b.Error
@@ -372,7 +387,15 @@ func (b *result) steps(n int) ([]*stepResult, *serverError) {
 	return got.Steps, last
 }
 
-// readWrite takes down what became of a write.
+// stepError returns the error of a batch's step, or nil.
+func (b *result) stepError(i int) *serverError {
+	if list := b.Response.Result.Errors; i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// readWrite records the outcome of a write.
 func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 	opened, why := begin.steps(stepGiveUp)
 	if t := opened[stepGuard]; t != nil && len(t.Rows) == 1 && len(t.Rows[0]) == 1 {
@@ -388,8 +411,8 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 		j.err = busy(classify(why), why)
 		return
 	case opened[stepGuard] == nil:
-		r.clock.forget() // the write came late, or the clock was set: the server is asked which
-		j.err = errLate
+		r.clock.forget() // either the write came too late or the clock was set: ask the server which
+		j.err = refusedBy(begin.stepError(stepGuard))
 		return
 	}
 	n := len(j.stmts)
@@ -399,21 +422,21 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 	case steps[n+1] != nil: // COMMIT
 		r.changes.own(begin.Response.Result.Index, body.Response.Result.Index)
 	case body.Type == "error":
-		// It does not say how far the batch came. COMMIT, the last step, adds nothing
-		// to an answer; and what the server cannot parse it does not begin.
+		// The error does not say which steps of the batch ran. COMMIT, the last step, adds nothing
+		// to an answer; and the server does not begin a batch that it cannot parse.
 		j.err = failure(&unsureError{why}, true)
 		if c := classify(why); errors.Is(c, errTooMuch) || refused(why) {
 			j.err = c
 		}
 	case len(body.Response.Result.Errors) == 0: // not even skipped
-		j.err = fmt.Errorf("turso: the server has not begun the call; a replica passes on no more than 4 MB at once: %w", store.ErrUnavailable)
+		j.err = fmt.Errorf("turso: the server did not begin the call; a replica forwards at most 4 MB at once: %w", store.ErrUnavailable)
 		if n := j.size(); n > maxPassed {
 			j.err = &store.TooLargeError{Field: "a call through a replica", Size: n, Limit: maxPassed}
 		}
 	case why == nil:
-		j.err = fmt.Errorf("turso: the server has ended the transaction: %w: %w", errBusy, store.ErrUnavailable)
+		j.err = fmt.Errorf("turso: the server ended the transaction: %w: %w", errBusy, store.ErrUnavailable)
 	case j.complete() && steps[n] == nil:
-		j.err = errLate
+		j.err = refusedBy(body.stepError(n))
 	case steps[n] != nil: // COMMIT has failed
 		if j.err = busy(classify(why), why); !errors.Is(j.err, errBusy) {
 			j.err = failure(&unsureError{why}, true)
@@ -423,10 +446,21 @@ func (r *runner) readWrite(j *job, begin, body result, sent, came time.Time) {
 	}
 }
 
+// refusedBy returns the error of a write whose guard failed with why: the write was too late,
+// unless the server says that something else ended the transaction.
+func refusedBy(why *serverError) error {
+	if why != nil {
+		if err := busy(classify(why), why); store.Retryable(err) {
+			return err
+		}
+	}
+	return errLate
+}
+
 func (j *job) readRead(res result) {
 	first := 0
 	if len(j.stmts) > 1 {
-		first = 1 // behind BEGIN
+		first = 1 // after BEGIN
 	}
 	steps, why := res.steps(first + len(j.stmts))
 	j.steps = steps[first : first+len(j.stmts)]
@@ -441,10 +475,10 @@ func (j *job) readRead(res result) {
 	}
 }
 
-// refused tells whether a batch was not begun, because it could not be parsed.
+// refused reports whether a batch was not begun because it could not be parsed.
 func refused(why *serverError) bool { return strings.HasPrefix(why.Code, "SQL_") }
 
-// busy marks an error that a pause may cure.
+// busy marks an error that may go away after a pause.
 func busy(err error, why *serverError) error {
 	code := why.Code
 	if code == "" || code == "SQLITE_UNKNOWN" {
@@ -457,11 +491,11 @@ func busy(err error, why *serverError) error {
 	return err
 }
 
-// handOver gives the statements what they asked for.
+// handOver passes the results to the statements.
 func (j *job) handOver() error {
 	for i, s := range j.steps {
 		stmt := &j.stmts[i]
-		if s == nil { // a gate, and what is behind it
+		if s == nil { // a gate, and the statements after it
 			break
 		}
 		if stmt.Affected != nil {
@@ -490,13 +524,12 @@ func (r *runner) ask(ctx context.Context) (time.Time, error) { return askTime(ct
 // counters implements link.
 func (r *runner) counters() Counters { return r.client.counters() }
 
-// migrate implements link. A migration and the look at the version before it are one
-// transaction.
+// migrate implements link. A migration and the check of the version before it are one transaction.
 func (r *runner) migrate(ctx context.Context, m sqlitecore.Migration, from int64) error {
 	return r.Write(ctx, statements(m, from))
 }
 
-// close fails what waits and lets end what is under way.
+// close fails the calls that wait and lets those in progress end.
 func (r *runner) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -512,7 +545,7 @@ func (r *runner) close() {
 	r.client.close()
 }
 
-// pause waits; false: ctx ended before.
+// pause waits for d. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -15,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
-	"github.com/pawlhq/pawl/internal/sqldtest"
-	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -59,7 +60,7 @@ func column[T any](t *testing.T, s *Store, sql string) (list []T) {
 	return list
 }
 
-// TestErrors classifies what the real server says.
+// TestErrors classifies the errors of a real server.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := openNew(t)
@@ -69,7 +70,7 @@ func TestErrors(t *testing.T) {
 		stmts []string
 		arg   any
 		says  string
-		is    error // nil: a mistake of this package
+		is    error // nil: a mistake in this package
 	}{
 		"unique":      {stmts: []string{insert + `('n','q','',1)`, insert + `('n','q','',1)`}, says: "UNIQUE constraint failed"},
 		"not null":    {stmts: []string{insert + `('n','q','',NULL)`}, says: "NOT NULL constraint failed"},
@@ -139,7 +140,7 @@ func (c *stream) exec(sql string) *serverError {
 	return a.Results[0].Error
 }
 
-// The server takes the lock from a holder that keeps it for five seconds.
+// TestStolenLock: the server takes the lock from a holder that keeps it for five seconds.
 func TestStolenLock(t *testing.T) {
 	t.Parallel()
 	s := openNew(t)
@@ -169,17 +170,16 @@ func TestTenStartersMigrateOnce(t *testing.T) {
 	s := stores[0]
 	list, err := sqlitecore.Migrations()
 	require.NoError(t, err)
-	require.Equal(t, int64(len(list)), list[len(list)-1].Version)
-	var want []int64
-	for v := range int64(len(list) + 1) {
-		want = append(want, v)
+	want := []int64{0}
+	for _, m := range list {
+		want = append(want, m.Version)
 	}
 	require.Equal(t, want, column[int64](t, s, `SELECT version_id FROM goose_db_version ORDER BY id`), "each migration once")
 
-	// All that the files make, and do not drop, is there.
+	// Everything that the files create, and do not drop, exists.
 	var made []string
 	for _, m := range list {
-		for _, sql := range split(m.SQL) {
+		for _, sql := range sqlkit.Split(m.SQL) {
 			if m := regexp.MustCompile(`^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW) (\w+)`).FindStringSubmatch(sql); m != nil {
 				made = append(made, m[1])
 			}
@@ -199,23 +199,25 @@ func TestSchemaVersions(t *testing.T) {
 	require.ErrorContains(t, err, "has version 0")
 	s := openOn(t, srv, url)
 	openOn(t, srv, url, WithoutMigration())
+	known, err := sqlitecore.Migrations()
+	require.NoError(t, err)
+	newest := known[len(known)-1].Version
 	require.NoError(t, s.runner.Write(t.Context(), []sqlitecore.Stmt{{SQL: nowAt, Args: []any{int64(99)}}}))
+	needs := func(version int64) {
+		require.NoError(t, s.runner.Write(t.Context(), []sqlitecore.Stmt{{SQL: `UPDATE compatibility SET minimum=?`, Args: []any{version}}}))
+	}
+	needs(newest)
+	openOn(t, srv, url)
+	openOn(t, srv, url, WithoutMigration())
+	needs(newest + 1)
 	_, err = Open(t.Context(), url, WithDialer(srv.Dial))
 	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, fmt.Sprintf("know version %d or later", newest+1))
 	require.ErrorContains(t, err, "run a newer program")
 }
 
-func TestSplit(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []string{"CREATE TABLE a (\n  b TEXT DEFAULT ';--', \n  c)", `SELECT "x;y"`, "SELECT 'it''s;'"},
-		split("-- a; comment\nCREATE TABLE a (\n  b TEXT DEFAULT ';--', -- it's; quoted\n  c);\n\nSELECT \"x;y\"; ;SELECT 'it''s;'\n-- end"))
-	files, err := migrations.SQLite().Open(".")
-	require.NoError(t, err)
-	require.NoError(t, files.Close())
-}
-
-// What any number of statements and rows needs is a round trip; the server counts
-// rows.
+// TestCounters checks that any number of statements and rows needs one round trip, and that the
+// store counts the rows that the server reports.
 func TestCounters(t *testing.T) {
 	t.Parallel()
 	s := openNew(t)
@@ -243,7 +245,7 @@ func TestCounters(t *testing.T) {
 	p := store.CommitParams{Namespace: "ns"}
 	for _, r := range got.Runs {
 		step := store.StepRecord{StepKey: store.StepKey{Name: "s", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: 1, Attempt: 1}
-		p.Commits = append(p.Commits, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{step}, Transition: &store.Transition{Kind: store.Complete}})
+		p.Commits = append(p.Commits, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{step}, Transition: &store.Transition{Kind: store.CompleteRun}})
 	}
 	_, err = s.Commit(ctx, p)
 	require.NoError(t, err)
@@ -251,7 +253,7 @@ func TestCounters(t *testing.T) {
 	require.Equal(t, int64(1), d.RoundTrips, "a commit of 100 runs")
 	require.GreaterOrEqual(t, d.RowsWritten, int64(200), "a run and a step each")
 
-	// The first look finds that there is nothing; those after it cost no row.
+	// The first look finds nothing; later looks read no row.
 	for range 2 {
 		_, err = s.Claim(ctx, demand)
 		require.NoError(t, err)
@@ -263,7 +265,7 @@ func TestCounters(t *testing.T) {
 		require.Empty(t, got.Runs)
 		require.Equal(t, Counters{RoundTrips: 1}, since(), "an idle look")
 	}
-	// What another process writes is seen nevertheless.
+	// Writes of another process are noticed nevertheless.
 	other := openOn(t, sqldtest.Shared(t), s.config.url.String())
 	_, err = other.Create(ctx, createParams(1))
 	require.NoError(t, err)
@@ -272,7 +274,8 @@ func TestCounters(t *testing.T) {
 	require.Len(t, got.Runs, 1)
 }
 
-// What a store counts is what the server's statistics count, which its owner is billed.
+// TestCountersMatchStatistics checks that a store counts the same as the server's statistics, by
+// which its owner is billed.
 func TestCountersMatchStatistics(t *testing.T) {
 	t.Parallel()
 	srv, url := sqldtest.Shared(t), sqldtest.Namespace(t)
@@ -304,7 +307,7 @@ func TestCountersMatchStatistics(t *testing.T) {
 		p := store.CommitParams{Namespace: "ns"}
 		for _, r := range got.Runs {
 			step := store.StepRecord{StepKey: store.StepKey{Name: "s", Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: 1, Attempt: 1}
-			p.Commits = append(p.Commits, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{step}, Transition: &store.Transition{Kind: store.Complete}})
+			p.Commits = append(p.Commits, store.Commit{Lease: r.Lease, Seq: 1, Steps: []store.StepRecord{step}, Transition: &store.Transition{Kind: store.CompleteRun}})
 		}
 		if len(p.Commits) > 0 {
 			_, err = s.Commit(ctx, p)
@@ -312,7 +315,7 @@ func TestCountersMatchStatistics(t *testing.T) {
 			same("their commit")
 		}
 	}
-	// A worker that nobody asks for a sign of life reads and writes no row for it.
+	// A worker whose online status nobody asks for reads and writes no row for it.
 	ask := func(want int) {
 		t.Helper()
 		n, err := s.AskWorkers(ctx, store.AskWorkersParams{Namespace: "ns", Silent: time.Minute})

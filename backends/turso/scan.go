@@ -6,10 +6,10 @@ import (
 	"reflect"
 )
 
-// scanRow copies a row into what a statement's Rows asks for.
+// scanRow copies a row into the destinations that a statement's Rows function passes.
 func scanRow(row []value, dest []any) error {
 	if len(row) != len(dest) {
-		return fmt.Errorf("turso: a row of %d columns for %d destinations", len(row), len(dest))
+		return fmt.Errorf("turso: a row has %d columns, but the statement expects %d", len(row), len(dest))
 	}
 	for i := range dest {
 		if err := scan(row[i].any, dest[i]); err != nil {
@@ -38,7 +38,7 @@ func scan(v, dest any) error {
 		}
 	}
 	p := reflect.ValueOf(dest).Elem()
-	if p.Kind() == reflect.Pointer { // to a value that may be NULL
+	if p.Kind() == reflect.Pointer { // for a value that may be NULL
 		if v == nil {
 			p.SetZero()
 			return nil
@@ -65,5 +65,5 @@ func scan(v, dest any) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%T does not go into %T", v, dest)
+	return fmt.Errorf("cannot scan %T into %T", v, dest)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// TestTooLargeIsNotTemporary: what the server refuses for its size is not to be sent
-// again.
+// TestTooLargeIsNotTemporary checks that a request that the server refuses because of its size is
+// not reported as one to send again.
 func TestTooLargeIsNotTemporary(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -25,8 +25,9 @@ func TestTooLargeIsNotTemporary(t *testing.T) {
 	}
 }
 
-// TestCallsGoInParts: each part is within the bound, in order; what is too large alone
-// stops no other, and a part that fails behind another leaves the outcome open.
+// TestCallsGoInParts checks that the parts of a call are within the limit and in order. An item
+// that is too large by itself stops no other item, and a part that fails after another part leaves
+// the outcome unknown.
 func TestCallsGoInParts(t *testing.T) {
 	t.Parallel()
 	const most = callBytes

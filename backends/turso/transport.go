@@ -12,30 +12,30 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A Transport is another client of libSQL than this package's own: see package
-// libsqlclient. Its methods may be called concurrently.
+// A Transport replaces this package's own client of libSQL; see package libsqlclient. Its methods
+// may be called concurrently.
 type Transport interface {
-	// Run sends the statements in one request. Each is run if those before it have
-	// succeeded; a transaction that is open behind them is rolled back. Run returns
-	// the rows of those that have succeeded and, if these are not all, an error:
-	// a [*StatementError] or [*StatusError], or that of the network. It sends nothing
-	// twice.
+	// Run sends the statements in one request. Each statement runs if those before it have
+	// succeeded; a transaction that is still open at the end is rolled back. Run returns the rows
+	// of the statements that succeeded. If these are not all, it also returns an error: a
+	// [*StatementError], a [*StatusError], or the network's error. It never sends anything twice.
 	Run(ctx context.Context, stmts []Statement) (rows [][][]any, err error)
-	// Migrate applies the migrations that the database has not had. Whether it has had
-	// them is looked at again when it fails.
+	// Migrate applies the migrations that the database has not had. If it fails, the store checks
+	// again which migrations the database has had.
 	Migrate(ctx context.Context) error
+	// Close closes the connections that the transport holds.
 	Close() error
 }
 
-// Statement is one statement with the arguments for its parameters, ?1 and so on or
-// in their order: nil, int64, string or []byte.
+// Statement is a statement with the arguments for its parameters, ?1 and so on or in their order:
+// nil, int64, string or []byte.
 type Statement struct {
 	SQL  string
 	Args []any
 }
 
-// StatementError is what the server says against a statement. Whole: it says it of the
-// request, so that nobody knows which statements were run.
+// StatementError is an error that the server reports for a statement. If Whole is set, the error is
+// about the whole request, and it is unknown which statements ran.
 type StatementError struct {
 	Message string
 	Whole   bool
@@ -51,21 +51,21 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("HTTP status %d: %s", e.Status, e.Message) }
 
-// Endpoint is the database that a transport is for.
+// Endpoint is the database that a transport connects to.
 type Endpoint struct {
 	URL   string // http or https
 	Token string // empty: none
 }
 
-// WithTransport lets another client carry what the store says. The options of this
-// package's own client do not go with it. The store does not learn from it what other
-// processes write, so that its workers look again every max_sleep, and it must not be
-// a replica that it talks to.
+// WithTransport makes the store send its statements through another client. It cannot be combined
+// with the options of this package's own client. A transport does not report what other processes
+// write, so workers look for new work every max_sleep. It must connect to the primary, not to a
+// replica.
 func WithTransport(open func(Endpoint) (Transport, error)) Option {
 	return func(c *config) { c.transport = open }
 }
 
-// link is a client as the store sees it.
+// link is a client as the store uses it.
 type link interface {
 	sqlitecore.Runner
 	bounds(ctx context.Context) (early, late time.Time, err error)
@@ -76,7 +76,7 @@ type link interface {
 	close()
 }
 
-// foreign is a link by way of a Transport.
+// foreign is a link that uses a Transport.
 type foreign struct {
 	t       Transport
 	clock   *clock
@@ -95,21 +95,23 @@ func newForeign(t Transport, timeout time.Duration) *foreign {
 }
 
 func (f *foreign) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
-	if _, _, err := f.bounds(ctx); err != nil {
-		return err
-	}
-	return patiently(ctx, f.timeout, func() error { return f.apply(ctx, stmts) })
+	return patiently(ctx, f.timeout, func() error {
+		if _, _, err := f.bounds(ctx); err != nil {
+			return err
+		}
+		return f.apply(ctx, stmts)
+	})
 }
 
 func (f *foreign) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	return patiently(ctx, f.timeout, func() error { return f.look(ctx, stmts) })
 }
 
-// request is a list on its way. Its statements are in the request from first on.
+// request is a list of statements being sent. Those of stmts begin at first.
 type request struct {
 	stmts []sqlitecore.Stmt
 	list  []Statement
-	at    []int // of each of stmts its place in list; -1: it is left out
+	at    []int // for each of stmts, its index in list; -1: it is left out
 }
 
 func (q *request) add(sql string, args ...any) { q.list = append(q.list, Statement{sql, args}) }
@@ -131,7 +133,7 @@ func newRequest(stmts []sqlitecore.Stmt, before ...Statement) *request {
 	return q
 }
 
-// handOver gives the statements what they asked for.
+// handOver passes the results to the statements.
 func (q *request) handOver(rows [][][]any) error {
 	for i := range q.stmts {
 		s, at := &q.stmts[i], q.at[i]
@@ -157,7 +159,7 @@ func (q *request) handOver(rows [][][]any) error {
 	return nil
 }
 
-// Where a write's statements stand in its request.
+// The indexes of a write's first statements in its request.
 const (
 	placeBegin = iota
 	placeGuard
@@ -172,15 +174,15 @@ func (f *foreign) apply(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	sent := time.Now()
 	early, _, known := f.clock.now(sent)
 	if !known {
-		return failure(errors.New("the server's clock was set meanwhile"), true)
+		return errForgotten
 	}
 	life := f.timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		life = min(life, deadline.Sub(sent))
 	}
-	notAfter := early + max(life, 0).Microseconds()
-	q := newRequest(stmts, Statement{SQL: "BEGIN IMMEDIATE"}, Statement{guard, []any{early, notAfter}})
-	q.add(guard, early, notAfter)
+	from, end := span(early, life)
+	q := newRequest(stmts, Statement{SQL: "BEGIN IMMEDIATE"}, Statement{guard, []any{from, end}})
+	q.add(guard, from, end)
 	q.add("COMMIT")
 	rows, err := f.send(ctx, q)
 	if len(rows) > placeGuard {
@@ -205,9 +207,9 @@ func (f *foreign) apply(ctx context.Context, stmts []sqlitecore.Stmt) error {
 		return fmt.Errorf("turso: another client holds the write lock: %w: %w", errBusy, store.ErrUnavailable)
 	case len(rows) == placeGuard:
 		f.clock.forget()
-		return errLate
+		return refusedBy(why)
 	case len(rows) == len(q.list)-2:
-		return errLate
+		return refusedBy(why)
 	case len(rows) == len(q.list)-1: // COMMIT
 		if c = busy(c, why); errors.Is(c, errBusy) {
 			return c
@@ -241,7 +243,7 @@ func (f *foreign) look(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	return f.lost(ctx, err, false)
 }
 
-// enter waits for a request's turn.
+// enter waits until a request may be sent.
 func (f *foreign) enter(ctx context.Context, turn chan struct{}) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -284,7 +286,7 @@ func (f *foreign) send(ctx context.Context, q *request) ([][][]any, error) {
 	return rows, transportError(bounded, err)
 }
 
-// lost is the error of a request without an answer.
+// lost returns the error of a request without an answer.
 func (f *foreign) lost(ctx context.Context, err error, write bool) error {
 	err = failure(err, write)
 	switch {
@@ -302,7 +304,7 @@ func (f *foreign) bounds(ctx context.Context) (early, late time.Time, err error)
 
 func (f *foreign) ask(ctx context.Context) (time.Time, error) { return askTime(ctx, f, f.clock) }
 
-// version: what the database counts does not come along.
+// version returns 0, because a Transport does not report the count of changes.
 func (f *foreign) version(ctx context.Context, _ bool) (*index, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,4 +1,3 @@
-// Package protobuf encodes payloads that are messages of Protocol Buffers as such.
 package protobuf
 
 import (
@@ -10,10 +9,9 @@ import (
 	"github.com/pawlhq/pawl/engine"
 )
 
-// Codec encodes values whose type is a message (a pointer, as generated code has them)
-// in the wire format, and all others by Other. A value is read as what its type is
-// then: a type that becomes a message, or ceases to be one, needs a new version of its
-// workflow.
+// Codec encodes values whose type is a message (a pointer, as in generated code) in the wire
+// format, and all others with Other. A value is decoded according to its type at that time: if a
+// type becomes a message, or is no longer one, its workflow needs a new version.
 type Codec struct {
 	Other engine.Codec // nil: engine.JSON
 }
@@ -38,13 +36,13 @@ func (c Codec) Marshal(v any) ([]byte, error) {
 	return data, err
 }
 
-// Digest implements [engine.Digester] by [engine.DigestOf] the encoded bytes: those of
-// equal messages are equal unless unknown fields stand in another order. Values that are
-// no messages are compared likewise.
+// Digest implements [engine.Digester] with [engine.DigestOf] the encoded bytes. The encodings of
+// equal messages are equal unless their unknown fields are in different order. Values that are not
+// messages are also compared by their bytes.
 func (c Codec) Digest(data []byte) ([]byte, error) { return engine.DigestOf(data), nil }
 
-// Unmarshal implements [engine.Codec]. v points to a message, or to a variable that
-// holds a pointer to one, which may be nil.
+// Unmarshal implements [engine.Codec]. V points to a message, or to a variable that holds a
+// pointer to one, which may be nil.
 func (c Codec) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {

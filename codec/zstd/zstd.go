@@ -1,4 +1,3 @@
-// Package zstd compresses payloads with Zstandard (RFC 8878); see package codec.
 package zstd
 
 import (
@@ -12,21 +11,22 @@ import (
 // Option configures the compression.
 type Option func(*transform)
 
-// Above sets from which size on, in bytes, payloads are compressed. Default: 1024.
+// Above sets the size in bytes from which payloads are compressed. The default is 1024.
 func Above(n int) Option { return func(t *transform) { t.above = n } }
 
-// MaxSize bounds, in bytes, what a payload may grow to when it is read, against
-// payloads that were made to exhaust the reader's memory. Default: 64 MB.
+// MaxSize sets how many bytes a payload may grow to when it is read. It protects against
+// payloads that were made to exhaust the reader's memory. The default is 64 MB.
 func MaxSize(n int) Option { return func(t *transform) { t.most = n } }
 
-// New compresses payloads that become smaller by it. Others are left as they are.
+// New returns a transform that compresses payloads if that makes them smaller. Others are
+// left as they are.
 func New(opts ...Option) codec.Transform {
 	t := &transform{above: 1024, most: 64 << 20}
 	for _, o := range opts {
 		o(t)
 	}
 	if t.above < 0 || t.most <= 0 {
-		t.err = fmt.Errorf("zstd: payloads above %d bytes, of at most %d: both must be positive", t.above, t.most)
+		t.err = fmt.Errorf("zstd: a threshold of %d bytes and a maximum of %d bytes: both must be positive", t.above, t.most)
 		return t
 	}
 	if t.encoder, t.err = zstd.NewWriter(nil); t.err == nil {
@@ -70,7 +70,7 @@ func (t *transform) Open(sealed []byte) ([]byte, error) {
 	}
 	data, err := t.decoder.DecodeAll(sealed[len(mark):], []byte{})
 	if err != nil {
-		return nil, fmt.Errorf("the payload is marked as compressed and cannot be unpacked to at most %d bytes: %w", t.most, err)
+		return nil, fmt.Errorf("the payload is marked as compressed but cannot be decompressed to at most %d bytes: %w", t.most, err)
 	}
 	return data, nil
 }

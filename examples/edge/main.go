@@ -94,7 +94,7 @@ func tick(ctx context.Context, out io.Writer, url string, sign Trial) (next time
 		return next, err
 	}
 	if sign.Email != "" { // whoever signs up twice has one trial
-		if _, err := flow.Start(ctx, eng, sign, engine.ID("trial-"+sign.Email), engine.AnyInput()); err != nil {
+		if _, err := flow.Start(ctx, eng, sign, engine.ExternalID("trial-"+sign.Email), engine.AnyInput()); err != nil {
 			return next, err
 		}
 	}

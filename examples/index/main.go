@@ -125,7 +125,7 @@ func index(ctx context.Context, db, report, root string, lease time.Duration) er
 // started, waits for it, and returns what became of the files, in the order of their
 // paths.
 func measure(ctx context.Context, eng *engine.Engine, root string) ([]indexer.FileStats, error) {
-	h, err := Index.Start(ctx, eng, root, engine.ID(root))
+	h, err := Index.Start(ctx, eng, root, engine.ExternalID(root))
 	if err != nil {
 		return nil, err
 	}

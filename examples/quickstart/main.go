@@ -1,5 +1,5 @@
-// Quickstart: an order is charged, cools off, and is shipped. Kill it at any
-// moment and run it again: it goes on behind the last step that was recorded.
+// Quickstart charges an order, waits for a cooling-off period and ships it.
+// Kill it at any moment and run it again: it resumes after the last recorded step.
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 
-	h, err := Fulfil.Start(ctx, eng, Order{Item: "a lamp"}, engine.ID("order-42"))
+	h, err := Fulfil.Start(ctx, eng, Order{Item: "a lamp"}, engine.ExternalID("order-42"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func ask[In, Out any](ctx context.Context, p program, w *workflow.Workflow[In, O
 	defer st.Close()
 	defer eng.Close()
 	// Who asks twice at the same time asks once.
-	h, err := w.Start(ctx, eng, in, engine.ID(w.Name(), engine.WhileActive), engine.AnyInput())
+	h, err := w.Start(ctx, eng, in, engine.ExternalID(w.Name(), engine.WhileActive), engine.AnyInput())
 	if err != nil {
 		return err
 	}
@@ -219,30 +219,12 @@ func (p *program) reindex(ctx context.Context) error {
 	}
 	goes("worker", w.Run)
 
-	// An active reindex is gone on with; otherwise its name tells one from the next, and a
-	// finished one is not done again.
-	if p.plan.To == "" {
-		p.plan.To = fmt.Sprintf("docs-%d", indices.Alias().Generation+1)
-	}
-	h, err := flow.Start(ctx, eng, p.plan, engine.ID("reindex", engine.WhileActive), engine.AnyInput(), engine.RunID(store.DeriveID(store.ID{}, "reindex to "+p.plan.To)))
+	h, err := p.startReindex(ctx, eng, flow, indices)
 	if err != nil {
 		return cause(ctx, err)
 	}
 	begun := time.Now()
-	goes("progress", func(ctx context.Context) error {
-		for {
-			line, err := progress(ctx, eng, h.ID(), src, indices, search)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(p.out, line)
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(p.every):
-			}
-		}
-	})
+	goes("progress", func(ctx context.Context) error { return p.report(ctx, eng, h.ID(), src, indices, search) })
 	v, err := h.Result(ctx)
 	if err != nil {
 		return cause(ctx, err)
@@ -255,6 +237,31 @@ func (p *program) reindex(ctx context.Context) error {
 	fmt.Fprintf(p.out, "%d queries, none of them saw an index that was empty, incomplete or missing; changes were visible after %v at most\n",
 		search.queries.Load(), stale.most().Round(time.Millisecond))
 	return err
+}
+
+// startReindex starts the reindex, or returns the one that is active. Its name distinguishes it from
+// the next one, and a finished one is not done again.
+func (p *program) startReindex(ctx context.Context, eng *engine.Engine, flow *workflow.Workflow[Plan, search.Verification], indices *search.Catalog) (workflow.Handle[search.Verification], error) {
+	if p.plan.To == "" {
+		p.plan.To = fmt.Sprintf("docs-%d", indices.Alias().Generation+1)
+	}
+	return flow.Start(ctx, eng, p.plan, engine.ExternalID("reindex", engine.WhileActive), engine.AnyInput(), engine.RunID(store.DeriveID(store.ID{}, "reindex to "+p.plan.To)))
+}
+
+// report prints how far the reindex is, from time to time, until ctx ends.
+func (p *program) report(ctx context.Context, eng *engine.Engine, run store.ID, src *source.Source, indices *search.Catalog, served *readers) error {
+	for {
+		line, err := progress(ctx, eng, run, src, indices, served)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(p.out, line)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(p.every):
+		}
+	}
 }
 
 // first builds the index of a new directory, before there are readers.

@@ -67,7 +67,7 @@ func (s *indexer) reindex() *workflow.Workflow[Plan, search.Verification] {
 			parts.Go(name, func(ctx workflow.Context) error {
 				err := fn(ctx)
 				if err != nil {
-					err = errors.Join(err, workflow.CoordError.Set(ctx, name+": "+err.Error()))
+					err = errors.Join(err, workflow.CoordErrorState.Set(ctx, name+": "+err.Error()))
 				}
 				return err
 			})

@@ -120,11 +120,11 @@ func location(zone string) (*time.Location, error) {
 		return time.UTC, nil
 	}
 	if zone == "Local" {
-		return nil, store.Invalid("time zone", `"Local" differs from machine to machine; give an IANA name, such as "Europe/Berlin"`)
+		return nil, store.Invalid("time zone", `"Local" differs from machine to machine; use an IANA name, such as "Europe/Berlin"`)
 	}
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
-		return nil, store.Invalid("time zone", fmt.Sprintf("%q is not known here (%v); give an IANA name, such as \"Europe/Berlin\", and where the system has no time zones import time/tzdata in the program", clip(zone), err))
+		return nil, store.Invalid("time zone", fmt.Sprintf("%q is unknown on this machine (%v); use an IANA name, such as \"Europe/Berlin\", and import time/tzdata if the system has no time zones", clip(zone), err))
 	}
 	return loc, nil
 }

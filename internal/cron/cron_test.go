@@ -149,7 +149,7 @@ func TestBadRules(t *testing.T) {
 		{"@every -1h", "", `-1h0m0s is not one second or more`},
 		{"CRON_TZ=Europe/Berlin 0 3 * * *", "", `give it as the schedule's time zone`},
 		{"TZ=UTC", "", `give it as the schedule's time zone`},
-		{"@daily", "Europe/Atlantis", `invalid time zone: "Europe/Atlantis" is not known here`},
+		{"@daily", "Europe/Atlantis", `invalid time zone: "Europe/Atlantis" is unknown on this machine`},
 		{"@daily", "Local", `"Local" differs from machine to machine`},
 	} {
 		_, err := cron.Parse(tt.spec, tt.zone)

@@ -21,6 +21,8 @@ type Definition struct {
 	// Invoke runs the workflow's function from the top. Failures of the function
 	// come back as an error.
 	Invoke func(b *Branch, input []byte) (output []byte, err error)
+	// Pinned keeps each run on the build that started it.
+	Pinned bool
 	// Codec is that of the workflow's payloads.
 	Codec Codec
 	// Err is what is wrong with the definition, found when it was made.

@@ -3,154 +3,132 @@ package exec
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
 
-// GenerateOptions say how a generator is run. AtOnce is its window: so many items
+// GenerateOptions configure a generator. AtOnce is its window: the number of items that
 // may be spawned and not final.
 type GenerateOptions struct {
 	ItemOptions
 	Step     StepOptions
-	Batch    int  // items that are spawned by one commit
+	Batch    int  // maximum number of items in one commit
 	Keyed    bool // items have keys
 	Cursored bool // items have cursors
 }
 
-// ErrYieldEnded: an item was yielded after its generator had ended.
+// ErrYieldEnded means that an item was yielded after its generator had ended.
 var ErrYieldEnded = errors.New("the generator has ended")
 
 var errItemsFailed = errors.New("too many items have failed")
 
-// batchLinger is how long an item waits for others to make up a batch.
-const batchLinger = 50 * time.Millisecond
-
-// failureLook is how often a generator that is never held up looks for failed items.
-const failureLook = time.Second
-
-// Generate runs a generator and its items. fn hands items to the Generator until the
-// stream is at its end.
+// Generate runs a generator and its items. fn passes items to the Generator until the
+// stream ends.
 func (b *Branch) Generate(name string, opts GenerateOptions, fn func(ctx context.Context, g *Generator) error) (*ItemsEnd, error) {
-	s, final, err := b.beginItems(store.KindGenerator, name, opts.ItemOptions, 0)
-	if err != nil {
-		return nil, err
-	}
-	if final != nil {
-		defer s.end()
-		return s.result(final.Failure), nil
-	}
-	inv := b.inv
-	inv.mu.Lock()
-	if r := s.op.recorded; r != nil && r.Status == store.StepPending && !r.DueAt.IsZero() {
-		err = b.waitLocked(&wait{due: inv.local(r.DueAt), storeDue: r.DueAt})
-	}
-	inv.mu.Unlock()
-	for {
-		if err == nil && s.note.Status == GeneratorStarted {
-			inv.mu.Lock()
-			err = s.generateLocked(&opts, fn)
-			inv.mu.Unlock()
-		}
-		if err != nil {
-			s.end()
+	replay := func(s *itemStep) (*ItemsEnd, error) { return s.result(s.op.recorded.Failure), nil }
+	return b.items(store.KindGenerator, name, opts.ItemOptions, 0, replay, func(s *itemStep) (end *ItemsEnd, err error) {
+		if err := s.op.awaitRetryLocked(); err != nil {
 			return nil, err
 		}
-		g, anew, err := s.drain()
-		if err != nil {
-			s.end()
-			return nil, err
+		for {
+			if s.note.Status == GeneratorStarted {
+				if err := s.generateLocked(&opts, fn); err != nil {
+					return nil, err
+				}
+			}
+			g, anew, err := s.drainLocked()
+			if err != nil {
+				return nil, err
+			}
+			if !anew {
+				b.inv.unlocked(func() { end = s.close(g, s.note.Failure) })
+				return end, nil
+			}
+			s.beginAnewLocked()
 		}
-		if !anew {
-			return s.close(g, s.note.Failure), nil
-		}
-		inv.mu.Lock()
-		s.op.attempt, s.op.earlier = 1, nil
-		s.renewLocked(store.KindGenerator, 0)
-		inv.mu.Unlock()
-	}
+	})
 }
 
-// generateLocked runs the generator until it has come to its end, or is not to be
-// tried again.
+// beginAnewLocked discards the progress of a generator whose items were canceled together
+// with the run, which has been restarted since.
+func (s *itemStep) beginAnewLocked() {
+	s.op.attempt, s.op.earlier = 1, nil
+	s.renewLocked(store.KindGenerator, 0)
+}
+
+// generateLocked runs the generator until it completes or may not be retried.
 func (s *itemStep) generateLocked(opts *GenerateOptions, fn func(ctx context.Context, g *Generator) error) error {
-	o, inv := s.op, s.op.b.inv
 	for {
 		if g, known := s.countsLocked(); known && s.judgeLocked(g) {
 			s.renewLocked(store.KindGenerator, 0)
 		}
 		if s.tooMany {
-			s.note.Status = GeneratorFailed
-			s.noteLocked(store.StepRunning)
+			s.endGeneratorLocked(GeneratorFailed)
 			return nil
 		}
-		s.noteLocked(store.StepRunning)
-		inv.flushLocked() // also what came before: it must be durable before side effects begin
-		if inv.draining {
-			inv.leaveLocked()
-		}
-		inv.exitIfClosedLocked()
-		if inv.canceling || inv.expired {
-			return inv.interruptionLocked()
-		}
-		inv.mu.Unlock()
-		g, failure, took := s.attempt(opts, fn)
-		inv.mu.Lock()
-		inv.exitIfClosedLocked()
-		switch {
-		case inv.canceling || inv.expired:
-			return inv.interruptionLocked()
-		case g.lost:
-			if s.judgeLocked(g.counts) {
-				s.renewLocked(store.KindGenerator, 0)
-				o.attempt, o.earlier = 1, nil
-				continue
-			}
-			if inv.canceling || inv.expired {
-				return inv.interruptionLocked()
-			}
-			s.note.Status = GeneratorFailed
-			s.noteLocked(store.StepRunning)
-			return nil
-		case failure == nil:
-			if s.note.Status != GeneratorComplete { // the last batch did not tell of it
-				s.note.Status = GeneratorComplete
-				s.noteLocked(store.StepRunning)
-			}
-			return nil
-		}
-		delay, again := time.Duration(0), false
-		if failure.retry {
-			delay, again = opts.Step.Retry.next(o.attempt, failure.after)
-		}
-		if !again {
-			s.note.Status, s.note.Failure = GeneratorFailed, failure.Failure
-			s.noteLocked(store.StepRunning)
-			return nil
-		}
-		due := time.Now().Add(delay)
-		r := o.record(store.StepPending)
-		r.Failure, r.Took, r.Output = failure.Failure, took, writeNote(s.note)
-		inv.appendLocked(r, due)
-		inv.mu.Unlock()
-		inv.Logger().Warn("generator failed, will be tried again", "step", o.key.String(), "attempt", o.attempt, "in", delay, "error", failure.Message)
-		inv.mu.Lock()
-		o.nextAttempt(failure.Failure, inv.Now().Add(-took))
-		if err := o.b.waitLocked(&wait{due: due}); err != nil {
+		if again, err := s.tryGeneratorLocked(opts, fn); !again {
 			return err
 		}
 	}
 }
 
+// endGeneratorLocked records that the generator itself has ended.
+func (s *itemStep) endGeneratorLocked(status GeneratorStatus) {
+	s.note.Status = status
+	s.noteLocked(store.StepRunning)
+}
+
+// tryGeneratorLocked makes one attempt of the generator and records its outcome. Again
+// means that another attempt is due.
+func (s *itemStep) tryGeneratorLocked(opts *GenerateOptions, fn func(ctx context.Context, g *Generator) error) (again bool, err error) {
+	o, inv := s.op, s.op.b.inv
+	inv.findQueueLocked(s.opts.Workflow, &s.opts.Queue)
+	s.noteLocked(store.StepRunning)
+	o.readyLocked()
+	if inv.interruption.any() {
+		return false, inv.interruption.err()
+	}
+	var g *Generator
+	var failure *attemptFailure
+	var took time.Duration
+	inv.unlocked(func() { g, failure, took = s.attempt(opts, fn) })
+	inv.exitIfClosedLocked()
+	switch {
+	case inv.interruption.any():
+		return false, inv.interruption.err()
+	case g.lost:
+		if s.judgeLocked(g.counts) {
+			s.beginAnewLocked()
+			return true, nil
+		}
+		if inv.interruption.any() {
+			return false, inv.interruption.err()
+		}
+		s.endGeneratorLocked(GeneratorFailed)
+		return false, nil
+	case failure == nil:
+		if s.note.Status != GeneratorComplete { // the last batch did not include the end
+			s.endGeneratorLocked(GeneratorComplete)
+		}
+		return false, nil
+	}
+	delay, again := failure.next(opts.Step.Retry, o.attempt)
+	if !again {
+		s.note.Failure = failure.Failure
+		s.endGeneratorLocked(GeneratorFailed)
+		return false, nil
+	}
+	r := o.record(store.StepPending)
+	r.Failure, r.Took, r.Output = failure.Failure, took, writeNote(s.note)
+	err = o.retryLocked("generator", r, delay, inv.Now().Add(-took))
+	return err == nil, err
+}
+
 // attempt calls the generator once and spawns what it yields.
 func (s *itemStep) attempt(opts *GenerateOptions, fn func(ctx context.Context, g *Generator) error) (g *Generator, failure *attemptFailure, took time.Duration) {
 	o, inv := s.op, s.op.b.inv
-	if !inv.host.Ready(inv) {
-		inv.Lose()
-		exit()
-	}
+	inv.awaitReady()
 	ctx := context.WithValue(inv.ctx, stepInfoKey{}, &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt})
 	if opts.Step.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -162,7 +140,7 @@ func (s *itemStep) attempt(opts *GenerateOptions, fn func(ctx context.Context, g
 	g = &Generator{step: s, opts: opts, ctx: ctx, cancel: cancel, sent: make(chan struct{})}
 	g.news.L = &g.mu
 	if !opts.Keyed && !opts.Cursored {
-		g.skip = s.note.Spawned // its items come again from the first one, under the same ids
+		g.skip = s.note.Spawned // its items are yielded again from the first one, with the same ids
 	} else {
 		g.place = s.note.Spawned
 	}
@@ -171,7 +149,7 @@ func (s *itemStep) attempt(opts *GenerateOptions, fn func(ctx context.Context, g
 	go g.send()
 	returned := false
 	defer func() {
-		if !returned { // user code has ended the goroutine
+		if !returned { // user code called runtime.Goexit
 			g.end(ErrYieldEnded)
 			<-g.sent
 		}
@@ -183,332 +161,10 @@ func (s *itemStep) attempt(opts *GenerateOptions, fn func(ctx context.Context, g
 	g.end(err)
 	<-g.sent
 	if err == nil {
-		err = g.refused // what was accepted could not be spawned
+		err = g.refused // accepted items could not be spawned
 	}
 	if err == nil || g.lost {
 		return g, nil, took
 	}
-	f := Fail(err)
-	if f.Code == CodeError && context.Cause(ctx) == errTimeout {
-		f.Code = CodeTimeout
-		f.Message = fmt.Sprintf("timed out after %v: %s", opts.Step.Timeout, f.Message)
-	}
-	return g, &attemptFailure{Failure: f, retry: Retryable(opts.Step.Retry, err), after: later(err)}, took
-}
-
-// Generator takes the items of one attempt of a generator. A goroutine of its own
-// spawns them, in batches, while the generator makes others.
-type Generator struct {
-	step   *itemStep
-	opts   *GenerateOptions
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	cursor []byte // where the attempt begins
-
-	mu      sync.Mutex
-	news    sync.Cond // on mu: any of what follows has changed
-	place   int64     // of the last item
-	skip    int64     // places up to here were spawned by an earlier attempt
-	buf     []yielded
-	bytes   int
-	full    int         // goroutines that wait for room in buf
-	due     bool        // what is in buf has waited long enough
-	timer   *time.Timer // sets due
-	look    bool        // it is time to look for failed items
-	tick    *time.Timer // sets look
-	ended   bool        // the generator has returned, with err
-	err     error
-	refused error // why nothing is spawned any more
-	lost    bool  // it is that too many items have failed, by these counts
-	counts  store.Group
-
-	sent chan struct{} // closed when the last batch is durable, or given up
-}
-
-type yielded struct {
-	run    store.NewRun
-	cursor []byte
-}
-
-// Cursor is where the generator is to go on: the cursor of the last item that was
-// spawned; nil: at the beginning.
-func (g *Generator) Cursor() []byte { return g.cursor }
-
-func (g *Generator) wake() {
-	g.mu.Lock()
-	g.news.Broadcast()
-	g.mu.Unlock()
-}
-
-// name names a place in the stream, for messages.
-func (g *Generator) name(place int64) string {
-	return fmt.Sprintf("item %d of generator %s", place, g.step.op.key)
-}
-
-// Yield takes an item. It waits while the buffer is full.
-func (g *Generator) Yield(input []byte, key string, cursor []byte) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	inv := g.step.op.b.inv
-	if err := g.stoppedLocked(); err != nil {
-		return err
-	}
-	if g.opts.Keyed && key == "" {
-		return store.Invalid(g.name(g.place+1), "its key is empty")
-	}
-	for _, p := range []struct {
-		what string
-		data []byte
-	}{{g.name(g.place + 1), input}, {"the cursor of " + g.name(g.place+1), cursor}} {
-		if err := inv.checkSize(p.what, p.data); err != nil {
-			return err
-		}
-	}
-	if g.skip >= g.place+1 {
-		g.place++
-		return nil
-	}
-	for len(g.buf) >= 2*g.opts.Batch || g.bytes >= commitBytes {
-		g.full++
-		g.news.Broadcast()
-		g.news.Wait()
-		g.full--
-		if err := g.stoppedLocked(); err != nil {
-			return err
-		}
-	}
-	g.place++
-	g.buf = append(g.buf, yielded{g.step.item(g.place, key, input), cursor})
-	g.bytes += len(input)
-	if len(g.buf) == 1 {
-		g.lingerLocked()
-	}
-	g.news.Broadcast()
-	return nil
-}
-
-// stoppedLocked says why no item is taken any more.
-func (g *Generator) stoppedLocked() error {
-	switch {
-	case g.refused != nil:
-		return fmt.Errorf("%s was not taken: %w", g.name(g.place+1), g.refused)
-	case g.ended:
-		return fmt.Errorf("%s was yielded too late: %w", g.name(g.place+1), ErrYieldEnded)
-	case g.ctx.Err() != nil:
-		return fmt.Errorf("%s was not taken, for the generator's context has ended: %w", g.name(g.place+1), context.Cause(g.ctx))
-	}
-	return nil
-}
-
-// lingerLocked sees to it that the items in the buffer go out even when the
-// generator takes its time until the next one.
-func (g *Generator) lingerLocked() {
-	g.due = false
-	if g.timer != nil {
-		g.timer.Stop()
-	}
-	g.timer = time.AfterFunc(batchLinger, func() {
-		g.mu.Lock()
-		g.due = true
-		g.news.Broadcast()
-		g.mu.Unlock()
-	})
-}
-
-// end says that the generator has returned.
-func (g *Generator) end(err error) {
-	g.mu.Lock()
-	g.ended, g.err = true, err
-	g.news.Broadcast()
-	g.mu.Unlock()
-}
-
-// refuse lets no further item in.
-func (g *Generator) refuse(why error) {
-	g.mu.Lock()
-	if g.refused == nil {
-		g.refused, g.lost = why, why == errItemsFailed
-	}
-	g.news.Broadcast()
-	g.mu.Unlock()
-	g.cancel(why)
-}
-
-// next waits for a batch, or until it is time to look at the items (an empty one).
-// last: none follows, and the generator has come to its end. ok is false when there
-// is no further batch.
-func (g *Generator) next() (batch []yielded, last, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for len(g.buf) < g.opts.Batch && g.bytes < commitBytes/2 && !(g.due && len(g.buf) > 0) && !g.ended && !g.look {
-		g.news.Wait()
-	}
-	if g.look && !g.ended {
-		return nil, false, true
-	}
-	n, size := 0, 0
-	for n < min(len(g.buf), g.opts.Batch) && size < commitBytes/2 {
-		size += len(g.buf[n].run.Input)
-		n++
-	}
-	batch = append(batch, g.buf[:n]...)
-	g.buf = append(g.buf[:0:0], g.buf[n:]...)
-	g.bytes -= size
-	if g.timer != nil {
-		g.timer.Stop()
-	}
-	if len(g.buf) > 0 {
-		g.lingerLocked()
-	}
-	g.news.Broadcast()
-	return batch, g.ended && len(g.buf) == 0 && g.err == nil, n > 0
-}
-
-// send spawns what is yielded, until the generator has ended.
-func (g *Generator) send() {
-	s, inv := g.step, g.step.op.b.inv
-	complete := false
-	defer close(g.sent)
-	defer func() {
-		if g.tick != nil {
-			g.tick.Stop()
-		}
-		if !complete { // also when this goroutine is ended because the run was closed
-			why := context.Cause(inv.ctx)
-			if why == nil {
-				why = ErrShutdown
-			}
-			g.refuse(why)
-		}
-	}()
-	if s.opts.Failures < AnyFailures {
-		g.tick = time.AfterFunc(failureLook, g.lookSoon)
-	}
-	for {
-		batch, last, ok := g.next()
-		if !ok {
-			complete = true
-			return
-		}
-		if !g.room(int64(len(batch))) {
-			return
-		}
-		if len(batch) == 0 {
-			continue
-		}
-		inv.mu.Lock()
-		inv.exitIfClosedLocked()
-		inv.flushLocked()
-		ids := make(map[store.ID]bool, len(batch))
-		for _, y := range batch {
-			s.note.Spawned++
-			if !ids[y.run.ID] {
-				ids[y.run.ID] = true
-				inv.spawnLocked(y.run)
-			}
-		}
-		if g.opts.Cursored {
-			s.note.Cursor = NewPayload(batch[len(batch)-1].cursor)
-		}
-		if last {
-			s.note.Status = GeneratorComplete
-		}
-		s.open += int64(len(ids))
-		s.noteLocked(store.StepRunning)
-		s.spawned = inv.appended
-		inv.flushLocked()
-		if inv.draining && g.opts.Cursored && !last && inv.blocked >= inv.live-1 {
-			inv.closeLocked(byRelease) // it goes on elsewhere, behind the cursor
-		}
-		inv.exitIfClosedLocked()
-		inv.mu.Unlock()
-	}
-}
-
-// lookSoon lets the sender look at the items, now and then.
-func (g *Generator) lookSoon() {
-	g.mu.Lock()
-	g.look = true
-	g.news.Broadcast()
-	g.mu.Unlock()
-}
-
-// room waits until so many items more are within the window. False: no item is to be
-// spawned any more.
-func (g *Generator) room(n int64) bool {
-	s, inv := g.step, g.step.op.b.inv
-	pinned := false
-	g.mu.Lock()
-	look := g.look
-	g.mu.Unlock()
-	unpin := func() {
-		if pinned {
-			inv.mu.Lock()
-			inv.pinned--
-			inv.unblockLocked()
-			inv.mu.Unlock()
-		}
-	}
-	for pause := lookSoon; ; pause = min(2*pause, lookMax) {
-		window := s.opts.AtOnce
-		if s.open+min(n, window) <= window && !look {
-			unpin()
-			return inv.ctx.Err() == nil
-		}
-		if look && g.tick != nil {
-			g.mu.Lock()
-			look, g.look = false, false
-			g.mu.Unlock()
-			g.tick.Reset(failureLook)
-		}
-		box, ok := inv.host.Inbox(inv, Look{Group: s.note.Group})
-		if !ok || inv.ctx.Err() != nil {
-			unpin()
-			return false
-		}
-		if box.Status == store.Canceling {
-			inv.Cancel() // which is why its items are canceled
-			unpin()
-			return false
-		}
-		for _, c := range box.Groups { // it, if it has children
-			s.open = c.Open
-			if c.Failed+c.Canceled > s.opts.Failures {
-				unpin()
-				g.counts = c
-				g.refuse(errItemsFailed)
-				return false
-			}
-		}
-		if s.open+min(n, window) <= window {
-			continue
-		}
-		if !pinned && g.stuck() {
-			// The run holds a slot that its items may need.
-			inv.mu.Lock()
-			inv.exitIfClosedLocked()
-			pinned = true
-			inv.pinned++
-			inv.blocked++
-			inv.checkIdleLocked()
-			inv.mu.Unlock()
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-inv.done:
-		case <-inv.ctx.Done():
-		}
-		timer.Stop()
-		inv.mu.Lock()
-		inv.exitIfClosedLocked()
-		inv.mu.Unlock()
-	}
-}
-
-// stuck reports whether the generator can do nothing but wait for room.
-func (g *Generator) stuck() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.full > 0 || g.ended
+	return g, failedAttempt(ctx, opts.Step, err), took
 }

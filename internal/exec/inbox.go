@@ -1,264 +1,174 @@
 package exec
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
 
-// Look says what a look at the inbox is for.
-type Look struct {
-	Signal string // signals of this name alone; empty: of every name
-	After  int64  // only signals of a Position above it
-	Group  string // this group of children, and no signals; empty: all groups
-	State  bool   // the flow state, the whole of it
+// inbox is what an invocation knows about what its run has received: the events seen,
+// unread signals, flow state, and the counts of its children.
+//
+// Its methods take no lock; the invocation's mutex guards it.
+type inbox struct {
+	seen   int64     // the run's count of events that the other fields include
+	unsure bool      // the other fields may be older than another party's write that seen does not count
+	looked time.Time // when the store was asked last
+
+	signals    []store.Signal          // unread
+	signalsCut bool                    // there are more than were read
+	taken      map[store.SignalID]bool // consumed or passed over under this lease
+	passed     []store.SignalID        // left unread because they could not be decoded
+
+	state   View  // with the run's own writes applied; nil: not read
+	readers int   // goroutines that need it
+	changes int64 // changes of the state that the invocation knows of
+
+	groups    map[string]store.Group // of the run's children
+	groupsCut bool                   // there are more than were read
+	groupsAt  int64                  // entries of the outbox that were durable when groups were read
 }
 
-func (inv *Invocation) waitsForEventLocked() bool {
-	for w := range inv.waits {
-		if w.wakes != 0 {
+// takeIn replaces what is known by the result of a read. own are the run's writes that
+// the read may not include; inFlight says whether some of them are in a commit in
+// progress. at is how many entries of the outbox were durable when the read began.
+func (n *inbox) takeIn(box store.Inbox, look Look, own []store.StateWrite, inFlight bool, at int64) {
+	n.signalsCut = box.MoreSignals
+	n.signals = n.signals[:0:0]
+	n.addSignals(box.Signals)
+	n.state = nil
+	if look.State {
+		n.state = make(View, len(box.State))
+		for _, e := range box.State {
+			n.state[e.Key] = e
+		}
+	}
+	// Whether the box includes a commit in progress cannot be known.
+	n.unsure = inFlight
+	n.apply(own)
+	if at < n.groupsAt {
+		return // a later read was faster
+	}
+	n.groups, n.groupsAt, n.groupsCut = nil, at, box.MoreGroups
+	n.addGroups(box.Groups)
+}
+
+// apply applies writes of the run to the state.
+func (n *inbox) apply(writes []store.StateWrite) {
+	if n.state == nil {
+		return
+	}
+	for i := range writes {
+		w := &writes[i]
+		if w.Delete {
+			delete(n.state, w.Key)
+		} else {
+			n.state[w.Key] = store.StateEntry{Key: w.Key, Value: w.Value}
+		}
+	}
+}
+
+// need records that a goroutine needs the state, until it calls release.
+func (n *inbox) need() { n.readers++ }
+
+func (n *inbox) release() {
+	if n.readers--; n.readers == 0 {
+		n.state = nil
+	}
+}
+
+// wrote handles the store's answer to a commit with writes of flow state. The commit's
+// own events count as seen if all events before them were. It reports whether the run
+// must learn the writes now; the writes of a commit that is not a transaction were
+// learned when they were added.
+func (n *inbox) wrote(c *store.Commit, res store.CommitResult, inTx bool) (learn bool) {
+	count := int64(len(c.State))
+	overtaken := res.Events != 0 && res.Events <= n.seen // by a later read
+	if !inTx && !res.Repeated && n.seen <= res.Events-count {
+		n.unsure = false // what was read meanwhile is from before the commit
+	}
+	switch {
+	case res.Events == 0: // it is unknown when it was applied
+		n.unsure = true
+	case res.Events > n.seen && (c.Seen+count == res.Events || !res.Repeated && res.Events-count <= n.seen):
+		n.seen = res.Events
+	}
+	return inTx && !overtaken
+}
+
+// compared records that a write of the run that compares versions was applied, as the
+// event with this count. It reports whether the run must learn the write now.
+func (n *inbox) compared(version int64) (learn bool) {
+	if version <= n.seen {
+		return false
+	}
+	if version == n.seen+1 {
+		n.seen = version
+	} else {
+		n.unsure = true
+	}
+	return true
+}
+
+// addSignals adds unread signals that are neither taken nor known.
+func (n *inbox) addSignals(signals []store.Signal) {
+	for _, s := range signals {
+		known := func(o store.Signal) bool { return o.ID == s.ID }
+		if !n.taken[s.ID] && !slices.ContainsFunc(n.signals, known) {
+			n.signals = append(n.signals, s)
+		}
+	}
+}
+
+// signal returns the first unread signal with this name.
+func (n *inbox) signal(name string) (s store.Signal, ok bool) {
+	i := slices.IndexFunc(n.signals, func(s store.Signal) bool { return s.Name == name })
+	if i < 0 {
+		return s, false
+	}
+	return n.signals[i], true
+}
+
+// take keeps other goroutines from receiving a signal.
+func (n *inbox) take(id store.SignalID) {
+	if n.taken == nil {
+		n.taken = make(map[store.SignalID]bool)
+	}
+	n.taken[id] = true
+	n.signals = slices.DeleteFunc(slices.Clone(n.signals), func(s store.Signal) bool { return s.ID == id })
+}
+
+// passOver leaves a signal unread that could not be decoded. Nobody receives it until its
+// record is forgotten.
+func (n *inbox) passOver(id store.SignalID) {
+	n.take(id)
+	n.passed = append(n.passed, id)
+}
+
+func (n *inbox) addGroups(groups []store.Group) {
+	if n.groups == nil && len(groups) > 0 {
+		n.groups = make(map[string]store.Group, len(groups))
+	}
+	for _, g := range groups {
+		n.groups[g.Name] = g
+	}
+}
+
+// counts returns the counts of a group, and whether they include every child that was
+// spawned with the first n entries of the outbox.
+func (n *inbox) counts(group string, spawned int64) (g store.Group, known bool) {
+	g, read := n.groups[group]
+	return g, n.groupsAt >= spawned && (read || !n.groupsCut)
+}
+
+// met reports whether a group has reached the counts that a goroutine waits for.
+func (n *inbox) met(w *wait) bool {
+	for _, a := range w.await {
+		g, known := n.counts(a.Group, w.spawned)
+		if known && (g.Open <= a.Open || a.Failures > 0 && g.Failed+g.Canceled >= a.Failures) {
 			return true
 		}
 	}
-	return len(inv.watchers) > 0
+	return false
 }
-
-// Heard is the count of the run's events that the invocation knows of.
-func (inv *Invocation) Heard() int64 {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	return inv.seen
-}
-
-// News tells the invocation that its run has had so many events. What came is
-// fetched when something waits for it.
-func (inv *Invocation) News(events int64) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if events > inv.seen && !inv.closed && inv.waitsForEventLocked() {
-		go inv.lookAtInbox()
-	}
-}
-
-// lookAtInbox reads the run's inbox and lets those go on who wait for what it
-// brings. The state is read if somebody needs it.
-func (inv *Invocation) lookAtInbox() {
-	for range lookTries {
-		if inv.lookOnce() {
-			return
-		}
-	}
-	inv.Logger().Error("the store does not have all of the run's events any more; the run's lease is given up")
-	inv.Lose()
-}
-
-// lookTries is how many looks in a row may be overtaken by what the run itself writes.
-const lookTries = 10
-
-// lookOnce makes one look; done: none must follow.
-func (inv *Invocation) lookOnce() (done bool) {
-	inv.mu.Lock()
-	inv.looked = time.Now()
-	at := inv.flushed
-	look := Look{State: inv.readers > 0}
-	inv.mu.Unlock()
-	box, ok := inv.host.Inbox(inv, look)
-	if !ok || box.MoreGroups && !inv.addAwaited(&box) {
-		return true
-	}
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if inv.closed {
-		return true
-	}
-	if inv.readers > 0 && !look.State {
-		return false // somebody has come to need it
-	}
-	if box.Events < inv.seen { // overtaken by a later look
-		return inv.readers == 0 || inv.state != nil
-	}
-	changed := box.Events > inv.seen || inv.unsure
-	inv.seen = box.Events
-	inv.takeInLocked(box, look, at)
-	if box.Status == store.Canceling && !inv.canceling {
-		inv.cancelLocked()
-	}
-	if changed {
-		inv.stirLocked(^store.WakeOn(0))
-	}
-	for w := range inv.waits {
-		if inv.metLocked(w) {
-			w.wake()
-		}
-	}
-	return true
-}
-
-// addAwaited adds to an inbox, whose groups were too many to come at once, those of them
-// that somebody waits for; false: the run was given up.
-func (inv *Invocation) addAwaited(box *store.Inbox) bool {
-	missing := map[string]bool{}
-	inv.mu.Lock()
-	for w := range inv.waits {
-		for _, a := range w.await {
-			missing[a.Group] = true
-		}
-	}
-	inv.mu.Unlock()
-	for _, g := range box.Groups {
-		delete(missing, g.Name)
-	}
-	for name := range missing {
-		one, ok := inv.host.Inbox(inv, Look{Group: name})
-		if !ok {
-			return false
-		}
-		box.Groups = append(box.Groups, one.Groups...)
-	}
-	return true
-}
-
-// takeInLocked makes a box's content what the invocation knows. at: how many records
-// were durable when it was asked for.
-func (inv *Invocation) takeInLocked(box store.Inbox, look Look, at int64) {
-	inv.cut = box.MoreSignals
-	inv.signals = inv.signals[:0:0]
-	inv.addSignalsLocked(box.Signals)
-	inv.state = nil
-	if look.State {
-		inv.state = make(View, len(box.State))
-		for _, e := range box.State {
-			inv.state[e.Key] = e
-		}
-	}
-	// Whether a commit that is under way is in the box already cannot be known.
-	inv.unsure = len(inv.sent) > 0
-	if own := slices.Concat(inv.sent, inv.writes); len(own) > 0 {
-		inv.learnLocked(own...)
-	}
-	if at < inv.groupsAt {
-		return // a look that was overtaken
-	}
-	inv.groups, inv.groupsAt, inv.groupsCut = nil, at, box.MoreGroups
-	inv.addGroupsLocked(box.Groups)
-}
-
-// addSignalsLocked adds those of some unread signals that were not taken.
-func (inv *Invocation) addSignalsLocked(signals []store.Signal) {
-	for _, s := range signals {
-		known := func(o store.Signal) bool { return o.ID == s.ID }
-		if !inv.taken[s.ID] && !slices.ContainsFunc(inv.signals, known) {
-			inv.signals = append(inv.signals, s)
-		}
-	}
-}
-
-func (inv *Invocation) addGroupsLocked(groups []store.Group) {
-	if inv.groups == nil && len(groups) > 0 {
-		inv.groups = make(map[string]store.Group, len(groups))
-	}
-	for _, g := range groups {
-		inv.groups[g.Name] = g
-	}
-}
-
-// seekSignalLocked reads the first signals of a name, where the inbox is too large to be
-// known as a whole. It gives up the lock meanwhile.
-func (inv *Invocation) seekSignalLocked(name string) {
-	inv.flushLocked() // what was taken is not read again
-	look := Look{Signal: name}
-	for {
-		inv.mu.Unlock()
-		box, ok := inv.host.Inbox(inv, look)
-		inv.mu.Lock()
-		inv.exitIfClosedLocked()
-		if !ok {
-			return
-		}
-		before := len(inv.signals)
-		inv.addSignalsLocked(box.Signals)
-		if !box.MoreSignals || len(box.Signals) == 0 || len(inv.signals) > before {
-			return
-		}
-		look.After = box.Signals[len(box.Signals)-1].Position // all of these were passed over
-	}
-}
-
-// passOverLocked leaves a signal unread that could not be decoded: nobody receives it any
-// more before its record is forgotten.
-func (inv *Invocation) passOverLocked(id store.SignalID) {
-	inv.takeSignalLocked(id)
-	inv.passed = append(inv.passed, id)
-}
-
-// takeSignalLocked lets no other receive a signal.
-func (inv *Invocation) takeSignalLocked(id store.SignalID) {
-	if inv.taken == nil {
-		inv.taken = make(map[store.SignalID]bool)
-	}
-	inv.taken[id] = true
-	inv.signals = slices.DeleteFunc(slices.Clone(inv.signals), func(s store.Signal) bool { return s.ID == id })
-}
-
-// dropPassed consumes the signals that were passed over: the run begins anew, and what
-// tells of them is forgotten.
-func (inv *Invocation) dropPassed() {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	n := min(len(inv.passed), max(0, store.MaxBatch-len(inv.consumed)))
-	inv.consumed = append(inv.consumed, inv.passed[:n]...)
-}
-
-// seekGroupLocked reads a group that did not come with the others, for there are too
-// many of them. It gives up the lock meanwhile.
-func (inv *Invocation) seekGroupLocked(name string) {
-	if _, known := inv.groups[name]; known || !inv.groupsCut {
-		return
-	}
-	inv.mu.Unlock()
-	box, ok := inv.host.Inbox(inv, Look{Group: name})
-	inv.mu.Lock()
-	inv.exitIfClosedLocked()
-	if !ok {
-		return
-	}
-	if len(box.Groups) == 0 { // it has no children yet
-		box.Groups = []store.Group{{Name: name}}
-	}
-	inv.addGroupsLocked(box.Groups)
-}
-
-// ReadInbox reads what a look is for. A state that is too large for one answer is
-// read in pages, which are of one moment unless it changes again and again meanwhile.
-func ReadInbox(ctx context.Context, st store.Store, namespace string, run store.ID, look Look) (box store.Inbox, err error) {
-	p := store.InboxParams{Namespace: namespace, Run: run, Name: look.Signal, After: look.After, Group: look.Group, NoState: !look.State, MaxBytes: store.DefaultClaimBytes}
-	if look.Group != "" {
-		p.After = store.NoSignals
-	}
-	for range wholeTries {
-		if box, err = st.Inbox(ctx, p); err != nil || !box.MoreState {
-			return box, err
-		}
-		for more := true; more; {
-			page, err := st.GetState(ctx, store.GetStateParams{
-				Namespace: namespace, Run: run, After: box.State[len(box.State)-1].Key, Limit: store.MaxPage, MaxBytes: store.DefaultClaimBytes,
-			})
-			if err != nil {
-				return box, err
-			}
-			box.State = append(box.State, page...)
-			more = len(page) > 0
-		}
-		box.MoreState = false
-		again, err := st.Inbox(ctx, store.InboxParams{Namespace: namespace, Run: run, After: store.NoSignals, NoState: true})
-		if err != nil || again.Events == box.Events {
-			return box, err
-		}
-	}
-	return box, nil
-}
-
-// wholeTries is how often a state that changes while it is read is read again.
-const wholeTries = 5

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -17,7 +16,7 @@ import (
 var (
 	ErrCanceled  = errors.New("the run was canceled")
 	ErrDeadline  = errors.New("the run's deadline has passed")
-	ErrShutdown  = errors.New("the worker shuts down")
+	ErrShutdown  = errors.New("the worker is shutting down")
 	ErrLeaseLost = errors.New("the run was taken over by another worker")
 	errEnded     = errors.New("the run's function has returned")
 )
@@ -27,16 +26,6 @@ type Host interface {
 	// Commit makes one commit durable. It repeats the commit while the store is
 	// out of reach; an error says that it can never be applied.
 	Commit(c store.Commit) store.CommitResult
-	// Ready returns once a side effect may begin: the lease is not known to have
-	// run out. False: the lease is lost.
-	Ready(inv *Invocation) bool
-	// Parked and Unparked say that no goroutine of the run does anything but
-	// wait, and that one goes on. Unparked may wait for a slot.
-	Parked(inv *Invocation)
-	Unparked(inv *Invocation)
-	// Ended says that no user code of the run runs any more, or that it was given
-	// up; parked: at a moment when it held no slot.
-	Ended(inv *Invocation, parked bool)
 	// Begin begins a transaction for a step and leaves it where target points to. It
 	// waits while the store is out of reach; an error says that it cannot be had.
 	Begin(ctx context.Context, inv *Invocation, target any) (store.Transaction, error)
@@ -49,11 +38,23 @@ type Host interface {
 	State(ctx context.Context, inv *Invocation, keys ...string) ([]store.StateEntry, error)
 	SetState(ctx context.Context, inv *Invocation, w store.StateWrite) (store.StateEntry, error)
 	// Inbox reads what has reached the run; false: it was given up.
-	Inbox(inv *Invocation, look Look) (store.Inbox, bool)
+	Inbox(inv *Invocation, look Look) (box store.Inbox, ok bool)
 	// Ask makes a call of the store, and makes it again while the store is out of
 	// reach. It fails with [ErrShutdown] when it was given up, and otherwise with why the
 	// store refuses.
 	Ask(inv *Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) error
+	// Queue returns the queue with which workers have registered a workflow. If none has, it
+	// returns the workflow's name. It waits while the store is out of reach; false: the run
+	// was given up.
+	Queue(inv *Invocation, workflow string) (queue string, ok bool)
+	// Ready returns once a side effect may begin: the lease is not known to have
+	// run out. False: the lease is lost.
+	Ready(inv *Invocation) bool
+	// ReleaseSlot says that the run needs no slot any more: its goroutines only wait, or
+	// no user code of it runs. AcquireSlot says that a goroutine of a run without a slot
+	// goes on; it may wait for one.
+	ReleaseSlot(inv *Invocation)
+	AcquireSlot(inv *Invocation)
 	// Closed says that the lease has ended: the last commit is durable or lost.
 	Closed(inv *Invocation, end End)
 }
@@ -63,11 +64,19 @@ type End struct {
 	Status store.Status // of the run afterwards
 	// Transition is what was committed; its Kind is zero when the lease was lost.
 	Transition store.Transition
-	Err        error
+	Pin        *store.Pin // of a run that was given back to another build
+	// At is the operation at which the history does not fit the code; empty: it fits.
+	At string
+	// Undecoded is the first error that the code was told of a recorded payload, which does
+	// not fit its type; nil: there was none.
+	Undecoded error
+	Err       error
 }
 
 // Config is what a worker decides about its invocations.
 type Config struct {
+	// Build is the build of the code; empty: it has none, and gives no run back.
+	Build string
 	// Park is how long a run that only waits stays in memory.
 	Park time.Duration
 	// Linger is how long a step's record may wait for the run's next operation
@@ -79,6 +88,11 @@ type Config struct {
 	Aside time.Duration
 	// MaxCrashes is how many leases in a row may run out; see [Config.Suspicion].
 	MaxCrashes int
+	// Whole says that the history is that of a finished run, to which nothing is added: a
+	// mark that it does not have is one that it is past.
+	Whole bool
+	// Check says that the history is only to be checked: see front.
+	Check bool
 	// Wrap, when set, is called in place of a step's function, which is next.
 	Wrap func(ctx context.Context, step *StepInfo, next func(context.Context) ([]byte, error)) ([]byte, error)
 	// Meta, when set, makes what a child's record carries for the engine of the context
@@ -91,96 +105,36 @@ type Config struct {
 	Logger                    *slog.Logger
 }
 
-// Invocation is one lease's execution of a run.
+// Invocation is one lease's execution of a run. It ties together small types, each of which
+// has one responsibility. They take no lock; mu guards them.
 type Invocation struct {
-	cfg   Config
-	host  Host
-	def   *Definition
-	run   store.Run
-	lease store.Lease
-	log   func() *slog.Logger
+	cfg    Config
+	host   Host
+	def    *Definition
+	run    store.Run
+	lease  store.Lease
+	log    func() *slog.Logger
+	clock  clock
+	weight int // bytes that came with the claim
 
 	ctx    context.Context // of steps
 	cancel context.CancelCauseFunc
 
-	weight    int       // bytes that came with the claim
-	claimed   time.Time // when the claim was answered, by this process's clock
-	storeTime time.Time // the store's clock in that answer
+	mu           sync.Mutex
+	changed      sync.Cond    // on mu: a commit or a read has ended, or the invocation was closed
+	history      history      // what is recorded
+	outbox       outbox       // what the next commit carries
+	inbox        inbox        // what has reached the run
+	presence     presence     // whether the run must stay in memory
+	front        front        // whether something new may begin
+	interruption interruption // whether it is canceled or past its deadline
+	ending       ending       // how the execution ends
 
-	mu        sync.Mutex
-	durable   sync.Cond // on mu: a flush has ended
-	recorded  map[string][]store.Step
-	loadedTo  int64 // position of the last step that was read
-	moreSteps bool  // others follow it
-	loading   bool  // they are being read
-	nextPos   int64
-	live      int // goroutines of the run
-	blocked   int // of them: those that wait for time or for each other
-	parked    bool
-	waits     map[*wait]struct{}
-	joining   map[*Branch]*Branch // branches that wait for the end of another one, or of a promise
-	pending   []store.StepRecord
-	dues      map[store.StepKey]time.Time // local due times of pending records
-	appended  int64                       // records ever appended
-	flushed   int64                       // of them: those that are durable
-	flushing  bool                        // a commit is under way
-	held      bool                        // a step in a transaction of its own is under way: others wait with their commits
-	applied   int64                       // number of the last commit that was applied
-	crashes   int                         // that a commit keeps which is no progress
-	seen      int64                       // the run's event count that what follows includes
-	state     View                        // the run's flow state; nil: it was not read
-	readers   int                         // goroutines that need it
-	groups    map[string]store.Group      // of the run's children
-	groupsCut bool                        // there are more than were read
-	signals   []store.Signal              // unread
-	cut       bool                        // there are more than were read
-	consumed  []store.SignalID
-	writes    []store.StateWrite      // of state, that the next commit carries
-	sent      []store.StateWrite      // of them: those in the commit that is under way
-	unsure    bool                    // state may be older than a write of another, and that unseen
-	stirred   int64                   // changes of state that the invocation has learned of
-	looked    time.Time               // when the inbox was asked for last
-	watchers  map[*wait]struct{}      // steps that wait for state
-	spawn     []store.NewRun          // children that it spawns
-	unsent    int                     // bytes that the next commit carries
-	groupsAt  int64                   // records that were durable when groups was read
-	watching  bool                    // a goroutine looks for the ends of children
-	watchWait time.Duration           // until its next look
-	pinned    int                     // goroutines that wait, and cannot be suspended
-	taken     map[store.SignalID]bool // signals that this lease has consumed, or passed over
-	passed    []store.SignalID        // unread signals that could not be decoded, and were passed over
-	undecoded error                   // the first error that the code was told of a recorded payload
-	aside     *store.Failure          // why the lease is given back for a while
-	lingering *time.Timer
+	children  children    // the run's child runs
+	undecoded error       // the first error that the code was told of a recorded payload
+	lingering *time.Timer // sends what is pending
 	deadline  *time.Timer
-
-	draining  bool
-	canceling bool
-	expired   bool
-	closed    bool // no operation goes on; see reason
-	reason    reason
-	failure   *store.Failure // reason fail
-	done      chan struct{}  // closed with closed
-	result    *outcome       // of the main function
-	finished  bool
-	ended     bool
 }
-
-type outcome struct {
-	output []byte
-	err    error
-}
-
-// reason is why an invocation was closed.
-type reason uint8
-
-const (
-	byReturn  reason = iota // the main function returned
-	bySuspend               // everything waits
-	byRelease               // the worker shuts down, or the run is to pause
-	byFailure               // a panic, a history that does not fit
-	byLoss                  // the lease is lost
-)
 
 // New prepares an invocation of a claimed run. claimed is when the claim was
 // answered, now what the store's clock said then; base carries what steps'
@@ -188,27 +142,34 @@ const (
 func New(base context.Context, cfg Config, host Host, def *Definition, cr store.ClaimedRun, claimed, now time.Time) *Invocation {
 	inv := &Invocation{
 		cfg: cfg, host: host, def: def.forRun(cr.Run.Meta), run: cr.Run, lease: cr.Lease,
-		claimed: claimed, storeTime: now,
-		nextPos: 1,
-		done:    make(chan struct{}),
+		clock: clock{claimed: claimed, answered: now}, weight: weigh(&cr),
 	}
+	inv.ending.done = make(chan struct{})
+	inv.history.loose = inv.def.Graph != nil
+	inv.children.inv = inv
+	inv.outbox.lease, inv.outbox.crashes = cr.Lease, cr.Run.Crashes
 	inv.takeInLocked(cr.Inbox, Look{}, 0) // of the claim's own moment
-	inv.seen, inv.crashes = cr.Run.Events, cr.Run.Crashes
-	inv.durable.L = &inv.mu
+	inv.inbox.seen = cr.Run.Events
+	inv.changed.L = &inv.mu
 	inv.log = sync.OnceValue(func() *slog.Logger {
 		return cfg.Logger.With("run", cr.Run.ID.String(), "workflow", cr.Run.Workflow)
 	})
-	inv.canceling = cr.Run.Status == store.Canceling
+	inv.interruption.canceled = cr.Run.Status == store.Canceling
 	inv.ctx, inv.cancel = context.WithCancelCause(base)
 	inv.addStepsLocked(cr.Steps, cr.MoreSteps)
-	inv.weight = len(cr.Run.Input) + len(cr.Run.Meta)
+	return inv
+}
+
+// weigh is how many bytes of payload come with a claim.
+func weigh(cr *store.ClaimedRun) int {
+	weight := len(cr.Run.Input) + len(cr.Run.Meta)
 	for i := range cr.Steps {
-		inv.weight += len(cr.Steps[i].Output)
+		weight += len(cr.Steps[i].Output)
 	}
 	for i := range cr.Inbox.Signals {
-		inv.weight += len(cr.Inbox.Signals[i].Payload)
+		weight += len(cr.Inbox.Signals[i].Payload)
 	}
-	return inv
+	return weight
 }
 
 // Weight is how many bytes of payload came with the claim.
@@ -221,7 +182,7 @@ func (inv *Invocation) Run() *store.Run { return &inv.run }
 func (inv *Invocation) Context() context.Context { return inv.ctx }
 
 // Closing returns a channel that closes when no operation of the run goes on.
-func (inv *Invocation) Closing() <-chan struct{} { return inv.done }
+func (inv *Invocation) Closing() <-chan struct{} { return inv.ending.done }
 
 // Lease is the lease under which the invocation runs.
 func (inv *Invocation) Lease() store.Lease { return inv.lease }
@@ -230,63 +191,69 @@ func (inv *Invocation) Lease() store.Lease { return inv.lease }
 func (inv *Invocation) Logger() *slog.Logger { return inv.log() }
 
 // Now is the store's clock as this process can tell it.
-func (inv *Invocation) Now() time.Time { return inv.storeTime.Add(time.Since(inv.claimed)) }
-
-// stored turns a time of this process's clock into one of the store's.
-func (inv *Invocation) stored(t time.Time) time.Time { return inv.storeTime.Add(t.Sub(inv.claimed)) }
-
-// local turns a time of the store's clock into one of this process's.
-func (inv *Invocation) local(t time.Time) time.Time { return inv.claimed.Add(t.Sub(inv.storeTime)) }
+func (inv *Invocation) Now() time.Time { return inv.clock.now() }
 
 // Execute runs the workflow's function on the calling goroutine and returns when
 // that goroutine is done with it; the lease may end later, when the run's other
 // branches have ended.
 func (inv *Invocation) Execute() {
 	if f := inv.refuse(); f != nil {
-		inv.finish(store.Transition{Kind: store.Fail, Failure: f})
+		inv.finish(store.Transition{Kind: store.FailRun, Failure: f})
 		return
 	}
-	inv.mu.Lock()
-	if inv.closed {
-		inv.mu.Unlock()
+	if !inv.start() {
 		inv.conclude()
 		return
 	}
-	inv.live = 1
-	if !inv.run.Deadline.IsZero() && !inv.canceling {
-		if left := inv.run.Deadline.Sub(inv.Now()); left > 0 {
-			inv.deadline = time.AfterFunc(left, inv.expire)
-		} else {
-			inv.expired = true // what it has recorded is to be cleaned up
-		}
-	}
-	if inv.canceling || inv.expired {
-		inv.cancel(inv.interruptionLocked())
-	}
-	inv.mu.Unlock()
 	main := newBranch(inv, "")
 	defer inv.leave(main)
 	defer inv.catch("the workflow's function")
-	inv.cancelForgotten()
+	inv.children.cancelForgotten()
 	input := inv.run.Input
 	inv.run.Input = nil // not kept beside what the code makes of it
 	out, err := inv.def.Invoke(main, input)
 	main.returned = true
+	inv.locked(func() { inv.returnLocked(main, outcome{out, err}) })
+}
+
+// start begins the execution; false: it was closed before.
+func (inv *Invocation) start() bool {
 	inv.mu.Lock()
-	key, ok := store.StepKey{}, false
-	if !inv.closed && !inv.canceling && !inv.expired {
-		key, ok = main.unvisitedLocked()
+	defer inv.mu.Unlock()
+	if inv.ending.closed {
+		return false
 	}
-	if !inv.closed {
-		var bad *DecodeError // of the input, say: the code cannot have come further
-		if ok && !inv.canceling && !inv.expired && !errors.As(err, &bad) {
-			inv.failLocked(nondeterministic(inv, "the code returned, but the history goes on with %s", key))
+	inv.presence.live = 1
+	inv.guardLocked()
+	if !inv.run.Deadline.IsZero() && !inv.interruption.canceled {
+		if left := inv.run.Deadline.Sub(inv.Now()); left > 0 {
+			inv.deadline = time.AfterFunc(left, inv.expire)
 		} else {
-			inv.result = &outcome{out, err}
-			inv.closeLocked(byReturn)
+			inv.interruption.expired = true // what it has recorded is to be cleaned up
 		}
 	}
-	inv.mu.Unlock()
+	if inv.interruption.any() {
+		inv.cancel(inv.interruption.err())
+	}
+	return true
+}
+
+// returnLocked takes in what the workflow's function has returned.
+func (inv *Invocation) returnLocked(main *Branch, result outcome) {
+	key, ok := main.unvisitedLocked()
+	if !ok {
+		inv.awaitFrontLocked(false) // other branches may not have come to what is recorded of them
+	}
+	if inv.ending.closed {
+		return
+	}
+	var bad *DecodeError // of the input, say: the code cannot have come further
+	if ok && !inv.interruption.any() && !errors.As(result.err, &bad) {
+		inv.returnedEarlyLocked("the code", key)
+		return
+	}
+	inv.ending.result = &result
+	inv.closeLocked(byReturn)
 }
 
 // refuse says why the run is to fail without being executed.
@@ -294,11 +261,12 @@ func (inv *Invocation) refuse() *store.Failure {
 	if inv.cfg.Suspicion(&inv.run) == Guilty {
 		n, _ := Crashes(&inv.run)
 		return &store.Failure{Code: CodeCrashed, Message: fmt.Sprintf(
-			"the run's lease ran out %d times in a row without progress, the last time when its worker executed nothing else: it kills or blocks its worker; look at the workers' logs of that time, then restart it", n)}
+			"the run's lease expired %d times in a row without progress, the last time while its worker executed nothing else: it kills or blocks its worker; check the workers' logs of that time, then restart the run", n)}
 	}
-	inv.mu.Lock() // its lease is being renewed, which may tell that it is canceled
-	begun := inv.canceling || len(inv.recorded) > 0 || inv.moreSteps
-	inv.mu.Unlock()
+	begun := false
+	inv.locked(func() { // its lease is being renewed, which may tell that it is canceled
+		begun = inv.interruption.canceled || !inv.history.empty()
+	})
 	if !begun && !inv.run.Deadline.IsZero() && !inv.Now().Before(inv.run.Deadline) {
 		return deadlineFailure(inv.run.Deadline)
 	}
@@ -313,9 +281,8 @@ func deadlineFailure(at time.Time) *store.Failure {
 // directly.
 func (inv *Invocation) catch(where string) {
 	if v := recover(); v != nil {
-		inv.mu.Lock()
-		inv.failLocked(panicFailure(where, v, debug.Stack()))
-		inv.mu.Unlock()
+		f := panicFailure(where, v, debug.Stack())
+		inv.locked(func() { inv.failLocked(f) })
 	}
 }
 
@@ -327,316 +294,7 @@ func panicFailure(where string, v any, stack []byte) *store.Failure {
 	return &store.Failure{Code: CodePanic, Message: fmt.Sprintf("%s panicked: %v", where, v), Type: fmt.Sprintf("%T", v), Stack: string(stack)}
 }
 
-// leave is deferred by every goroutine of the run; the last one ends the lease.
-func (inv *Invocation) leave(b *Branch) {
-	inv.mu.Lock()
-	if !b.returned && !inv.closed {
-		what := fmt.Sprintf("the function of %s ended its goroutine with runtime.Goexit; a workflow must return", b.describe())
-		if b.exited != "" {
-			what = fmt.Sprintf("the function of step %s ended its goroutine with runtime.Goexit; a step must return", b.exited)
-		}
-		inv.failLocked(&store.Failure{Code: CodeExited, Message: what})
-	}
-	inv.live--
-	b.endLocked()
-	inv.checkIdleLocked()
-	last := inv.live == 0 || inv.closed && inv.reason == byReturn && b.path == ""
-	inv.mu.Unlock()
-	if last {
-		inv.conclude()
-	}
-}
-
-// conclude ends the lease by what became of the execution.
-func (inv *Invocation) conclude() {
-	inv.mu.Lock()
-	why, result, failure := inv.reason, inv.result, inv.failure
-	canceling, expired := inv.canceling, inv.expired
-	inv.mu.Unlock()
-	inv.cancel(errEnded)
-	switch why {
-	case byLoss:
-		inv.give(End{Err: ErrLeaseLost})
-	case byRelease:
-		inv.finish(inv.release())
-	case bySuspend:
-		inv.finish(inv.sleep())
-	case byFailure:
-		inv.finish(store.Transition{Kind: store.Fail, Failure: failure})
-	case byReturn:
-		var next *Continuation
-		switch {
-		case result.err == nil:
-			if err := inv.checkSize("the run's output", result.output); err != nil {
-				inv.finish(inv.failed(Fail(err), false, 0))
-				return
-			}
-			inv.finish(store.Transition{Kind: store.Complete, Output: result.output})
-		case expired:
-			inv.finish(store.Transition{Kind: store.Fail, Failure: deadlineFailure(inv.run.Deadline)})
-		case canceling:
-			inv.finish(store.Transition{Kind: store.CancelRun}) // with the reason of the cancel
-		case errors.As(result.err, &next) && next.Data != nil:
-			if err := inv.checkSize("the input to continue with", next.Data); err != nil {
-				inv.finish(inv.failed(Fail(err), false, 0))
-				return
-			}
-			inv.dropPassed()
-			inv.finish(store.Transition{Kind: store.Continue, Input: next.Data})
-		default:
-			inv.finish(inv.failed(Fail(result.err), Retryable(inv.def.Retry, result.err), later(result.err)))
-		}
-	}
-}
-
-// failed makes the transition of a run whose function returned an error; after: how long
-// that asks to wait.
-func (inv *Invocation) failed(f *store.Failure, retry bool, after time.Duration) store.Transition {
-	if retry {
-		if wait, ok := inv.def.Retry.next(inv.run.Attempt, after); ok {
-			return store.Transition{Kind: store.Retry, Failure: f, After: wait}
-		}
-	}
-	return store.Transition{Kind: store.Fail, Failure: f}
-}
-
-// sleep makes the transition of a run in which everything waits.
-func (inv *Invocation) sleep() store.Transition {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	tr := store.Transition{Kind: store.Sleep}
-	var first time.Time
-	for w := range inv.waits {
-		tr.Wakes |= w.wakes
-		tr.Await = append(tr.Await, w.await...)
-		if w.news { // what has come was not taken: the sleep is to end at once
-			inv.seen = 0
-			first = time.Now() // what the run has written itself, perhaps with this very commit, wakes nobody
-		}
-		if !w.storeDue.IsZero() {
-			if tr.At.IsZero() || w.storeDue.Before(tr.At) {
-				tr.At = w.storeDue
-			}
-		} else if !w.due.IsZero() && (first.IsZero() || w.due.Before(first)) {
-			first = w.due
-		}
-	}
-	if !first.IsZero() {
-		tr.After = max(time.Until(first), time.Microsecond)
-	}
-	return tr
-}
-
-// finish commits what is pending together with the transition.
-func (inv *Invocation) finish(tr store.Transition) {
-	inv.mu.Lock()
-	if inv.finished {
-		inv.mu.Unlock()
-		return
-	}
-	inv.finished = true
-	if !inv.closed {
-		inv.closeLocked(byRelease)
-	}
-	for inv.flushing {
-		inv.durable.Wait()
-	}
-	if inv.reason != byLoss && inv.unsent > 0 && inv.unsent+tr.Size() > commitBytes {
-		if res := inv.commitLocked(); rejected(res.Err) {
-			tr = store.Transition{Kind: store.Fail, Failure: Fail(res.Err)}
-		}
-	}
-	if inv.unsure {
-		inv.seen = 0 // a sleep is to end at once
-	}
-	lost := inv.reason == byLoss
-	c := inv.takeLocked()
-	inv.endedLocked()
-	inv.mu.Unlock()
-	if lost {
-		inv.host.Closed(inv, End{Err: ErrLeaseLost})
-		return
-	}
-	c.Transition = &tr
-	switch {
-	case isProgress(&c):
-		c.Crashes = 0
-	case tr.Kind == store.Release:
-		c.Crashes %= aloneMark // the next lease begins anew
-	}
-	res := inv.host.Commit(c)
-	if rejected(res.Err) {
-		tr = store.Transition{Kind: store.Fail, Failure: Fail(res.Err)}
-		res = inv.host.Commit(store.Commit{Lease: inv.lease, Seq: c.Seq, Transition: &tr})
-	}
-	inv.host.Closed(inv, End{Status: res.Status, Transition: tr, Err: res.Err})
-}
-
-// give gives the lease up without a commit.
-func (inv *Invocation) give(end End) {
-	inv.mu.Lock()
-	if inv.finished {
-		inv.mu.Unlock()
-		return
-	}
-	inv.finished = true
-	inv.endedLocked()
-	inv.mu.Unlock()
-	inv.host.Closed(inv, end)
-}
-
-// endedLocked tells the host, once, that user code is done with.
-func (inv *Invocation) endedLocked() {
-	if inv.deadline != nil {
-		inv.deadline.Stop()
-	}
-	if inv.lingering != nil {
-		inv.lingering.Stop()
-	}
-	if !inv.ended {
-		inv.ended = true
-		inv.host.Ended(inv, inv.parked)
-	}
-}
-
-// closeLocked lets no operation go on: each ends its goroutine from now on, and
-// those that wait end at once.
-func (inv *Invocation) closeLocked(why reason) {
-	if !inv.closed {
-		inv.closed, inv.reason = true, why
-		close(inv.done)
-		inv.durable.Broadcast()
-	} else if why == byLoss {
-		inv.reason = why // what was to be committed cannot be any more
-	}
-}
-
-func (inv *Invocation) failLocked(f *store.Failure) {
-	if !inv.closed {
-		inv.failure = f
-		inv.closeLocked(byFailure)
-		inv.cancel(errEnded)
-	}
-}
-
-// exit ends the calling goroutine of a closed invocation. User code cannot
-// recover from it.
-func exit() { runtime.Goexit() }
-
-// Lose ends the invocation because its lease is lost: nothing of it is recorded.
-func (inv *Invocation) Lose() {
-	inv.mu.Lock()
-	if inv.finished {
-		inv.mu.Unlock()
-		return
-	}
-	inv.closeLocked(byLoss)
-	inv.durable.Broadcast()
-	inv.mu.Unlock()
-	inv.cancel(ErrLeaseLost)
-}
-
-// Lost reports whether the invocation was given up because its lease is lost. Code of
-// the run may go on for a while, but the lease is not to be kept for that.
-func (inv *Invocation) Lost() bool {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	return inv.closed && inv.reason == byLoss
-}
-
-// Stay lets the calling goroutine of the run wait until the execution has ended, and
-// ends it then. It is for a host that begins nothing new.
-func (inv *Invocation) Stay() {
-	inv.mu.Lock()
-	inv.exitIfClosedLocked()
-	inv.blocked++
-	inv.checkIdleLocked()
-	inv.mu.Unlock()
-	<-inv.done
-	exit()
-}
-
-// Cancel tells the running code that the run is canceled: its contexts end, and
-// its further operations return [ErrCanceled].
-func (inv *Invocation) Cancel() {
-	inv.mu.Lock()
-	inv.cancelLocked()
-	inv.mu.Unlock()
-}
-
-func (inv *Invocation) cancelLocked() {
-	inv.canceling = true
-	inv.cancel(ErrCanceled)
-	inv.wakeAllLocked()
-}
-
-func (inv *Invocation) expire() {
-	inv.mu.Lock()
-	if inv.canceling { // it is to end already, and what comes first counts
-		inv.mu.Unlock()
-		return
-	}
-	inv.expired = true
-	inv.wakeAllLocked()
-	inv.mu.Unlock()
-	inv.cancel(ErrDeadline)
-}
-
-func (inv *Invocation) wakeAllLocked() {
-	for w := range inv.waits {
-		w.wake()
-	}
-}
-
-// Drain lets the run's present steps finish and gives the lease back before the
-// next one begins.
-func (inv *Invocation) Drain() {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	inv.draining = true
-	if inv.live > 0 && inv.blocked == inv.live {
-		inv.leaveMemoryLocked()
-	}
-}
-
-// Abandon gives the lease back at once, whatever still runs. What running steps
-// return is not recorded.
-func (inv *Invocation) Abandon() {
-	inv.mu.Lock()
-	if inv.closed && inv.reason != byRelease {
-		inv.mu.Unlock()
-		inv.cancel(ErrShutdown)
-		return // its end is on the way
-	}
-	inv.closeLocked(byRelease)
-	inv.mu.Unlock()
-	inv.cancel(ErrShutdown)
-	inv.finish(inv.release())
-}
-
-// PutOff gives the lease back, for so long, before the run was executed. Its crashes stay
-// counted.
-func (inv *Invocation) PutOff(after time.Duration) {
-	inv.mu.Lock()
-	inv.closeLocked(byRelease)
-	inv.mu.Unlock()
-	inv.cancel(ErrShutdown)
-	inv.finish(store.Transition{Kind: store.Release, After: after})
-}
-
 // Load completes a run that was claimed without what has a size.
 func (inv *Invocation) Load(run *store.Run) {
 	inv.run.Input, inv.run.Meta, inv.run.Failure, inv.run.Omitted = run.Input, run.Meta, run.Failure, false
-}
-
-// nondeterministic makes the failure of a run whose history does not fit the code. The
-// invocation is locked. When the code was told of a payload that cannot be decoded, that is
-// why it has left the way that it took before.
-func nondeterministic(inv *Invocation, format string, args ...any) *store.Failure {
-	if inv.undecoded != nil {
-		return &store.Failure{Code: CodeDecode, Message: fmt.Sprintf("%v; after that the recorded history does not fit the code: ", inv.undecoded) + fmt.Sprintf(format, args...) +
-			". Run code whose type fits the payload, and restart the run"}
-	}
-	return &store.Failure{Code: CodeNondeterministic, Message: "the recorded history does not fit the code: " + fmt.Sprintf(format, args...) +
-		". Run the code that recorded it, or give the changed workflow a new name or version"}
 }

@@ -15,19 +15,19 @@ import (
 // AnyFailures lets every item of a step fail.
 const AnyFailures = math.MaxInt64
 
-// ItemOptions say how the items of a map or generator step are run.
+// ItemOptions configure the items of a map or generator step.
 type ItemOptions struct {
-	Workflow, Queue string
+	Workflow, Queue string // an empty queue is the one that workers have registered
 	Priority        int
 	Timeout         time.Duration
-	// AtOnce bounds the items that are spawned and not final; 0: no bound.
+	// AtOnce limits the items that are spawned and not final; 0 means no limit.
 	AtOnce int64
 	// Failures is how many items may fail or be canceled before the others are
 	// canceled and the step fails.
 	Failures int64
 }
 
-// GeneratorStatus is where a generator is.
+// GeneratorStatus is the progress of a generator.
 type GeneratorStatus string
 
 // The statuses of a generator.
@@ -37,7 +37,7 @@ const (
 	GeneratorFailed   GeneratorStatus = "failed" // it gave up, or too many of its items failed
 )
 
-// ItemsNote is what the record of a map or generator step holds, as JSON.
+// ItemsNote is the JSON content of the record of a map or generator step.
 type ItemsNote struct {
 	Parent   store.ID        `json:"parent"` // whose children the items are
 	Workflow string          `json:"workflow"`
@@ -48,14 +48,14 @@ type ItemsNote struct {
 	Spawned  int64           `json:"spawned"`
 	Cursor   *Payload        `json:"cursor,omitempty"`
 
-	// Of a step that is final:
+	// Set once the step is final:
 	Completed int64        `json:"completed"`
 	Failed    int64        `json:"failed"`
 	Canceled  int64        `json:"canceled"`
 	Failures  []FailedItem `json:"failures,omitempty"`
 	Outputs   []*Payload   `json:"outputs,omitempty"`
 	Result    *Payload     `json:"result,omitempty"`
-	// Apart says that the outputs are read from the items again: they are large.
+	// Apart says that the outputs are large and are read from the items again.
 	Apart bool `json:"apart,omitempty"`
 }
 
@@ -67,8 +67,8 @@ type FailedItem struct {
 	Failure *store.Failure `json:"failure,omitempty"`
 }
 
-// So many failed items are named, the first of them with so much of their failures'
-// text. The rest is counted.
+// At most this many failed items are named, and only the first of them with this much of
+// their failures' text. The rest is counted.
 const (
 	namedItems     = 1000
 	explainedItems = 100
@@ -82,65 +82,65 @@ type ItemsEnd struct {
 	Completed int64
 	Failed    int64
 	Canceled  int64
-	// Failures are the first failed items, in the order of their places: those that
-	// failed before those that were canceled, when there are too many.
+	// Failures are the first failed items by place. If there are too many, items that
+	// failed come before items that were canceled.
 	Failures []FailedItem
 	// ItemsFailed says that the step failed because of its items.
 	ItemsFailed bool
 	Attempts    int
-	// Failure is why the step itself failed, for another reason than its items: the
-	// generator gave up, or results could not be taken in.
+	// Failure is why the step itself failed, apart from its items: the generator gave up,
+	// or results could not be read.
 	Failure *store.Failure
 	Result  []byte
 }
 
-// itemStep is a step whose items are children, under way.
+// itemStep is an executing step whose items are children.
 type itemStep struct {
 	op      *op
 	opts    ItemOptions
 	note    ItemsNote
-	spawned int64 // records that must be durable before counts tell of all items
+	spawned int64 // records that must be durable before the counts include all items
 	open    int64 // items that are not final, at most
-	checked int64 // canceled items that are known not to have been canceled with the run
+	checked int64 // canceled items that are known not to have been canceled together with the run
 	tooMany bool
 }
 
-// beginItems begins a map or generator step; from is its record, if it is final.
-// On success the branch is the step's, and the lock is not held.
-func (b *Branch) beginItems(kind store.StepKind, name string, opts ItemOptions, total int64) (s *itemStep, final *store.Step, err error) {
-	inv := b.inv
-	inv.mu.Lock()
-	o, err := b.beginLocked(kind, name)
-	if err != nil {
-		inv.mu.Unlock()
-		return nil, nil, err
-	}
-	s = &itemStep{op: o, opts: opts}
+// items performs a map or generator step. replay returns the step's end from its record; it
+// is called without the lock.
+func (b *Branch) items(kind store.StepKind, name string, opts ItemOptions, total int64, replay func(s *itemStep) (*ItemsEnd, error), do func(s *itemStep) (*ItemsEnd, error)) (*ItemsEnd, error) {
+	return durable(b, kind, name, nil, func(o *op) (end *ItemsEnd, err error) {
+		s := &itemStep{op: o, opts: opts}
+		if o.recorded == nil {
+			s.renewLocked(kind, total)
+			return do(s)
+		}
+		s.resumeLocked(total)
+		if !o.recorded.Status.Final() {
+			return do(s)
+		}
+		defer o.endLocked() // also when user code panics
+		b.inv.unlocked(func() { end, err = replay(s) })
+		return end, err
+	})
+}
+
+// resumeLocked reads the step's record.
+func (s *itemStep) resumeLocked(total int64) {
+	o, inv := s.op, s.op.b.inv
 	r := o.recorded
-	if r == nil {
-		s.renewLocked(kind, total)
-		inv.mu.Unlock()
-		return s, nil, nil
-	}
-	if err := readNote(r.Output, &s.note); err != nil || s.note.Workflow != opts.Workflow || s.note.Total != total {
-		inv.failLocked(nondeterministic(inv, "%s %s was recorded as %s, and the code now asks for %d items of workflow %q", kind, o.key, clipNote(r.Output), total, opts.Workflow))
-		inv.exitIfClosedLocked()
+	if err := readNote(r.Output, &s.note); err != nil || s.note.Workflow != s.opts.Workflow || s.note.Total != total {
+		inv.mismatchLocked(misfit{o.key.String(), fmt.Sprintf("%d items of workflow %q", total, s.opts.Workflow), clipNote(r.Output)}, "%s %s was recorded as %s, but the code now asks for %d items of workflow %q", o.kind, o.key, clipNote(r.Output), total, s.opts.Workflow)
 	}
 	if !r.Status.Final() {
 		inv.seekGroupLocked(s.note.Group)
 	}
-	s.open = inv.groups[s.note.Group].Open
+	s.open = inv.inbox.groups[s.note.Group].Open
 	if r.Status.Final() {
 		o.attempt = r.Attempt
 	}
-	inv.mu.Unlock()
-	if r.Status.Final() {
-		return s, r, nil
-	}
-	return s, nil, nil
 }
 
-// renewLocked makes the note of a step that has no items yet.
+// renewLocked creates the note of a step that has no items yet.
 func (s *itemStep) renewLocked(kind store.StepKind, total int64) {
 	o := s.op
 	s.note = ItemsNote{Parent: o.b.inv.run.ID, Workflow: s.opts.Workflow, Group: o.groupLocked(), Total: total}
@@ -150,22 +150,15 @@ func (s *itemStep) renewLocked(kind store.StepKind, total int64) {
 	s.spawned, s.open, s.tooMany, s.checked = 0, 0, false, 0
 }
 
-// end lets the branch go on.
-func (s *itemStep) end() {
-	s.op.b.inv.mu.Lock()
-	s.op.endLocked()
-	s.op.b.inv.mu.Unlock()
-}
-
-// noteLocked appends the step's record as it is now.
+// noteLocked appends a record of the step's current state.
 func (s *itemStep) noteLocked(status store.StepStatus) {
 	r := s.op.since(status)
 	r.Output = writeNote(s.note)
-	s.op.b.inv.appendLocked(r, time.Time{})
+	s.op.appendLocked(r)
 }
 
-// item makes the child of a place in the step. Its ID is made of its key, if it has one,
-// wherever it stands; otherwise of its place.
+// item creates the child of a place in the step. Its ID is derived from its key, if it
+// has one, and otherwise from its place.
 func (s *itemStep) item(place int64, key string, input []byte) store.NewRun {
 	id := store.DeriveID(s.note.Parent, s.note.Group+"/key/"+key)
 	if key == "" {
@@ -177,20 +170,23 @@ func (s *itemStep) item(place int64, key string, input []byte) store.NewRun {
 	}
 }
 
-// countsLocked returns the counts of the step's items, once they tell of all of them.
+// countsLocked returns the counts of the step's items, once they include all of them.
 func (s *itemStep) countsLocked() (g store.Group, known bool) {
 	if s.note.Spawned == 0 {
 		return g, true
 	}
-	g, known = s.op.b.inv.countsLocked(s.note.Group, s.spawned)
+	g, known = s.op.b.inv.inbox.counts(s.note.Group, s.spawned)
+	if g.Total == 0 && s.op.b.inv.cfg.Check { // a history does not tell of items that are not final
+		return g, false
+	}
 	if known {
 		s.open = g.Open
 	}
 	return g, known
 }
 
-// awaitLocked is what the step waits for: that at most so many items are open, or that too
-// many have failed.
+// awaitLocked returns what the step waits for: that at most open items are not final, or
+// that too many have failed.
 func (s *itemStep) awaitLocked(open int64) *wait {
 	a := store.Await{Group: s.note.Group, Open: open}
 	if !s.tooMany && s.opts.Failures < AnyFailures {
@@ -199,19 +195,18 @@ func (s *itemStep) awaitLocked(open int64) *wait {
 	return &wait{await: []store.Await{a}, spawned: s.spawned}
 }
 
-// judgeLocked looks at the failures among the items. It reports whether items were
-// canceled with the run, which has been restarted since: the step is to be done
-// anew. When too many have failed, it cancels the rest. The lock is held; it is
-// given up in between.
+// judgeLocked checks the failures among the items. It reports whether items were canceled
+// together with the run, which has been restarted since; then the step is repeated. When
+// too many have failed, it cancels the rest. The lock is held, and released in between.
 func (s *itemStep) judgeLocked(g store.Group) (anew bool) {
 	inv := s.op.b.inv
-	if g.Canceled > s.checked && !inv.canceling && !inv.expired {
-		inv.mu.Unlock()
-		inv.eachChild([]store.Status{store.Canceled}, func(page []store.Run) bool {
-			anew = slices.ContainsFunc(page, func(r store.Run) bool { return r.Group == s.note.Group && withParent(r.Status, r.Failure) })
-			return !anew
+	if g.Canceled > s.checked && !inv.interruption.any() {
+		inv.unlocked(func() {
+			inv.children.each([]store.Status{store.Canceled}, func(page []store.Run) bool {
+				anew = slices.ContainsFunc(page, func(r store.Run) bool { return r.Group == s.note.Group && withParent(r.Status, r.Failure) })
+				return !anew
+			})
 		})
-		inv.mu.Lock()
 		inv.exitIfClosedLocked()
 		if anew {
 			return true
@@ -224,26 +219,18 @@ func (s *itemStep) judgeLocked(g store.Group) (anew bool) {
 	return false
 }
 
-// cancelRestLocked cancels the items that are open. What the step is about to spawn
-// is durable before.
+// cancelRestLocked cancels the items that are not final. It first makes durable what the
+// step is about to spawn.
 func (s *itemStep) cancelRestLocked(why string) {
 	inv := s.op.b.inv
+	inv.awaitFrontLocked(s.op.recorded == nil)
 	inv.flushLocked()
-	inv.mu.Unlock()
-	inv.cancelOpen(why, s.note.Group)
-	inv.mu.Lock()
+	inv.unlocked(func() { inv.children.cancelOpen(why, s.note.Group) })
 	inv.exitIfClosedLocked()
 }
 
-// drain waits until all items that were spawned are final, and cancels those that are
-// open when the step is lost. It returns how many ended how; anew: see judge.
-func (s *itemStep) drain() (g store.Group, anew bool, err error) {
-	s.op.b.inv.mu.Lock()
-	g, anew, err = s.drainLocked()
-	s.op.b.inv.mu.Unlock()
-	return g, anew, err
-}
-
+// drainLocked waits until all spawned items are final, and cancels the rest when the step
+// has failed. It returns the counts by outcome; for anew, see judgeLocked.
 func (s *itemStep) drainLocked() (g store.Group, anew bool, err error) {
 	inv := s.op.b.inv
 	canceled := false
@@ -253,7 +240,7 @@ func (s *itemStep) drainLocked() (g store.Group, anew bool, err error) {
 		if known {
 			anew := s.judgeLocked(g)
 			if g.Failed+g.Canceled > 0 && s.op.b.interruptedLocked() {
-				return g, false, inv.interruptionLocked() // which may be why
+				return g, false, inv.interruption.err() // perhaps the cause
 			}
 			if anew {
 				return g, true, nil
@@ -284,13 +271,13 @@ func (s *itemStep) drainLocked() (g store.Group, anew bool, err error) {
 // each pages through the items by their places and calls fn for each.
 func (s *itemStep) each(fn func(run *store.Run)) {
 	inv := s.op.b.inv
-	read := func(p store.ChildrenParams) (page []store.Run, _ error) {
+	read := func(p store.ChildrenParams) (page store.ChildPage, _ error) {
 		inv.ask("the outputs of items", func(ctx context.Context, st store.Store, ns string) (err error) {
 			p.Namespace = ns
 			page, err = st.Children(ctx, p)
 			return err
 		})
-		return page, nil // an ask that fails ends the goroutine
+		return page, nil // a failed ask ends the goroutine
 	}
 	_ = ChildPages(store.ChildrenParams{Parent: s.note.Parent, Group: s.note.Group}, read, func(run *store.Run) bool {
 		fn(run)
@@ -298,7 +285,7 @@ func (s *itemStep) each(fn func(run *store.Run)) {
 	})
 }
 
-// failures finds the items that did not complete, the first of them.
+// failures returns the first items that did not complete.
 func (s *itemStep) failures(g store.Group) (found []FailedItem) {
 	for _, kind := range []struct {
 		status store.Status
@@ -308,7 +295,7 @@ func (s *itemStep) failures(g store.Group) (found []FailedItem) {
 			continue
 		}
 		var some []FailedItem
-		s.op.b.inv.eachChild([]store.Status{kind.status}, func(page []store.Run) bool {
+		s.op.b.inv.children.each([]store.Status{kind.status}, func(page []store.Run) bool {
 			for i := range page {
 				if r := &page[i]; r.Group == s.note.Group {
 					some = append(some, FailedItem{Place: r.Ordinal, Run: r.ID, Status: r.Status, Failure: brief(r.Failure)})
@@ -337,7 +324,7 @@ func brief(f *store.Failure) *store.Failure {
 	return &short
 }
 
-// cut shortens a text to so many bytes.
+// cut shortens a text to at most n bytes.
 func cut(s string, n int) string {
 	const mark = " [cut]"
 	if len(s) <= n {
@@ -368,16 +355,14 @@ func (s *itemStep) close(g store.Group, failure *store.Failure) *ItemsEnd {
 	for len(r.Output) > inv.cfg.PayloadLimit && s.shrink() {
 		r.Output = writeNote(s.note)
 	}
-	inv.mu.Lock()
-	inv.makeRoomLocked(r.Size())
-	defer inv.mu.Unlock()
-	inv.appendLocked(r, time.Time{})
-	inv.lingerLocked()
-	s.op.endLocked()
+	inv.locked(func() {
+		inv.makeRoomLocked(r.Size())
+		s.op.finishLocked(r)
+	})
 	return s.result(r.Failure)
 }
 
-// shrink makes the note smaller; false: it cannot.
+// shrink makes the note smaller; it returns false if it cannot.
 func (s *itemStep) shrink() bool {
 	n := &s.note
 	switch {
@@ -392,7 +377,7 @@ func (s *itemStep) shrink() bool {
 }
 
 func (s *itemStep) itemsFailure(g store.Group) *store.Failure {
-	msg := fmt.Sprintf("of %d items %d failed and %d were canceled", g.Total, g.Failed, g.Canceled)
+	msg := fmt.Sprintf("of %d items, %d failed and %d were canceled", g.Total, g.Failed, g.Canceled)
 	if len(s.note.Failures) > 0 {
 		f := s.note.Failures[0]
 		msg += fmt.Sprintf("; item %d, run %s, %s", f.Place, f.Run, f.Status)
@@ -403,7 +388,7 @@ func (s *itemStep) itemsFailure(g store.Group) *store.Failure {
 	return &store.Failure{Code: CodeItems, Message: msg}
 }
 
-// result makes what the code sees of what is recorded.
+// result converts the note to what the code sees.
 func (s *itemStep) result(f *store.Failure) *ItemsEnd {
 	n := &s.note
 	end := &ItemsEnd{Key: s.op.key, Attempts: s.op.attempt, Spawned: n.Spawned, Completed: n.Completed, Failed: n.Failed, Canceled: n.Canceled, Failures: n.Failures, Result: n.Result.Bytes()}
@@ -415,66 +400,50 @@ func (s *itemStep) result(f *store.Failure) *ItemsEnd {
 	return end
 }
 
-// Visitor takes in what became of the items of a map, in their order.
+// Visitor receives the outcomes of the items of a map, in order.
 type Visitor struct {
 	// Begin is called before the first item.
 	Begin func()
-	// Item is called for each completed item, with its place from 0; its error fails
-	// the step.
+	// Item is called for each completed item, with its place from 0. An error fails the
+	// step.
 	Item func(i int, output []byte) error
-	// Result, when set, makes what is recorded in place of the outputs.
+	// Result, if set, returns the value that is recorded in place of the outputs.
 	Result func() ([]byte, error)
 }
 
-// Map runs n items as children and lets the visitor take in what became of them.
-// When the history has the step's end, only what is recorded is used, and the items
-// are read again if their outputs were large.
+// Map runs n items as children and passes their outcomes to the visitor. If the history
+// has the step's end, only the record is used, and large outputs are read from the items
+// again.
 func (b *Branch) Map(name string, opts ItemOptions, n int, input func(i int) ([]byte, error), v Visitor) (*ItemsEnd, error) {
-	s, final, err := b.beginItems(store.KindMap, name, opts, int64(n))
-	if err != nil {
-		return nil, err
-	}
-	if final != nil {
-		defer s.end()
-		return s.remember(final, v)
-	}
-	for {
-		if err := s.spawnAll(n, input); err != nil {
-			s.end()
-			return nil, err
+	replay := func(s *itemStep) (*ItemsEnd, error) { return s.remember(s.op.recorded, v) }
+	return b.items(store.KindMap, name, opts, int64(n), replay, func(s *itemStep) (end *ItemsEnd, err error) {
+		for {
+			if err := s.spawnAllLocked(n, input); err != nil {
+				return nil, err
+			}
+			g, anew, err := s.drainLocked()
+			if err != nil {
+				return nil, err
+			}
+			if !anew {
+				b.inv.unlocked(func() { end = s.collect(g, v) })
+				return end, nil
+			}
+			s.renewLocked(store.KindMap, int64(n))
 		}
-		g, anew, err := s.drain()
-		if err != nil {
-			s.end()
-			return nil, err
-		}
-		if !anew {
-			return s.collect(g, v), nil
-		}
-		b.inv.mu.Lock()
-		s.renewLocked(store.KindMap, int64(n))
-		b.inv.mu.Unlock()
-	}
+	})
 }
 
-// spawnAll spawns the items of a map that the record does not tell of, as far as
-// the bound on those at work allows; it returns when all are spawned, or when the
-// rest is not to be.
-func (s *itemStep) spawnAll(n int, input func(i int) ([]byte, error)) error {
-	s.op.b.inv.mu.Lock()
-	err := s.spawnAllLocked(n, input)
-	s.op.b.inv.mu.Unlock()
-	return err
-}
-
+// spawnAllLocked spawns the items of a map that the record does not include, within the
+// limit on items at work. It returns when all are spawned, or when the rest must not be.
 func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) error {
 	inv := s.op.b.inv
 	for s.note.Spawned < int64(n) {
 		if s.op.b.interruptedLocked() {
-			return inv.interruptionLocked()
+			return inv.interruption.err()
 		}
 		if g, known := s.countsLocked(); known && g.Failed+g.Canceled > s.opts.Failures {
-			return nil // drain finds out the rest
+			return nil // drain handles the rest
 		}
 		room := int64(commitRecords)
 		if s.opts.AtOnce > 0 {
@@ -487,37 +456,9 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 			}
 			continue
 		}
-		first := s.note.Spawned
-		var items []store.NewRun
-		var failed error
-		bytes := 0
-		inv.mu.Unlock()
-		for int64(len(items)) < min(room, int64(n)-first) && bytes < commitBytes/2 {
-			place := first + int64(len(items))
-			data, err := input(int(place))
-			if err == nil {
-				err = inv.checkSize(fmt.Sprintf("item %d of map %s", place+1, s.op.key), data)
-			}
-			if err != nil {
-				failed = err
-				break
-			}
-			bytes += len(data)
-			items = append(items, s.item(place+1, "", data))
+		if err := s.spawnSomeLocked(min(room, int64(n)-s.note.Spawned), input); err != nil {
+			return err
 		}
-		inv.mu.Lock()
-		inv.exitIfClosedLocked()
-		if failed != nil {
-			return failed
-		}
-		inv.makeRoomLocked(bytes)
-		s.note.Spawned += int64(len(items))
-		s.open += int64(len(items))
-		s.noteLocked(store.StepRunning)
-		for _, r := range items {
-			inv.spawnLocked(r)
-		}
-		s.spawned = inv.appended
 		if s.note.Spawned < int64(n) {
 			inv.flushLocked()
 		}
@@ -525,7 +466,42 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 	return nil
 }
 
-// collect takes in the outputs of a map's items and records the step's end.
+// spawnSomeLocked spawns the next n items of a map, or fewer if they are large. It
+// creates them without the lock.
+func (s *itemStep) spawnSomeLocked(n int64, input func(i int) ([]byte, error)) (err error) {
+	inv := s.op.b.inv
+	inv.findQueueLocked(s.opts.Workflow, &s.opts.Queue)
+	first, bytes := s.note.Spawned, 0
+	var items []store.NewRun
+	inv.unlocked(func() {
+		for int64(len(items)) < n && bytes < commitBytes/2 && err == nil {
+			place := first + int64(len(items))
+			var data []byte
+			if data, err = input(int(place)); err == nil {
+				err = inv.checkSize(fmt.Sprintf("item %d of map %s", place+1, s.op.key), data)
+			}
+			if err == nil {
+				bytes += len(data)
+				items = append(items, s.item(place+1, "", data))
+			}
+		}
+	})
+	inv.exitIfClosedLocked()
+	if err != nil {
+		return err
+	}
+	inv.makeRoomLocked(bytes)
+	s.note.Spawned += int64(len(items))
+	s.open += int64(len(items))
+	s.noteLocked(store.StepRunning)
+	for _, r := range items {
+		inv.children.spawnLocked(r)
+	}
+	s.spawned = inv.outbox.appended
+	return nil
+}
+
+// collect reads the outputs of a map's items and records the step's end.
 func (s *itemStep) collect(g store.Group, v Visitor) *ItemsEnd {
 	var failure *store.Failure
 	if s.note.Total > 0 && !s.tooMany {
@@ -548,7 +524,7 @@ func (s *itemStep) collect(g store.Group, v Visitor) *ItemsEnd {
 	return s.close(g, failure)
 }
 
-// visit reads the items' ends. With keep, it puts small outputs into the note.
+// visit reads the outcomes of the items. With keep, it puts small outputs into the note.
 func (s *itemStep) visit(v Visitor, keep bool) *store.Failure {
 	var failure *store.Failure
 	if v.Begin != nil {
@@ -580,7 +556,7 @@ func (s *itemStep) visit(v Visitor, keep bool) *store.Failure {
 	return failure
 }
 
-// remember gives the visitor what is recorded.
+// remember passes the recorded outcomes to the visitor.
 func (s *itemStep) remember(final *store.Step, v Visitor) (*ItemsEnd, error) {
 	end := s.result(final.Failure)
 	if v.Begin != nil {
@@ -604,12 +580,12 @@ func (s *itemStep) remember(final *store.Step, v Visitor) (*ItemsEnd, error) {
 	s.each(func(r *store.Run) {
 		if r.Status == store.Completed {
 			seen++
-			_ = v.Item(int(r.Ordinal-1), r.Output) // it was taken in before
+			_ = v.Item(int(r.Ordinal-1), r.Output) // it succeeded when the step ran
 		}
 	})
 	if seen < s.note.Completed {
 		s.op.b.inv.fail(&store.Failure{Code: CodeError, Message: fmt.Sprintf(
-			"the outputs of map %s are read again when this run is replayed, for they are large; of %d items %d are left: the others were purged after this run, or the run that this one was forked from, had ended",
+			"replaying map %s reads its large outputs from its items again, but of %d items only %d are left: the others were purged after this run, or the run that it was forked from, had ended",
 			s.op.key, s.note.Completed, seen)})
 	}
 	return end, nil

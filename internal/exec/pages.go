@@ -5,7 +5,7 @@ import "github.com/pawlhq/pawl/store"
 // ChildPages goes through the children of a group, in the order of their ordinals, in
 // pages of some megabytes whatever their size. read makes the call; fn returns false to
 // end.
-func ChildPages(p store.ChildrenParams, read func(p store.ChildrenParams) ([]store.Run, error), fn func(run *store.Run) bool) error {
+func ChildPages(p store.ChildrenParams, read func(p store.ChildrenParams) (store.ChildPage, error), fn func(run *store.Run) bool) error {
 	p.Limit, p.MaxBytes = firstPage, store.DefaultClaimBytes
 	for {
 		page, err := read(p)
@@ -13,14 +13,14 @@ func ChildPages(p store.ChildrenParams, read func(p store.ChildrenParams) ([]sto
 			return err
 		}
 		whole := 0
-		for whole < len(page) && !page[whole].Omitted {
-			if !fn(&page[whole]) {
+		for whole < len(page.Children) && !page.Children[whole].Omitted {
+			if !fn(&page.Children[whole]) {
 				return nil
 			}
-			p.After = page[whole].Ordinal
+			p.After = page.Children[whole].Ordinal
 			whole++
 		}
-		if len(page) < p.Limit && whole == len(page) {
+		if page.Next == 0 && whole == len(page.Children) {
 			return nil
 		}
 		p.Limit = min(store.MaxPage, max(1, 2*whole)) // what comes without its output is read again

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Errors of codecs; package engine has their contract.
+// Errors of codecs. Package engine documents their contract.
 var (
 	ErrCodec = errors.New("the codec cannot handle the payload")
 	ErrPlain = errors.New("the payload is not encrypted")
@@ -20,42 +20,46 @@ var (
 type DecodeError struct {
 	What string // "the payload of signal \"approved\""
 	Type string // the Go type
-	Err  error  // the codec's; of a signal or a value of flow state, its text
+	Err  error  // the codec's error; for a signal or a value of flow state, its text
 }
 
 func (e *DecodeError) Error() string {
 	return fmt.Sprintf("%s cannot be decoded into %s: %v", e.What, e.Type, e.Err)
 }
 
-// Unwrap gives the codec's error.
+// Unwrap returns the codec's error.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// unopened says that an error is the worker's fault, or rather its codec's, and not that of
-// the code or of the payload.
+// unopened marks an error that is caused by the worker's codec, not by the code or the
+// payload.
 func unopened(err error) bool { return errors.Is(err, ErrCodec) }
 
 // Check looks at the error of a payload's encoding or decoding, on a goroutine of the run
 // that is not in a step. When the codec cannot handle the payload, it gives the lease back
-// and ends the goroutine: another worker may have the key. Other errors are returned.
+// and ends the goroutine: another worker may have the key. So it does with a history of another
+// build that cannot be decoded (see giveBackFor). Other errors are returned.
 func (inv *Invocation) Check(err error) error {
 	if unopened(err) {
 		inv.setAside(CodeCodec, err)
-		inv.mu.Lock()
-		inv.exitIfClosedLocked()
+		inv.exitIfClosed()
+	}
+	var undecoded *DecodeError
+	if errors.As(err, &undecoded) {
+		inv.giveBackFor(err)
 	}
 	if err != nil {
-		inv.mu.Lock()
-		if inv.undecoded == nil {
-			inv.undecoded = err
-		}
-		inv.mu.Unlock()
+		inv.locked(func() {
+			if inv.undecoded == nil {
+				inv.undecoded = err
+			}
+		})
 	}
 	return err
 }
 
-// CheckInStep is Check for code that may be in a step, and for what is encoded. It returns
-// the error; what the code makes of it is not recorded. The lease may end later: a step may
-// have a transaction, for whose end the store's next write waits.
+// CheckInStep is like Check, for code that may be in a step and for encoding. It returns
+// the error; what the code does with it is not recorded. The lease may end later: a step
+// may have a transaction, and the store's next write waits for its end.
 func (inv *Invocation) CheckInStep(err error) error {
 	if unopened(err) && inv.closeAside(CodeCodec, err) {
 		go inv.finish(inv.release())
@@ -63,8 +67,8 @@ func (inv *Invocation) CheckInStep(err error) error {
 	return err
 }
 
-// SetAside gives the lease back for a while, because the store refuses what the run
-// needs. The reason stays on the run until its next failure, or its end.
+// SetAside releases the lease for a while, because the store refuses to return what the
+// run needs. The reason stays on the run until its next failure or its end.
 func (inv *Invocation) SetAside(why error) { inv.setAside(CodeUnreadable, why) }
 
 func (inv *Invocation) setAside(code string, why error) {
@@ -73,37 +77,40 @@ func (inv *Invocation) setAside(code string, why error) {
 	}
 }
 
-// closeAside lets no operation go on; false: the invocation's end was on the way before.
+// closeAside closes the invocation; it returns false if the invocation was already
+// ending.
 func (inv *Invocation) closeAside(code string, why error) bool {
-	inv.mu.Lock()
-	if inv.closed {
-		inv.mu.Unlock()
+	closed := false
+	inv.locked(func() {
+		if closed = inv.ending.closed; !closed {
+			inv.ending.aside = &store.Failure{Code: code, Message: Fail(why).Message}
+			inv.closeLocked(byRelease)
+		}
+	})
+	if closed {
 		return false
 	}
-	f := Fail(why)
-	inv.aside = &store.Failure{Code: code, Message: f.Message}
-	inv.closeLocked(byRelease)
-	inv.mu.Unlock()
 	inv.cancel(ErrShutdown)
-	inv.Logger().Error("the run is set aside", "for", inv.cfg.Aside, "code", code, "error", why)
+	inv.Logger().Error("setting the run aside", "for", inv.cfg.Aside, "code", code, "error", why)
 	return true
 }
 
-// release makes the transition of a run whose lease is given back: at once, or for a while
-// with the reason. Runs that were set aside together do not come back together.
+// release makes the transition of a run whose lease is released: at once, or for a while
+// with the reason. A random delay keeps runs that were set aside together from returning
+// together.
 func (inv *Invocation) release() store.Transition {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	t := store.Transition{Kind: store.Release}
-	if inv.aside != nil {
-		t.Failure = inv.aside
+	if inv.ending.aside != nil {
+		t.Failure = inv.ending.aside
 		t.After = time.Duration(float64(inv.cfg.Aside) * (1 - 0.2*rand.Float64()))
 	}
 	return t
 }
 
-// badPayload is what is recorded of a payload that could not be decoded. The error is made
-// of it, so that it is the same live and replayed.
+// badPayload is the record of a payload that could not be decoded. The error is made from
+// it, so that it is the same live and replayed.
 type badPayload struct {
 	Signal *store.SignalID `json:"signal,omitempty"` // which stays unread
 	Name   string          `json:"name,omitempty"`
@@ -114,7 +121,7 @@ type badPayload struct {
 	Plain  bool            `json:"plain,omitempty"`
 }
 
-// maxReason bounds what the note has of the codec's text.
+// maxReason limits the codec's text in the note.
 const maxReason = 4 << 10
 
 func newBadPayload(err error) badPayload {
@@ -134,7 +141,7 @@ func (b badPayload) err() error {
 	return &DecodeError{What: b.What, Type: b.Type, Err: codecText{b.Error, b.Plain}}
 }
 
-// record makes the failed record of the operation that came upon the payload.
+// record makes the failed record of the operation that read the payload.
 func (b badPayload) record(o *op) store.StepRecord {
 	r := o.since(store.StepFailed)
 	r.Output, r.Failure = writeNote(b), Fail(b.err())

@@ -11,33 +11,33 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// StepOptions say how a step is run.
+// StepOptions configure a step.
 type StepOptions struct {
 	Retry   Policy
-	Timeout time.Duration // of an attempt; 0: none
+	Timeout time.Duration // of each attempt; 0 means none
 }
 
-// StepInfo is what a step's context carries.
+// StepInfo is the value in a step's context.
 type StepInfo struct {
 	Inv     *Invocation
 	Key     store.StepKey
 	Attempt int
 
 	inTx   bool
-	writes []store.StateWrite // that go with its transaction
-	over   bool               // its function has returned
+	writes []store.StateWrite // committed with its transaction
+	over   bool               // the step's function has returned
 }
 
 type stepInfoKey struct{}
 
-// Info returns what the step's context carries; nil outside a step.
+// Info returns the StepInfo of a step's context, or nil outside a step.
 func Info(ctx context.Context) *StepInfo {
 	info, _ := ctx.Value(stepInfoKey{}).(*StepInfo)
 	return info
 }
 
-// IdempotencyKey is the same for every attempt of a step, and no other step has
-// it.
+// IdempotencyKey is the same for every attempt of a step, and different for every other
+// step.
 func (i *StepInfo) IdempotencyKey() string {
 	id := i.Inv.run.ID.String()
 	if g := i.Inv.run.Generation; g > 0 {
@@ -51,8 +51,8 @@ func (i *StepInfo) Logger() *slog.Logger {
 	return i.Inv.Logger().With("step", i.Key.String(), "attempt", i.Attempt)
 }
 
-// FailedStep is the error of a step that failed for good. It holds what is
-// recorded and nothing else, so that code sees the same when it is replayed.
+// FailedStep is the error of a step that failed permanently. It contains only what is
+// recorded, so that code sees the same error in a replay.
 type FailedStep struct {
 	Key      store.StepKey
 	Attempts int
@@ -66,7 +66,7 @@ func (e *FailedStep) Error() string {
 	return fmt.Sprintf("step %s failed after %d attempts: %s", e.Key, e.Attempts, e.Failure.Message)
 }
 
-// Unwrap gives the recorded failure.
+// Unwrap returns the recorded failure.
 func (e *FailedStep) Unwrap() error { return e.Failure }
 
 // Step runs a function step: fn is called with an attempt's context until it
@@ -75,111 +75,129 @@ func (e *FailedStep) Unwrap() error { return e.Failure }
 // If tx is not nil, each attempt runs in a transaction of the store, which Begin
 // leaves in the variable that tx points to, and the step's record commits with it.
 func (b *Branch) Step(name string, opts StepOptions, tx any, fn func(ctx context.Context) ([]byte, error)) ([]byte, error) {
-	inv := b.inv
-	inv.mu.Lock()
-	o, err := b.beginLocked(store.KindFunction, name)
-	if err != nil {
-		inv.mu.Unlock()
-		return nil, err
-	}
-	if s := o.recorded; s != nil && s.Status.Final() {
-		o.endLocked()
-		inv.mu.Unlock()
-		if s.Status == store.StepCompleted {
-			return s.Output, nil
+	return durable(b, store.KindFunction, name, (*op).stepOutcome, func(o *op) ([]byte, error) {
+		if err := o.awaitRetryLocked(); err != nil {
+			return nil, err
 		}
-		return nil, &FailedStep{Key: o.key, Attempts: s.Attempt, Failure: s.Failure}
-	}
-	if s := o.recorded; s != nil && s.Status == store.StepPending && !s.DueAt.IsZero() {
-		err = b.waitLocked(&wait{due: inv.local(s.DueAt), storeDue: s.DueAt})
-	}
-	for err == nil {
-		inv.flushLocked() // what came before must be durable before this side effect begins
-		if inv.draining {
-			inv.leaveLocked()
-		}
-		inv.exitIfClosedLocked()
-		if b.interruptedLocked() {
-			err = inv.interruptionLocked()
-			break
-		}
-		if tx != nil {
-			inv.holdLocked()
-		}
-		o.executing = true
-		inv.mu.Unlock()
-		out, failure, took := o.attemptOnce(opts, tx, fn)
-		inv.mu.Lock()
-		o.executing = false
-		if tx != nil {
-			inv.letGoLocked()
-		}
-		inv.exitIfClosedLocked()
-		if failure == nil {
-			if tx == nil {
-				inv.makeRoomLocked(len(out))
-				r := o.record(store.StepCompleted)
-				r.Output, r.Took = out, took
-				inv.appendLocked(r, time.Time{})
-				inv.lingerLocked()
+		for {
+			out, again, err := o.tryLocked(opts, tx, fn)
+			if !again {
+				return out, err
 			}
-			o.endLocked()
-			inv.mu.Unlock()
-			return out, nil
 		}
-		if b.interruptedLocked() {
-			// The attempt was cut short from outside: it says nothing of the step.
-			err = inv.interruptionLocked()
-			break
-		}
-		delay, again := time.Duration(0), false
-		if failure.retry {
-			delay, again = opts.Retry.next(o.attempt, failure.after)
-		}
-		if !again {
-			r := o.record(store.StepFailed)
-			r.Failure, r.Took = failure.Failure, took
-			inv.makeRoomLocked(r.Size())
-			inv.appendLocked(r, time.Time{})
-			inv.lingerLocked()
-			attempts := o.attempt
-			o.endLocked()
-			inv.mu.Unlock()
-			return nil, &FailedStep{Key: o.key, Attempts: attempts, Failure: failure.Failure}
-		}
-		due := time.Now().Add(delay)
-		r := o.record(store.StepPending)
-		r.Failure, r.Took = failure.Failure, took
-		inv.appendLocked(r, due)
-		inv.mu.Unlock()
-		inv.Logger().Warn("step failed, will be tried again", "step", o.key.String(), "attempt", o.attempt, "in", delay, "error", failure.Message)
-		inv.mu.Lock()
-		o.nextAttempt(failure.Failure, inv.stored(o.began))
-		err = b.waitLocked(&wait{due: due})
-	}
-	o.endLocked()
-	inv.mu.Unlock()
-	return nil, err
+	})
 }
 
-// attemptFailure is a failed attempt's record, and whether another may follow.
+// stepOutcome returns the outcome that a step's record contains.
+func (o *op) stepOutcome() ([]byte, error) {
+	s := o.recorded
+	if s.Status == store.StepCompleted {
+		return s.Output, nil
+	}
+	return nil, &FailedStep{Key: o.key, Attempts: s.Attempt, Failure: s.Failure}
+}
+
+// tryLocked makes one attempt and records its outcome. Again means that another attempt
+// is due.
+func (o *op) tryLocked(opts StepOptions, tx any, fn func(ctx context.Context) ([]byte, error)) (out []byte, again bool, err error) {
+	b, inv := o.b, o.b.inv
+	o.readyLocked()
+	if b.interruptedLocked() {
+		return nil, false, inv.interruption.err()
+	}
+	if tx != nil {
+		inv.holdLocked()
+	}
+	o.executing = true
+	var failure *attemptFailure
+	var took time.Duration
+	inv.unlocked(func() { out, failure, took = o.attemptOnce(opts, tx, fn) })
+	o.executing = false
+	if tx != nil {
+		inv.letGoLocked()
+	}
+	inv.exitIfClosedLocked()
+	switch {
+	case failure == nil && tx != nil: // the record is in the transaction
+		return out, false, nil
+	case failure == nil:
+		inv.makeRoomLocked(len(out))
+		r := o.record(store.StepCompleted)
+		r.Output, r.Took = out, took
+		o.finishLocked(r)
+		return out, false, nil
+	case b.interruptedLocked():
+		// The attempt was interrupted from outside, which is not a failure of the step.
+		return nil, false, inv.interruption.err()
+	}
+	if delay, again := failure.next(opts.Retry, o.attempt); again {
+		r := o.record(store.StepPending)
+		r.Failure, r.Took = failure.Failure, took
+		err = o.retryLocked("step", r, delay, inv.clock.stored(o.began))
+		return nil, err == nil, err
+	}
+	r := o.record(store.StepFailed)
+	r.Failure, r.Took = failure.Failure, took
+	inv.makeRoomLocked(r.Size())
+	o.finishLocked(r)
+	return nil, false, &FailedStep{Key: o.key, Attempts: o.attempt, Failure: failure.Failure}
+}
+
+// readyLocked makes everything before an attempt durable, because its side effects must
+// not begin earlier, and waits until the history is known to fit. It ends the goroutine if nothing new may begin in the run.
+func (o *op) readyLocked() {
+	inv := o.b.inv
+	inv.awaitFrontLocked(o.recorded == nil)
+	inv.flushLocked()
+	if inv.presence.draining {
+		inv.leaveLocked()
+	}
+	inv.exitIfClosedLocked()
+}
+
+// awaitRetryLocked waits until a recorded retry is due.
+func (o *op) awaitRetryLocked() error {
+	s := o.recorded
+	if s == nil || s.Status != store.StepPending || s.DueAt.IsZero() {
+		return nil
+	}
+	return o.b.waitLocked(&wait{due: o.b.inv.clock.local(s.DueAt), storeDue: s.DueAt})
+}
+
+// retryLocked records that an attempt has failed, and waits until the next one is due.
+func (o *op) retryLocked(what string, r store.StepRecord, delay time.Duration, startedAt time.Time) error {
+	inv := o.b.inv
+	due := time.Now().Add(delay)
+	inv.outbox.add(r, due)
+	inv.unlocked(func() {
+		inv.Logger().Warn(what+" failed; retrying", "step", o.key.String(), "attempt", o.attempt, "in", delay, "error", r.Failure.Message)
+	})
+	o.nextAttempt(r.Failure, startedAt)
+	return o.b.waitLocked(&wait{due: due})
+}
+
+// attemptFailure is the record of a failed attempt, with the data for the decision to
+// retry.
 type attemptFailure struct {
 	*store.Failure
 	retry bool
-	after time.Duration // that the error asks to wait; 0: it does not say
+	after time.Duration // the delay that the error asks for; 0 means none
 }
 
-// attemptOnce calls the user's function once. In a transaction, its success is
-// recorded when attemptOnce returns.
+// next returns how long to wait before the next attempt; ok is false if there is none.
+func (f *attemptFailure) next(p Policy, attempt int) (delay time.Duration, ok bool) {
+	if !f.retry {
+		return 0, false
+	}
+	return p.next(attempt, f.after)
+}
+
+// attemptOnce calls the user's function once. In a transaction, a success is recorded
+// when attemptOnce returns.
 func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) ([]byte, error)) (out []byte, failure *attemptFailure, took time.Duration) {
 	inv := o.b.inv
-	if !inv.host.Ready(inv) {
-		inv.Lose()
-		exit()
-	}
-	inv.mu.Lock()
-	inv.exitIfClosedLocked() // the lease may have been found lost meanwhile
-	inv.mu.Unlock()
+	inv.awaitReady()
+	inv.exitIfClosed() // the lease may have been lost in the meantime
 	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt, inTx: tx != nil}
 	defer info.end()
 	ctx := context.WithValue(o.b.stepContext(), stepInfoKey{}, info)
@@ -188,15 +206,9 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		ctx, cancel = context.WithTimeoutCause(ctx, opts.Timeout, errTimeout)
 		defer cancel()
 	}
-	inv.mu.Lock()
-	o.began = time.Now()
-	inv.mu.Unlock()
-	began := o.began
+	inv.locked(func() { o.began = time.Now() })
 	if opts.Timeout > 0 {
-		overdue := time.AfterFunc(opts.Timeout+Patience(opts.Timeout), func() {
-			info.Logger().Warn("step goes on past its timeout; its function does not heed its context", "timeout", opts.Timeout, "running", time.Since(began))
-		})
-		defer overdue.Stop()
+		defer info.warnIfOverdue(o.began, opts.Timeout).Stop()
 	}
 	attempt := o.attempt
 	show := time.AfterFunc(inv.cfg.ShowAfter, func() { o.show(attempt, opts.Timeout) })
@@ -215,44 +227,67 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 	if err == nil {
 		return out, nil, took
 	}
+	return nil, failedAttempt(ctx, opts, err), took
+}
+
+// failedAttempt makes the failure of an attempt with context ctx.
+func failedAttempt(ctx context.Context, opts StepOptions, err error) *attemptFailure {
 	f := Fail(err)
 	if code := StepCode(ctx, err); code != f.Code {
 		f.Code = code
 		f.Message = fmt.Sprintf("timed out after %v: %s", opts.Timeout, f.Message)
 	}
-	return nil, &attemptFailure{Failure: f, retry: Retryable(opts.Retry, err), after: later(err)}, took
+	return &attemptFailure{Failure: f, retry: Retryable(opts.Retry, err), after: later(err)}
 }
 
-// end lets nothing of a goroutine that the step's function has left behind reach
-// the run's state.
+// awaitReady waits until a side effect may begin. It ends the goroutine if the lease is
+// lost.
+func (inv *Invocation) awaitReady() {
+	if !inv.host.Ready(inv) {
+		inv.Lose()
+		exit()
+	}
+}
+
+// warnIfOverdue logs once if the attempt runs far past its timeout, unless the timer is
+// stopped.
+func (i *StepInfo) warnIfOverdue(began time.Time, timeout time.Duration) *time.Timer {
+	return time.AfterFunc(timeout+Patience(timeout), func() {
+		i.Logger().Warn("step runs past its timeout; its function ignores its context", "timeout", timeout, "running", time.Since(began))
+	})
+}
+
+// end keeps goroutines that the step's function has left behind from changing the run's
+// state.
 func (i *StepInfo) end() {
 	i.Inv.mu.Lock()
 	defer i.Inv.mu.Unlock()
 	i.over = true
 }
 
-// Patience is how long past its timeout a step goes on before it is said not to heed its
-// context: another timeout, 5 seconds at most. It is logged once for an attempt.
+// Patience is how far past its timeout a step may run before a warning says that it
+// ignores its context: the timeout again, at most 5 seconds. The warning is logged once
+// for each attempt.
 func Patience(timeout time.Duration) time.Duration { return min(timeout, 5*time.Second) }
 
 var errTimeout = errors.New("the step's timeout has passed")
 
-// show records that a long step is under way, so that it can be seen, and when its
-// attempt's timeout passes, if it has one.
+// show records that a long step is executing, so that it can be seen, and when its
+// attempt's timeout ends, if it has one.
 func (o *op) show(attempt int, timeout time.Duration) {
 	inv := o.b.inv
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if inv.closed || inv.finished || inv.held || !o.executing || o.attempt != attempt {
-		return // the timer was late: what came of the attempt stands
+	if inv.ending.over() || inv.outbox.held || !o.executing || o.attempt != attempt {
+		return // the timer was late; the attempt's outcome stands
 	}
 	r := o.record(store.StepRunning)
-	r.StartedAt = inv.stored(o.began)
+	r.StartedAt = inv.clock.stored(o.began)
 	if timeout > 0 {
-		r.DueAt = inv.stored(o.began.Add(timeout))
+		r.DueAt = inv.clock.stored(o.began.Add(timeout))
 	}
-	inv.appendLocked(r, time.Time{})
-	if !inv.flushing {
+	o.appendLocked(r)
+	if !inv.outbox.sending {
 		inv.commitLocked()
 	}
 }

@@ -59,24 +59,24 @@ func (inv *Invocation) Suspicion() Suspicion {
 func (inv *Invocation) Mark(alone bool) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	for (inv.flushing || inv.held) && !inv.closed {
-		inv.durable.Wait()
+	for inv.outbox.busy() && !inv.ending.closed {
+		inv.changed.Wait()
 	}
-	n := inv.crashes % aloneMark
+	n := inv.outbox.crashes % aloneMark
 	if alone {
 		n += aloneMark
 	}
-	if inv.closed || inv.crashes == 0 || inv.crashes == n {
+	if inv.ending.closed || inv.outbox.crashes == 0 || inv.outbox.crashes == n {
 		return
 	}
-	inv.crashes = n
+	inv.outbox.crashes = n
 	inv.commitLocked()
 }
 
 // isProgress reports whether a commit shows that the run gets on. That a step has begun
-// does not, and neither does a release.
+// does not, and neither does a release or a run that is given back.
 func isProgress(c *store.Commit) bool {
-	if len(c.State) > 0 || len(c.Consumed) > 0 || len(c.Spawn) > 0 || c.Transition != nil && c.Transition.Kind != store.Release {
+	if len(c.State) > 0 || len(c.Consumed) > 0 || len(c.Spawn) > 0 || c.Transition != nil && c.Transition.Kind != store.Release && c.Transition.Kind != store.GiveBack {
 		return true
 	}
 	for i := range c.Steps {

@@ -7,30 +7,30 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A step in a transaction has the right to commit for as long as it runs: another
-// branch's commit could wait for a lock of the transaction, or overtake its
-// number. What other branches record meanwhile goes out after it.
+// A transactional step holds the right to commit while it runs: another branch's commit
+// could wait for a lock of the transaction, or overtake its number. What other branches
+// record meanwhile is committed after it.
 
 // holdLocked waits for the right to commit and takes it.
 func (inv *Invocation) holdLocked() {
-	for inv.flushing || inv.held {
-		inv.durable.Wait()
+	for inv.outbox.busy() {
+		inv.changed.Wait()
 		inv.exitIfClosedLocked()
 	}
-	inv.held = true
+	inv.outbox.held = true
 }
 
 func (inv *Invocation) letGoLocked() {
-	inv.held = false
-	inv.durable.Broadcast()
-	if len(inv.pending) > 0 && !inv.closed {
+	inv.outbox.held = false
+	inv.changed.Broadcast()
+	if len(inv.outbox.records) > 0 && !inv.ending.closed {
 		inv.lingerLocked()
 	}
 }
 
-// callInTx calls the user's function in a transaction and commits that with the
-// step's record. The store may refuse for a moment; then all of it is done again,
-// for nothing of it has happened.
+// callInTx calls the user's function in a transaction and commits the transaction with
+// the step's record. If the store refuses temporarily, all of it is repeated, because
+// nothing has taken effect.
 func (o *op) callInTx(ctx context.Context, target any, fn func(context.Context) ([]byte, error)) ([]byte, error) {
 	inv := o.b.inv
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -38,7 +38,7 @@ func (o *op) callInTx(ctx context.Context, target any, fn func(context.Context) 
 		if !again {
 			return out, err
 		}
-		inv.Logger().Warn("the transaction of a step was lost, its function is called again", "step", o.key.String(), "in", wait, "error", err)
+		inv.Logger().Warn("a step's transaction was lost; calling its function again", "step", o.key.String(), "in", wait, "error", err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -57,9 +57,9 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 	}
 	defer tx.Rollback()
 	info := Info(ctx)
-	info.writes = nil // of an attempt before
+	info.writes = nil // discard those of an earlier attempt
 	if out, err = o.call(ctx, fn); err == nil {
-		err = context.Cause(ctx) // its writes go with the context
+		err = context.Cause(ctx) // its writes are lost with the context
 	}
 	if err == nil {
 		err = inv.checkSize("the output of step "+o.key.String(), out)
@@ -67,21 +67,27 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 	if err != nil {
 		return nil, false, err
 	}
+	return o.commitTx(ctx, tx, info.writes, out)
+}
+
+// commitTx commits a transaction with the step's record. Again means that nothing has
+// taken effect, and all of it may be repeated.
+func (o *op) commitTx(ctx context.Context, tx store.Transaction, writes []store.StateWrite, out []byte) (_ []byte, again bool, err error) {
+	inv := o.b.inv
 	inv.mu.Lock()
-	if inv.closed {
-		inv.mu.Unlock()
-		return nil, false, context.Cause(ctx) // the caller finds out why
+	defer inv.mu.Unlock()
+	if inv.ending.closed {
+		return nil, false, context.Cause(ctx) // the caller finds the reason
 	}
 	r := o.record(store.StepCompleted)
 	r.Output, r.Took = out, time.Since(o.began)
-	c := store.Commit{Lease: inv.lease, Seq: inv.applied + 1, Steps: []store.StepRecord{r}, State: info.writes, Seen: inv.seen}
-	inv.flushing = true
-	inv.mu.Unlock()
-	res, err := inv.host.CommitTx(inv, tx, c)
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	inv.flushing = false
-	inv.durable.Broadcast()
+	c := store.Commit{Lease: inv.lease, Seq: inv.outbox.next(), Steps: []store.StepRecord{r}, State: writes, Seen: inv.inbox.seen}
+	inv.keep(&c)
+	inv.outbox.sending = true
+	var res store.CommitResult
+	inv.unlocked(func() { res, err = inv.host.CommitTx(inv, tx, c) })
+	inv.outbox.sending = false
+	inv.changed.Broadcast()
 	if err != nil {
 		return nil, store.Retryable(err), err
 	}

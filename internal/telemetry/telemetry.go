@@ -58,6 +58,7 @@ const (
 	StoreName = attribute.Key("pawl.store")
 	Existing  = attribute.Key("pawl.run.existing")
 	Origin    = attribute.Key("pawl.run.origin")
+	Build     = attribute.Key("pawl.build")
 )
 
 // Origins of runs: why one that is not final was added.
@@ -538,6 +539,27 @@ func (t *Telemetry) ObserveRuns(count func(context.Context) ([]store.RunCount, e
 				continue // it says that the status is capped
 			}
 			o.ObserveInt64(gauge, n.Count, t.with(Queue.String(n.Queue), Workflow.String(n.Workflow), Status.String(n.Status.String())))
+		}
+		return err
+	}, gauge)
+}
+
+// Stranded is how many runs of a workflow are pinned to a build that no online worker has.
+type Stranded struct {
+	Workflow, Build string
+	Runs            int64
+}
+
+// ObserveStranded registers the number of stranded runs, which count tells.
+func (t *Telemetry) ObserveStranded(count func(context.Context) ([]Stranded, error)) error {
+	gauge, err := t.meter.Int64ObservableUpDownCounter("pawl.run.stranded", metric.WithUnit("{run}"), metric.WithDescription("Runs that are pinned to a build without an online worker."))
+	if err != nil {
+		return err
+	}
+	return t.observe(func(ctx context.Context, o metric.Observer) error {
+		counts, err := count(ctx)
+		for _, n := range counts {
+			o.ObserveInt64(gauge, n.Runs, t.with(Workflow.String(n.Workflow), Build.String(n.Build)))
 		}
 		return err
 	}, gauge)

@@ -1,4 +1,8 @@
+-- +goose NO TRANSACTION
 -- +goose Up
+-- Lists by the end: the order is the index's own, so that no plan sorts.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS runs_finished_3 ON pawl.runs (namespace, finished_at, id) WHERE finished_at IS NOT NULL;
+
 -- What people did. It outlives the runs that it was done to.
 CREATE TABLE pawl.actions (
     id        uuid   NOT NULL PRIMARY KEY,
@@ -13,9 +17,8 @@ CREATE TABLE pawl.actions (
 CREATE INDEX actions_at ON pawl.actions (namespace, at);
 CREATE INDEX actions_run ON pawl.actions (run, at) WHERE run IS NOT NULL;
 
--- Lists by the end: the order is the index's own, so that no plan sorts.
 DROP INDEX pawl.runs_finished;
-CREATE INDEX runs_finished ON pawl.runs (namespace, finished_at, id) WHERE finished_at IS NOT NULL;
+ALTER INDEX pawl.runs_finished_3 RENAME TO runs_finished;
 
 -- +goose Down
 DROP INDEX pawl.runs_finished;

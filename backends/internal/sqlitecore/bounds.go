@@ -1,29 +1,27 @@
 package sqlitecore
 
 import (
-	"cmp"
-	"math"
 	"strconv"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// What a call brings along is bounded in bytes. Which items fit is decided on their
-// lengths, which SQLite knows without reading them, so that what does not fit is never
-// read.
+// A call limits the bytes that it returns. The lengths of items decide which items fit; SQLite
+// knows the lengths without reading the items, so an item that does not fit is never read.
 
-// Lengths of what bounds count.
-const (
-	inputLength   = `CASE WHEN r.parts & 16 THEN coalesce((SELECT length(data) FROM large_inputs WHERE run_id=r.id), 0) ELSE coalesce(length(r.input), 0) END`
+// Lengths of the items that limits count.
+var (
+	inputLength   = sqlkit.Text(`CASE WHEN r.parts & {partLargeInput} THEN coalesce((SELECT length(data) FROM large_inputs WHERE run_id=r.id), 0) ELSE coalesce(length(r.input), 0) END`)
 	metaLength    = `coalesce(length(r.meta), 0)`
 	outputLength  = `coalesce(length(r.output), 0)`
 	failureLength = `coalesce(octet_length(r.failure), 0)`
 )
 
-// fitting is a common table, fit, of the items that another, item, lists. An item has a
-// size and a place in the order of all; nth is its place within its run. Those of fit
-// are the ones that come, marked by fits, and of each run the first that does not. The
-// first so many come whatever their size, 0 or 1; most and bytes are the bounds.
+// fitting defines a common table, fit, of the items of another table, item. An item has a size and
+// a place in the order of all items; nth is its place within its run. fit contains the items that
+// are returned, marked by fits, and for each run the first item that is not. The first items, as
+// many as first says (0 or 1), are returned whatever their size; most and bytes are the limits.
 func fitting(order string, first int, most, bytes string) string {
 	free := strconv.Itoa(first)
 	return `,
@@ -33,19 +31,7 @@ func fitting(order string, first int, most, bytes string) string {
 	`
 }
 
-// atMost is a bound for a statement; 0: none.
-func atMost(n int) int64 { return cmp.Or(int64(n), math.MaxInt64) }
-
-// keep adds an item that fits to a list; for another, there is more.
-func keep[T any](list *[]T, more *bool, v T, fits bool) {
-	if fits {
-		*list = append(*list, v)
-	} else {
-		*more = true
-	}
-}
-
-// appendWhole appends runs of which some come without what has a size.
+// appendWhole appends runs, some of which come without their large columns.
 func appendWhole(runs *[]store.Run) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var whole bool

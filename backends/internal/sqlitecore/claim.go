@@ -5,157 +5,129 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// A lane is a queue and a workflow in it: the runs between which nothing but
-// priority and time decides. d is the demand that it belongs to.
-type lane struct {
-	D int    `json:"d"`
-	Q string `json:"q"`
-	W string `json:"w"`
-	N int    `json:"n"` // the demand's bound
-}
-
-// lanes lists the lanes of a claim; one that several demands name counts for
-// the first of them.
-func lanes(p *store.ClaimParams) []lane {
-	seen := map[[2]string]bool{}
-	var list []lane
-	for d, demand := range p.Demands {
-		for _, q := range demand.Queues() {
-			for _, w := range demand.Workflows {
-				if k := [2]string{q, w}; !seen[k] {
-					seen[k] = true
-					list = append(list, lane{d, q, w, demand.Max})
-				}
-			}
-		}
-	}
-	return list
-}
-
-// claimLevels are the distinct priorities in use in each lane that is not
-// paused, each found by one seek in runs_claim below the one before. CROSS JOIN
-// and the repeated index condition keep the planner to that. Parameters: ?1 the
-// lanes, ?2 the namespace.
-const claimLevels = `WITH RECURSIVE
-	lane(d, queue, workflow, n) AS MATERIALIZED (
-		SELECT j.value->>'d', j.value->>'q', j.value->>'w', j.value->>'n' FROM json_each(?1) j
+// claimLevels lists the distinct priorities in use in each lane that is not paused. One seek in
+// runs_claim finds each priority, below the one before. CROSS JOIN and the repeated index condition
+// make the planner use these seeks. Parameters: ?1 the lanes, ?2 the namespace.
+var claimLevels = sqlkit.Text(`WITH RECURSIVE
+	lane(d, queue, workflow, pin, n) AS MATERIALIZED (
+		SELECT j.value->>'d', j.value->>'q', j.value->>'w', j.value->>'p', j.value->>'n' FROM json_each(?1) j
 		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue=j.value->>'q' AND workflow='')
 		AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue='' AND workflow=j.value->>'w')),
-	level(d, queue, workflow, n, priority) AS (
-		SELECT d, queue, workflow, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=lane.queue
-			AND x.workflow=lane.workflow AND x.visible_at IS NOT NULL AND x.status<>4) FROM lane
+	level(d, queue, workflow, pin, n, priority) AS (
+		SELECT d, queue, workflow, pin, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=lane.queue
+			AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.visible_at IS NOT NULL AND x.status<>{paused}) FROM lane
 		UNION ALL
-		SELECT d, queue, workflow, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue
-			AND x.workflow=level.workflow AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>4)
-		FROM level WHERE priority IS NOT NULL)`
+		SELECT d, queue, workflow, pin, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue
+			AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused})
+		FROM level WHERE priority IS NOT NULL)`)
 
-// claimDue are the runs to be taken: ?3 now, ?4 the bound over all, ?5 stamp, ?7 end of
-// lease. If the very request arrives twice, the second time finds what the first has
-// taken: mine.
-const claimDue = claimLevels + `,
+// claimDue selects the runs to be taken: ?3 now, ?4 the maximum number of runs, ?5 the stamp, ?7
+// the end of the lease, ?8 the build. If the same request arrives twice, the second finds the runs
+// that the first has taken: mine.
+var claimDue = sqlkit.Text(claimLevels + `,
 	mine AS MATERIALIZED (SELECT r.id FROM level CROSS JOIN runs r
-		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.priority=level.priority
-		AND r.visible_at=?7 AND r.visible_at IS NOT NULL AND r.status<>4 AND r.stamp=?5),
+		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.pin=level.pin AND r.priority=level.priority
+		AND r.visible_at=?7 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.stamp=?5),
 	due AS (
 		SELECT r.id, r.priority, r.visible_at,
 			row_number() OVER (PARTITION BY level.d ORDER BY r.priority DESC, r.visible_at, r.id) AS place, level.n
 		FROM level CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x
-			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.priority=level.priority
-			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>4 ORDER BY x.visible_at, x.id LIMIT ?4+0)
+			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority=level.priority
+			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} ORDER BY x.visible_at, x.id LIMIT ?4+0)
 		WHERE level.priority IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mine)),
-	wanted AS MATERIALIZED (SELECT id, priority, visible_at FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)`
+	wanted AS MATERIALIZED (SELECT id, priority, visible_at FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)`)
 
-// claimSet: ?6 worker.
-const claimSet = `
-	UPDATE runs SET status=CASE status WHEN 5 THEN 5 ELSE 2 END, epoch=epoch+(stamp<>?5), seq=0, stamp=?5, crashes=crashes+(leased AND stamp<>?5),
-		worker=?6, leased=1, due_at=CASE WHEN stamp<>?5 THEN visible_at ELSE due_at END, visible_at=?7, started_at=coalesce(started_at, ?3)
-	WHERE id IN `
+// claimSet: ?6 worker, ?8 its build. Runs that the first arrival of the request took already have the end
+// of their lease; due runs have an earlier time.
+var claimSet = sqlkit.Text(`
+	UPDATE runs SET status=CASE status WHEN {canceling} THEN {canceling} ELSE {running} END, epoch=epoch+(visible_at<>?7), seq=0, stamp=?5, crashes=crashes+(leased AND visible_at<>?7),
+		worker=?6, leased=1, due_at=CASE WHEN visible_at<>?7 THEN visible_at ELSE due_at END, visible_at=?7, started_at=coalesce(started_at, ?3),
+		build=` + runBuild + `, lease_build=nullif(?8, ''), parts=parts & ~{partRecorded}
+	WHERE id IN `)
 
 var (
-	// claimRuns takes the first of them, and those with it that fit into ?8. They are put
-	// in order only where not all of them fit.
+	// claimRuns takes the first run, and the following ones that fit into ?9. It sorts the runs
+	// only if not all of them fit.
 	claimRuns = claimDue + `,
 	sized AS MATERIALIZED (SELECT w.id, w.priority, w.visible_at, ` + inputLength + `+` + metaLength + `+` + failureLength + ` AS size
 		FROM wanted w CROSS JOIN runs r ON r.id=w.id),
-	total AS MATERIALIZED (SELECT sum(size)<=?8 AS fits FROM sized)` +
+	total AS MATERIALIZED (SELECT sum(size)<=?9 AS fits FROM sized)` +
 		claimSet + `(SELECT id FROM sized WHERE (SELECT fits FROM total)
 		UNION ALL SELECT id FROM (SELECT id, row_number() OVER place AS nth, sum(size) OVER place AS total FROM sized WHERE NOT (SELECT fits FROM total)
-			WINDOW place AS (ORDER BY priority DESC, visible_at, id ROWS UNBOUNDED PRECEDING)) WHERE nth=1 OR total<=?8
+			WINDOW place AS (ORDER BY priority DESC, visible_at, id ROWS UNBOUNDED PRECEDING)) WHERE nth=1 OR total<=?9
 		UNION ALL SELECT id FROM mine)
 	RETURNING ` + claimColumns
 
-	// claimBare takes them all.
+	// claimBare takes all of them.
 	claimBare = claimDue + claimSet + `(SELECT id FROM wanted UNION ALL SELECT id FROM mine)
 	RETURNING ` + bareColumns + `, parts, due_at`
 
 	claimColumns = runColumns("input", "meta", "NULL") + `, parts, due_at`
 )
 
-// isAsked says whether the worker is asked for a sign of life. Of one that is not it reads
-// no row.
+// isAsked says whether the worker is asked for a sign of life. It reads no row of a worker that is
+// not asked.
 const isAsked = `EXISTS (SELECT 1 FROM workers INDEXED BY workers_asked WHERE namespace=?2 AND id=?3 AND asked_at IS NOT NULL)`
 
-// claimNext is the time, ?5, whether worker ?3 is asked for a sign of life, and the
-// earliest time in the lanes, but for what bears stamp ?4; then the lanes with a due run,
-// and its time.
-const claimNext = claimLevels + `,
+// claimNext returns the time (?5), whether worker ?3 is asked for a sign of life, and the earliest
+// time in the lanes except that of runs with stamp ?4; then each lane with a due run, and the run's
+// time.
+var claimNext = sqlkit.Text(claimLevels + `,
 	first(queue, workflow, at) AS MATERIALIZED (
-		SELECT queue, workflow, (SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
-			AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4 AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)
+		SELECT queue, workflow, (SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin
+			AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)
 		FROM level WHERE priority IS NOT NULL)
-	SELECT ?5, ` + isAsked + `, min(at), json_group_array(json_object('q', queue, 'w', workflow, 'at', at)) FILTER (WHERE at<=?5) FROM first`
+	SELECT ?5, ` + isAsked + `, min(at), json_group_array(json_object('q', queue, 'w', workflow, 'at', at)) FILTER (WHERE at<=?5) FROM first`)
 
-// claimPeek is claimNext over everything, with the time as ?4: it reads the index
-// alone.
-const claimPeek = claimLevels + `
-	SELECT ?4, ` + isAsked + `, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow
-		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>4))
-	FROM level WHERE priority IS NOT NULL`
+// claimPeek is claimNext for all runs, with the time as ?4: it reads only the index.
+var claimPeek = sqlkit.Text(claimLevels + `
+	SELECT ?4, ` + isAsked + `, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin
+		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused}))
+	FROM level WHERE priority IS NOT NULL`)
 
-// claimed finds again, by the index, what the claim with stamp ?3 and end of
-// lease ?4 has taken.
-const claimed = claimLevels + `,
+// claimed finds, by the index, the runs that the claim with stamp ?3 and end of lease ?4 has taken.
+var claimed = sqlkit.Text(claimLevels + `,
 	mine AS MATERIALIZED (SELECT r.id, r.priority, r.due_at, r.parts FROM level CROSS JOIN runs r
-		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.priority=level.priority
-		AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND r.status<>4 AND r.stamp=?3)
-	`
+		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.pin=level.pin AND r.priority=level.priority
+		AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.stamp=?3)
+	`)
 
-// claimedAgain is what the claim itself has returned. Its answer was lost.
+// claimedAgain reads the runs that the claim itself returned in an answer that was lost.
 var (
 	claimedAgain     = claimed + `SELECT ` + claimColumns + found
 	claimedBareAgain = claimed + `SELECT ` + bareColumns + `, parts, due_at` + found
 )
 
-// found: of worker ?6, up to ?5.
+// found selects the runs of worker ?6, at most ?5.
 const found = ` FROM runs WHERE id IN (SELECT id FROM mine ORDER BY priority DESC, due_at, id LIMIT ?5+0) AND leased AND worker=?6`
 
-// sought makes a statement over what a claim has taken look for leases of any end,
-// up to ?4, that are not over.
+// sought turns a statement over the runs of a claim into one that accepts leases with any end up to
+// ?4 that have not expired.
 func sought(sql string, leaseFor time.Duration) string {
-	return strings.Replace(sql, "AND r.visible_at=?4", fmt.Sprintf("AND r.visible_at>?4-%d AND r.visible_at<=?4", span(leaseFor)), 1)
+	return strings.Replace(sql, "AND r.visible_at=?4", fmt.Sprintf("AND r.visible_at>?4-%d AND r.visible_at<=?4", sqlkit.Span(leaseFor)), 1)
 }
 
-// claimedPart is what comes along of the items of the claimed runs.
+// claimedPart is one kind of items that a claim returns with its runs.
 type claimedPart struct {
-	tally string // how many any run has, and their size, without what is beyond MaxPage
+	tally string // the largest number of items of a run, and their total size, up to MaxPage
 	all   string
-	fit   string // what fits into ?5, in the order of the runs; and the first that does not
+	fit   string // the items that fit into ?5, in the order of the runs; and the first that does not
 }
 
-// newPart makes one of the items of a table, as s, of which at is the place in the run,
-// size the length, key what else their primary key has, and which a further condition.
-// columns may depend on z.fits.
+// newPart makes the claimedPart for the items of a table, as s. at is the item's place in the run,
+// size the length, key the other columns of the primary key, and which a further condition. columns
+// may depend on z.fits.
 func newPart(table, which, at, size, key, columns string) claimedPart {
 	from := `mine CROSS JOIN ` + table + ` s ON s.run_id=mine.id` + which
-	const of = claimed + `, item AS (SELECT mine.id AS run_id, mine.priority, mine.due_at, `
+	of := claimed + `, item AS (SELECT mine.id AS run_id, mine.priority, mine.due_at, `
 	return claimedPart{
 		tally: claimed + `SELECT coalesce(max(n), 0), coalesce(sum(size), 0) FROM (SELECT count(*) AS n, sum(` + size + `) AS size FROM ` + from + ` GROUP BY mine.id)`,
 		all:   claimed + `, z AS (SELECT 1 AS fits) SELECT s.run_id, z.fits, ` + columns + ` FROM z CROSS JOIN ` + from + ` ORDER BY s.run_id, s.` + at,
@@ -184,26 +156,23 @@ var (
 // Claim implements store.Leases.
 func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
 	var out store.Claimed
-	if err := p.Validate(); err != nil {
-		return out, err
-	}
-	m, err := c.moment(ctx, p.Now)
+	m, err := c.validAt(ctx, p.Validate(), p.Now)
 	if err != nil {
 		return out, err
 	}
-	out.Now = micro(m.now)
-	list := lanes(&p)
-	if len(list) == 0 {
+	out.Now = sqlkit.Micro(m.now)
+	lanes := sqlkit.Lanes(&p)
+	if len(lanes) == 0 {
 		return out, nil
 	}
-	levels := []any{jsonText(list), p.Namespace}
+	levels := []any{sqlkit.JSON(lanes), p.Namespace}
 	peek, take, bare, next, clock := c.peek, c.take, c.bare, c.next, []any(nil)
 	if m.set || c.config.ServerNow == "" {
 		peek, take, bare, next, clock = claimPeek, claimRuns, claimBare, claimNext, []any{m.now}
 	}
-	// An idle poll reads and never takes the write lock.
+	// An idle poll only reads and never takes the write lock.
 	if !p.Again && (!c.busy.Load() || p.Wanted() == 0) {
-		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: one(scanTime{&out.Now}, &out.Asked, scanTime{&out.NextDue})}
+		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: sqlkit.One(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue))}
 		if err := c.look(ctx, look, m, &out); err != nil {
 			return out, err
 		}
@@ -212,11 +181,11 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		}
 	}
 
-	t := &taking{byID: map[store.ID]*taken{}}
-	until, stamp := m.after(p.LeaseFor), cmp.Or(p.ClaimID, newStamp())
+	t := &taking{byID: map[store.ID]*sqlkit.Taken{}}
+	until, stamp := m.after(p.LeaseFor), sqlkit.ClaimStamp(&p)
 	mine := append(levels[:2:2], stamp, until)
-	first, again := append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until), claimedAgain
-	bytes := atMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
+	first, again := append(levels[:2:2], m.now, int64(p.Wanted()), stamp, p.Worker, until, p.Build), claimedAgain
+	bytes := sqlkit.AtMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))
 	if p.Bare {
 		take, again = bare, claimedBareAgain
 	} else {
@@ -240,7 +209,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		return store.Claimed{}, err
 	}
 	c.busy.Store(len(t.runs) > 0 || p.Again)
-	out.Runs = t.claimed(&p)
+	out.Runs = sqlkit.ClaimedRuns(&p, t.runs)
 	return out, nil
 }
 
@@ -248,7 +217,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 func nextRow(out *store.Claimed) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var text string
-		if err := scan(scanTime{&out.Now}, &out.Asked, scanTime{&out.NextDue}, &text); err != nil {
+		if err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &text); err != nil {
 			return err
 		}
 		var due []struct {
@@ -258,49 +227,43 @@ func nextRow(out *store.Claimed) func(func(...any) error) error {
 		}
 		err := json.Unmarshal([]byte(text), &due)
 		for _, l := range due {
-			out.Waiting = store.Waits(out.Waiting, l.Q, l.W, micro(l.At))
+			out.Waiting = store.Waits(out.Waiting, l.Q, l.W, sqlkit.Micro(l.At))
 		}
 		return err
 	}
 }
 
-// taken is a run as a claim gathers it.
-type taken struct {
-	store.ClaimedRun
-	due time.Time
-}
-
-// taking is what a claim gathers.
+// taking collects the answer of a claim.
 type taking struct {
-	runs  []*taken
-	byID  map[store.ID]*taken
-	parts int64 // of any of them
+	runs  []*sqlkit.Taken
+	byID  map[store.ID]*sqlkit.Taken
+	parts int64 // the parts that at least one of the runs has
 }
 
 func (t *taking) run(scan func(...any) error) error {
-	r := &taken{}
+	r := &sqlkit.Taken{}
 	var parts int64
-	err := scanRun(scan, &r.Run, &parts, scanTime{&r.due})
+	err := scanRun(scan, &r.Run, &parts, sqlkit.Time(&r.Due))
 	t.runs, t.byID[r.Run.ID], t.parts = append(t.runs, r), r, t.parts|parts
 	return err
 }
 
-// replay asks for the parts of the claimed runs that any of them has.
+// replay reads the parts of the claimed runs that at least one of them has.
 func (t *taking) replay(mine []any, bytes int64, bare, inTurn bool) []Stmt {
 	with := func(part int64, sql string, args []any, rows func(scan func(...any) error) error) Stmt {
 		return Stmt{SQL: sql, Args: args, Rows: rows, Unneeded: func() bool { return t.parts&part == 0 }}
 	}
 	var id store.ID
 	if bare {
-		return []Stmt{with(partSteps, claimedAnySteps, mine, func(scan func(...any) error) error {
-			err := scan(scanID{&id})
+		return []Stmt{with(sqlkit.PartSteps, claimedAnySteps, mine, func(scan func(...any) error) error {
+			err := scan(sqlkit.ID(&id))
 			t.byID[id].MoreSteps = true
 			return err
 		})}
 	}
 	var fits bool
 	var stmts []Stmt
-	// bounded asks for a part, without putting it in order where all of it is seen to fit.
+	// bounded reads a part, without sorting it if all of it is known to fit.
 	bounded := func(part int64, sql *claimedPart, rows func(scan func(...any) error) error) {
 		fit := with(part, sql.fit, append(mine[:4:4], bytes), rows)
 		if inTurn {
@@ -308,63 +271,45 @@ func (t *taking) replay(mine []any, bytes int64, bare, inTurn bool) []Stmt {
 			all := with(part, sql.all, mine, rows)
 			all.Unneeded = func() bool { return n == 0 || n > store.MaxPage || size > bytes }
 			fit.Unneeded = func() bool { return n == 0 || !all.Unneeded() }
-			stmts = append(stmts, with(part, sql.tally, mine, one(&n, &size)), all)
+			stmts = append(stmts, with(part, sql.tally, mine, sqlkit.One(&n, &size)), all)
 		}
 		stmts = append(stmts, fit)
 	}
-	stmts = append(stmts, with(partLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
+	stmts = append(stmts, with(sqlkit.PartLargeInput, claimedInputs, mine, func(scan func(...any) error) error {
 		var data []byte
-		err := scan(scanID{&id}, scanBlob{&data})
+		err := scan(sqlkit.ID(&id), sqlkit.Blob(&data))
 		t.byID[id].Run.Input = data
 		return err
 	}))
-	bounded(partSteps, &claimedSteps, func(scan func(...any) error) error {
+	bounded(sqlkit.PartSteps, &claimedSteps, func(scan func(...any) error) error {
 		var s store.Step
-		err := scan(append([]any{scanID{&id}, &fits}, stepDest(&s)...)...)
+		err := scanStep(scan, &s, sqlkit.ID(&id), &fits)
 		r := t.byID[id]
-		keep(&r.Steps, &r.MoreSteps, s, fits)
+		sqlkit.Keep(&r.Steps, &r.MoreSteps, s, fits)
 		return err
 	})
-	bounded(partState, &claimedState, func(scan func(...any) error) error {
-		e, err := scanEntry(scan, scanID{&id}, &fits)
+	bounded(sqlkit.PartState, &claimedState, func(scan func(...any) error) error {
+		e, err := scanEntry(scan, sqlkit.ID(&id), &fits)
 		in := &t.byID[id].Inbox
-		keep(&in.State, &in.MoreState, e, fits)
+		sqlkit.Keep(&in.State, &in.MoreState, e, fits)
 		return err
 	})
-	bounded(partSignals, &claimedSignals, func(scan func(...any) error) error {
-		s, err := scanSignal(scan, scanID{&id}, &fits)
+	bounded(sqlkit.PartSignals, &claimedSignals, func(scan func(...any) error) error {
+		s, err := scanSignal(scan, sqlkit.ID(&id), &fits)
 		in := &t.byID[id].Inbox
-		keep(&in.Signals, &in.MoreSignals, s, fits)
+		sqlkit.Keep(&in.Signals, &in.MoreSignals, s, fits)
 		return err
 	})
-	return append(stmts, with(partGroups, claimedGroups, mine, func(scan func(...any) error) error {
-		g, err := scanGroup(scan, scanID{&id})
+	return append(stmts, with(sqlkit.PartGroups, claimedGroups, mine, func(scan func(...any) error) error {
+		g, err := sqlkit.ScanGroup(scan, sqlkit.ID(&id))
 		in := &t.byID[id].Inbox
-		keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
+		sqlkit.Keep(&in.Groups, &in.MoreGroups, g, len(in.Groups) < store.MaxPage)
 		return err
 	}))
 }
 
-// claimed are the runs in the order of P7.
-func (t *taking) claimed(p *store.ClaimParams) []store.ClaimedRun {
-	slices.SortFunc(t.runs, func(a, b *taken) int {
-		return cmp.Or(cmp.Compare(b.Run.Priority, a.Run.Priority), a.due.Compare(b.due), slices.Compare(a.Run.ID[:], b.Run.ID[:]))
-	})
-	out := make([]store.ClaimedRun, len(t.runs))
-	for i, r := range t.runs {
-		r.Lease = store.Lease{Run: r.Run.ID, Worker: p.Worker, Epoch: r.Run.Epoch}
-		r.Recovered = r.Run.Crashes > 0
-		r.Inbox.Status, r.Inbox.Events = r.Run.Status, r.Run.Events
-		if p.Bare {
-			r.Run.Omitted, r.Inbox.MoreSignals, r.Inbox.MoreState, r.Inbox.MoreGroups = true, true, true, true
-		}
-		out[i] = r.ClaimedRun
-	}
-	return out
-}
-
-// idle is what a look has found: for as long as the database's version is the
-// same, another would find it, too.
+// idle is the result of a look that found nothing. It is valid for other claims while the
+// database's version is the same.
 type idle struct {
 	lanes, namespace string
 	version          uint64
@@ -373,13 +318,13 @@ type idle struct {
 	at               time.Time // of the look
 }
 
-// looks are the last ones of each worker of this process.
+// looks holds the last look of each worker of this process.
 type looks struct {
 	mu sync.Mutex
 	by map[string]*idle
 }
 
-// manyLooks bounds how many are kept.
+// manyLooks limits the number of looks that are kept.
 const manyLooks = 64
 
 func (l *looks) of(worker string) *idle {
@@ -397,10 +342,10 @@ func (l *looks) keep(worker string, found *idle) {
 	l.by[worker] = found
 }
 
-// trust is how long a look is held to be good by the version alone.
+// trust is how long an unchanged version alone is enough to trust a look.
 const trust = 30 * time.Second
 
-// look finds out when the next run of the lanes is due.
+// look finds when the next run of the lanes is due.
 func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed) error {
 	if c.config.Version == nil {
 		return c.read(ctx, peek)
@@ -420,16 +365,11 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 		}
 		version = v
 	}
-	// The version is from before the look, so that no change falls between them.
+	// The version is read before the look, so that no change is missed between them.
 	at := time.Now()
 	if err := c.read(ctx, peek); err != nil {
 		return err
 	}
 	c.idle.keep(worker, &idle{lanes, namespace, version, out.NextDue, out.Asked, at})
 	return nil
-}
-
-// one reads a single row.
-func one(dest ...any) func(func(...any) error) error {
-	return func(scan func(...any) error) error { return scan(dest...) }
 }

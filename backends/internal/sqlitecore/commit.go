@@ -3,71 +3,86 @@ package sqlitecore
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// A commit begins with one fenced update of its run, a form of it for each kind
-// of transition. It leaves the commit's stamp, by which all later statements of
-// the commit know that it was applied.
-const (
-	// The usual commit of a run to which nothing unusual has happened: its answer is
-	// known beforehand. RETURNING would cost as much again as the update itself.
-	plainKeep = `UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?
-		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status=2 AND pausing=0 AND events=?`
-	plainFinal = `UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
+// A commit begins with one fenced update of its run, in one form for each kind of transition. The
+// update leaves the commit's stamp in the row, from which all later statements of the commit know
+// that it was applied.
+var (
+	// The usual commit of a run without a special condition, whose answer is known beforehand. RETURNING
+	// would cost as much again as the update itself. Parameters: seq, stamp, the parts to add; for the
+	// fence: run, namespace, worker, epoch, seq, events seen.
+	plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`)
+	// Parameters: those of plainKeep, and after the parts: status, output, failure, now.
+	plainFinal = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
 			visible_at=NULL, leased=0, pausing=0, wakes=0
-		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status=2 AND events=? AND grp IS NULL AND parts & 32 = 0`
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`)
 
-	commitMark  = `UPDATE runs SET seq=?, stamp=?, crashes=?, events=events+?, parts=parts & ? | ?`
+	// commitMark: seq, stamp, crashes (NULL: unchanged), the number of writes of state, the parts to keep, the parts to
+	// add. commitFence: run, namespace, worker, epoch, seq. The parts between them have their own parameters.
+	commitMark  = `UPDATE runs SET seq=?, stamp=?, crashes=coalesce(?, crashes), events=events+?, parts=parts & ? | ?`
 	commitFence = ` WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1
 		RETURNING status, events, visible_at, pausing`
 
-	commitKeep  = commitMark + commitFence
+	commitKeep = commitMark + commitFence
+	// Parameters: status, output, whether the present failure stays if there is no new one, failure
+	// twice, now.
 	commitFinal = commitMark + `, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
 		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts`
 
-	// A canceling run stays so and is claimable at once, that its end be recorded,
-	// unless it is released for a while; one that is to pause does so and keeps its time.
-	yield = `, status=CASE WHEN status=5 THEN 5 WHEN pausing=1 THEN 4 ELSE ? END, paused_from=?, leased=0, pausing=0`
-	// Events that came before this commit's own writes count: the right side of an
-	// assignment sees the row as it was.
-	commitYield = commitMark + yield + `, wakes=?, attempt=attempt+?, failure=CASE WHEN status=5 THEN failure WHEN ? THEN ? ELSE coalesce(?, failure) END,
-		visible_at=CASE WHEN status=5 AND NOT ? THEN coalesce(min(?, deadline), ?) WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))
-		ELSE coalesce(min(?, deadline), ?, deadline) END` + commitFence + `, queue`
-	commitContinue = commitMark + yield + `, wakes=0, attempt=1, generation=generation+1, failure=CASE WHEN status=5 THEN failure END, input=?,
-		visible_at=min(?, coalesce(deadline, ?))` + commitFence + `, queue`
+	// A canceling run stays canceling and is claimable at once, so that its end can be recorded,
+	// unless it is released for a while. A run with a pending pause becomes paused and keeps its
+	// time.
+	yield = sqlkit.Text(`, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
+	// Events that came before this commit's own writes count, because the right side of an assignment
+	// sees the old row. Parameters: status twice, wakes, another attempt twice (0 or 1), failure twice,
+	// whether a canceling run keeps its time, now twice, events seen, due, now three times, due twice.
+	commitYield = sqlkit.Text(commitMark + yield + `, wakes=?, attempt=attempt+?, failure=CASE WHEN status={canceling} THEN failure WHEN ? THEN ? ELSE coalesce(?, failure) END,
+		visible_at=CASE WHEN status={canceling} AND NOT ? THEN coalesce(min(?, deadline), ?) WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))
+		ELSE coalesce(min(?, deadline), ?, deadline) END` + commitFence + `, queue`)
+	// Parameters: status twice, input, now twice.
+	commitContinue = sqlkit.Text(commitMark + yield + `, wakes=0, attempt=1, generation=generation+1, pin='', pinned=NULL, build=NULL, failure=CASE WHEN status={canceling} THEN failure END, input=?,
+		visible_at=min(?, coalesce(deadline, ?))` + commitFence + `, queue`)
 
 	applied = ` EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?)`
 
 	putInto     = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at) `
 	putStep     = putInto + `SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied + putConflict
-	putStepNow  = putInto + `VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)` + putConflict // for a runner that leaves out what is unneeded
-	putConflict = `
+	putStepNow  = putInto + `VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)` + putConflict // for a runner that skips unneeded statements
+	putConflict = sqlkit.Text(`
 		ON CONFLICT DO UPDATE SET kind=excluded.kind, status=excluded.status, idx=excluded.idx, attempt=excluded.attempt, epoch=excluded.epoch,
 			output=excluded.output, failure=excluded.failure, started_at=excluded.started_at, finished_at=excluded.finished_at, due_at=excluded.due_at
-		WHERE steps.status<3`
-	consume = `UPDATE signals SET consumed=1, payload=NULL WHERE run_id=? AND id=? AND consumed=0 AND` + applied
-	// The child before this was made if changes() says so; then it counts.
+		WHERE steps.status<{stepFinal}`)
+	consume    = `UPDATE signals SET consumed=1, payload=NULL WHERE run_id=? AND id=? AND consumed=0 AND` + applied
+	spawnInput = sqlkit.Text(`INSERT INTO large_inputs (run_id, data) SELECT id, ? FROM runs WHERE id=? AND parent=? AND parts & {partLargeInput} AND` + applied + ` ON CONFLICT DO NOTHING`)
+	// changes() says whether the child of the statement before was created; only then it counts.
 	countSpawned = `INSERT INTO groups (run_id, name, total, open) SELECT ?, ?, 1, 1 WHERE changes()=1
 		ON CONFLICT DO UPDATE SET total=total+1, open=open+1`
 
+	// armGroup: epoch, open, failures, run, group.
 	armGroup = `UPDATE groups SET armed=?, wake_open=?, wake_failures=? WHERE run_id=? AND name=? AND` + applied
-	// An await that is met already, or whose group has no child, ends the sleep.
-	metAlready = `UPDATE runs SET visible_at=min(coalesce(visible_at, ?), ?), wakes=wakes & ~4 WHERE id=? AND stamp=? AND status IN (3,4)
+	// An await that is already met, or whose group has no child, ends the sleep. Parameters: now
+	// twice, run, stamp, group, open, failures twice.
+	metAlready = sqlkit.Text(`UPDATE runs SET visible_at=min(coalesce(visible_at, ?), ?), wakes=wakes & ~{wakeChildren} WHERE id=? AND stamp=? AND status IN ({sleeping},{paused})
 		AND NOT EXISTS (SELECT 1 FROM groups WHERE run_id=runs.id AND name=? AND open>? AND NOT (?>0 AND failed+canceled>=?))
-		RETURNING visible_at`
+		RETURNING visible_at`)
+
+	// pinRun: the build, the whole pin, run.
+	pinRun = `UPDATE runs SET pin=?, pinned=? WHERE id=? AND` + applied
 
 	forgetGroups = `DELETE FROM groups WHERE run_id=? AND` + applied
 	forgetSteps  = `DELETE FROM steps WHERE run_id=? AND` + applied
-	// A failed step goes with what followed it in its line of execution: see
-	// store.StepKey.Related.
-	forgetFailed = `DELETE FROM steps AS s WHERE s.run_id=? AND EXISTS (SELECT 1 FROM steps f WHERE f.run_id=s.run_id AND f.status=4 AND f.position<=s.position
+	// A failed step is deleted together with the steps that followed it in its line of execution:
+	// see store.StepKey.Related.
+	forgetFailed = sqlkit.Text(`DELETE FROM steps AS s WHERE s.run_id=? AND EXISTS (SELECT 1 FROM steps f WHERE f.run_id=s.run_id AND f.status={stepFailed} AND f.position<=s.position
 		AND (f.branch='' OR s.branch='' OR f.branch=s.branch OR substr(f.branch, 1, length(s.branch)+1)=s.branch || '/'
-			OR substr(s.branch, 1, length(f.branch)+1)=f.branch || '/')) AND` + applied
+			OR substr(s.branch, 1, length(f.branch)+1)=f.branch || '/')) AND` + applied)
 	forgetInput    = `DELETE FROM large_inputs WHERE run_id=? AND` + applied
 	forgetChildren = `UPDATE runs SET grp=NULL, ordinal=0 WHERE parent=? AND grp IS NOT NULL AND` + applied
 	putInput       = `INSERT INTO large_inputs (run_id, data) SELECT ?, ? WHERE` + applied + ` ON CONFLICT DO UPDATE SET data=excluded.data`
@@ -75,21 +90,18 @@ const (
 
 // Commit implements store.Leases.
 func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	m, err := c.moment(ctx, p.Now)
+	m, err := c.validAt(ctx, p.Validate(), p.Now)
 	if err != nil {
 		return nil, err
 	}
-	results, hints := make([]store.CommitResult, len(p.Commits)), newHints(p.Namespace)
+	results, hints := make([]store.CommitResult, len(p.Commits)), sqlkit.NewHints(p.Namespace)
 	seen := make(map[store.ID]struct{}, len(p.Commits))
 	list := make([]*commit, 0, len(p.Commits))
-	stamp := newStamp()
+	stamp := sqlkit.NewStamp()
 	for i := range p.Commits {
 		item, res := &p.Commits[i], &results[i]
 		if _, twice := seen[item.Lease.Run]; twice {
-			res.Err = store.Invalid("commits", fmt.Sprintf("run %v has two commits in one call", item.Lease.Run))
+			res.Err = store.Invalid("commits", fmt.Sprintf("the call has two commits of run %v", item.Lease.Run))
 			continue
 		}
 		seen[item.Lease.Run] = struct{}{}
@@ -97,6 +109,34 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 			list = append(list, &commit{Commit: item, namespace: p.Namespace, moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints})
 		}
 	}
+	if err := c.apply(ctx, list); err != nil {
+		return nil, err
+	}
+	for _, b := range list {
+		if b.plainly > 0 {
+			*b.res = b.usual
+			if b.Transition != nil {
+				hints.Final(b.Lease.Run)
+			}
+			continue
+		}
+		for i := range b.Spawn {
+			if n := &b.Spawn[i]; b.applied {
+				hints.Queue(n.Queue)
+				b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
+			}
+		}
+		if b.missed() && !b.res.Repeated && b.res.Err == nil {
+			b.res.Err = sqlkit.LeaseLost(b.Lease)
+		}
+	}
+	c.publishAll(hints)
+	return results, nil
+}
+
+// apply applies the commits, those of the usual kind together if that is faster. Commits that were
+// not applied are left in the list.
+func (c *Core) apply(ctx context.Context, list []*commit) error {
 	some := false
 	bytes := 0
 	for _, b := range list {
@@ -104,8 +144,9 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	}
 	batched := c.config.Batched && bytes <= maxTable
 	if batched {
+		var err error
 		if some, err = c.commitMany(ctx, list); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	rest := slices.DeleteFunc(slices.Clone(list), func(b *commit) bool { return !b.missed() })
@@ -114,11 +155,14 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		part, ends := rest, false
 		if together {
 			part, ends = nextPart(rest)
+		} else if batched {
+			part = rest[:min(len(rest), maxApart)]
 		}
 		rest = rest[len(part):]
 		if ends {
+			var err error
 			if ends, err = c.endMany(ctx, part); err != nil {
-				return nil, inPart(some, err)
+				return inPart(some, err)
 			}
 			some, together = some || ends, ends
 		}
@@ -128,86 +172,70 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 				stmts = b.statements(stmts)
 			}
 			if err := c.runner.Write(ctx, stmts); err != nil {
-				return nil, inPart(some, err)
+				return inPart(some, err)
 			}
 			some = true
 		}
 	}
-	for _, b := range list {
-		if b.plainly > 0 {
-			*b.res = b.usual
-			if b.Transition != nil {
-				hints.final(b.Lease.Run)
-			}
-			continue
-		}
-		for i := range b.Spawn {
-			if n := &b.Spawn[i]; b.applied {
-				hints.queue(n.Queue)
-				b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
-			}
-		}
-		if b.missed() && !b.res.Repeated && b.res.Err == nil {
-			b.res.Err = fmt.Errorf("run %v, epoch %d: %w", b.Lease.Run, b.Lease.Epoch, store.ErrLeaseLost)
-		}
-	}
-	hints.send(c)
-	return results, nil
+	return nil
 }
 
-// Forms of plainKeep and plainFinal for many commits: see table. What is not in a SET
-// costs no entry of an index.
-const (
-	// keepMany: where a commit of the call ends its run (?3 is false), parents and
-	// children have to wait for their turn.
-	keepMany = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3
+// maxApart limits the commits that are sent to a server one by one in a transaction, because the
+// server ends a transaction that takes long.
+const maxApart = 100
+
+// Forms of plainKeep and plainFinal for many commits: see table. A column that is not in SET costs
+// no index entry.
+var (
+	// keepMany: if a commit of the call ends its run (?3 is false), parents and children have to
+	// wait for their turn.
+	keepMany = sqlkit.Text(`UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
-		AND status=2 AND events=j.value->>7 AND pausing=0 AND (?3 OR runs.parent IS NULL AND parts & 32=0)
-	RETURNING stamp`
-	finalUpdate = `UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
+		AND status={running} AND events=j.value->>7 AND pausing=0 AND (?3 OR runs.parent IS NULL AND parts & {partChildren}=0)
+	RETURNING stamp`)
+	finalUpdate = sqlkit.Text(`UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
 		output=substr(?2, j.value->>8, j.value->>9), failure=j.value->>10, finished_at=?3, visible_at=NULL, leased=0, pausing=0, wakes=0
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
-		AND status=2 AND events=j.value->>7`
-	finalMany = finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & 32=0
-	RETURNING stamp`
+		AND status={running} AND events=j.value->>7`)
+	finalMany = sqlkit.Text(finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0
+	RETURNING stamp`)
 
-	// endMany ends runs that have no children, all of them (?5 many) or none. Their groups
-	// and parents are left to countMany and wakeMany.
-	endMany = finalUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
-			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq=(k.value->>1)-1 AND r.leased=1 AND r.status=2 AND r.events=k.value->>7 AND r.parts & 32=0)
-	RETURNING stamp`
+	// endMany ends runs that have no children: all ?5 of them, or none. countMany and wakeMany
+	// handle their groups and parents.
+	endMany = sqlkit.Text(finalUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
+			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq=(k.value->>1)-1 AND r.leased=1 AND r.status={running} AND r.events=k.value->>7 AND r.parts & {partChildren}=0)
+	RETURNING stamp`)
 )
 
 // putSteps is putStep for many steps: see table.
-const putSteps = putInto + `SELECT unhex(j.value->>0), j.value->>2, j.value->>3, j.value->>4, j.value->>5, j.value->>6, j.value->>7, j.value->>8, j.value->>9,
+var putSteps = putInto + `SELECT unhex(j.value->>0), j.value->>2, j.value->>3, j.value->>4, j.value->>5, j.value->>6, j.value->>7, j.value->>8, j.value->>9,
 		j.value->>10, substr(?2, j.value->>11, j.value->>12), j.value->>13, j.value->>14, j.value->>15, j.value->>16
 	FROM json_each(?1) j WHERE EXISTS (SELECT 1 FROM runs WHERE id=unhex(j.value->>0) AND stamp=j.value->>1)` + putConflict
 
-// commitMany makes the commits of the usual kind of runs to which nothing unusual has
-// happened, by one statement or two, and tells whether there were any. The others are
-// left.
+// commitMany applies the commits of the usual kind to runs without a special condition, in one or
+// two statements. It reports whether there were any such commits. The others are left in the list.
 func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err error) {
 	var plain []*commit
-	ends, frees := false, false // a run of the call; an external id that another may want
+	ends, frees := false, false // ends: a run of the call ends; frees: that may release an external id that another commit wants
 	for _, b := range list {
-		ends = ends || b.Transition != nil && b.Transition.Kind.Final()
-		frees = frees || slices.ContainsFunc(b.Spawn, func(r store.NewRun) bool { return r.ExternalID != "" })
+		ends = ends || sqlkit.Ends(b.Commit)
+		frees = frees || sqlkit.WantsExternalID(b.Commit)
 		if b.isPlain() {
 			plain = append(plain, b)
 		}
 	}
-	if len(plain) == 0 || ends && frees { // who comes first decides
+	if len(plain) == 0 || ends && frees { // the order decides
 		return false, nil
 	}
 	return c.updateMany(ctx, plain, flag(!ends), finalMany, nil)
 }
 
-// apartFor is how many calls end their runs one by one after one in which a run was not as
-// expected, such as a parent.
+// apartFor is the number of calls that end their runs one by one after a call in which a run was
+// not as expected, for example a parent.
 const apartFor = 20
 
-// nextPart are the commits of a list that come next, in its order, and whether they are
-// ends of runs that can be tried at once. Each part is a round trip.
+// nextPart returns the next commits of a list, in order, and whether they are ends of runs that can
+// be tried together. Each part is one round trip.
 func nextPart(list []*commit) (part []*commit, ends bool) {
 	isEnd := func(b *commit) bool { return b.isPlain() && b.Transition != nil }
 	for n := range list {
@@ -229,7 +257,7 @@ func nextPart(list []*commit) (part []*commit, ends bool) {
 	return list, false
 }
 
-// endMany tells whether it has ended the runs.
+// endMany reports whether it has ended the runs.
 func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
 	var runs table
 	for _, b := range list {
@@ -237,30 +265,28 @@ func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
 	}
 	ended, err := c.updateMany(ctx, list, 0, endMany, []any{int64(len(list))},
 		Stmt{SQL: countMany, Args: runs.args()[:1]},
-		Stmt{SQL: wakeMany, Args: []any{runs.args()[0], list[0].now}, Rows: wakeRows(list[0].hints)})
+		Stmt{SQL: wakeMany, Args: []any{runs.args()[0], list[0].now}, Rows: list[0].hints.ParentRows})
 	if !ended {
 		c.apart.Store(apartFor)
 	}
 	return ended, err
 }
 
-// updateMany makes plain commits, the ends among them by a form of finalUpdate with its
-// last parameters, and runs what follows. It tells whether any was applied.
+// updateMany applies plain commits, those that end a run with a form of finalUpdate that has
+// further parameters at its end, and then runs the statements that follow. It reports whether any
+// commit was applied.
 func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, sql string, last []any, more ...Stmt) (some bool, err error) {
 	var keeps, ends, steps table
 	of := map[int64]*commit{}
 	for _, b := range list {
 		of[b.stamp] = b
 		runs := &keeps
-		b.usual = store.CommitResult{Status: store.Running, Events: b.Seen}
-		var output payload
-		var why any
-		if t := b.Transition; t != nil {
+		p := sqlkit.PlanOf(b.Commit)
+		b.usual = store.CommitResult{Status: p.Status, Events: b.Seen}
+		if b.Transition != nil {
 			runs = &ends
-			b.usual.Status = store.Completed + store.Status(t.Kind-store.Complete)
-			output, why = t.Output, failure(t.Failure)
 		}
-		runs.row(b.Lease.Run, b.Seq, b.stamp, b.bits(), int64(b.usual.Status), b.Lease.Worker, b.Lease.Epoch, b.Seen, output, why)
+		runs.row(b.Lease.Run, b.Seq, b.stamp, p.Parts, int64(p.Status), b.Lease.Worker, b.Lease.Epoch, b.Seen, payload(p.Output), text(p.Failure))
 		for i := range b.Steps {
 			s := &b.Steps[i]
 			a := b.step(s)
@@ -291,23 +317,23 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, s
 	return some, err
 }
 
-// commit makes the statements of one commit and reads their answers.
+// commit builds the statements of one commit and reads their answers.
 type commit struct {
 	*store.Commit
 	moment
 	namespace string
 	stamp     int64
-	inTurn    bool // statements that are unneeded are left out
+	inTurn    bool // unneeded statements are skipped
 	res       *store.CommitResult
-	hints     *hints
+	hints     *sqlkit.Hints
 
 	usual   store.CommitResult // the answer of a plain commit
 	plainly int64              // rows that the plain update changed
-	applied bool               // by the other update
+	applied bool               // whether the other update applied it
 	parent  store.ID
 	group   string
 	parts   int64
-	made    []*int64 // 1 for each of Spawn that was made
+	made    []*int64 // 1 for each of Spawn that was created
 }
 
 func (b *commit) missed() bool { return !b.applied && b.plainly == 0 }
@@ -323,6 +349,9 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 		stmts = append(stmts, plain)
 	}
 	stmts = append(stmts, b.fence())
+	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
+		guarded(pinRun, *p.Pin, p.Pinned, run)
+	}
 	again := t != nil && t.Kind == store.Continue
 	for i := range b.Steps {
 		if !again {
@@ -353,171 +382,108 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	case t.Kind == store.Retry:
 		guarded(forgetFailed, run)
 	case t.Kind == store.Sleep:
-		awaits := oneForEach(t.Await)
+		awaits := sqlkit.Awaits(t.Await)
 		for _, a := range awaits {
 			guarded(armGroup, b.Lease.Epoch, a.Open, a.Failures, run, a.Group)
 		}
 		for _, a := range awaits {
 			stmts = append(stmts, Stmt{
 				SQL: metAlready, Args: []any{b.now, b.now, run, b.stamp, a.Group, a.Open, a.Failures, a.Failures},
-				Unneeded: b.missed, Rows: one(scanTime{&b.res.VisibleAt}),
+				Unneeded: b.missed, Rows: sqlkit.One(sqlkit.Time(&b.res.VisibleAt)),
 			})
 		}
 	case t.Kind.Final():
 		alone := func() bool { return b.missed() || b.parent.IsZero() || b.group == "" }
 		stmts = append(stmts,
-			Stmt{SQL: countFinal, Args: []any{flag(t.Kind == store.Complete), flag(t.Kind == store.Fail), flag(t.Kind == store.CancelRun), run, b.stamp}, Unneeded: alone},
+			Stmt{SQL: countFinal, Args: []any{flag(t.Kind == store.CompleteRun), flag(t.Kind == store.FailRun), flag(t.Kind == store.CancelRun), run, b.stamp}, Unneeded: alone},
 			wakeParent(run, b.stamp, b.now, alone, b.hints))
-		childless := func() bool { return b.missed() || b.parts&partChildren == 0 }
+		childless := func() bool { return b.missed() || b.parts&sqlkit.PartChildren == 0 }
 		stmts = append(stmts, closeChildren(run, b.stamp, b.now, childless, b.hints, &b.res.Ended)...)
 	}
 	return append(stmts, b.readBack())
 }
 
-// oneForEach makes one await of those for one group: a group keeps one condition,
-// and what meets any of several meets the easiest.
-func oneForEach(list []store.Await) []store.Await {
-	var out []store.Await
-	for _, a := range list {
-		i := slices.IndexFunc(out, func(o store.Await) bool { return o.Group == a.Group })
-		if i < 0 {
-			out = append(out, a)
-			continue
-		}
-		out[i].Open = max(out[i].Open, a.Open)
-		if f := out[i].Failures; f == 0 || a.Failures > 0 && a.Failures < f {
-			out[i].Failures = a.Failures // 0: failures do not matter
-		}
-	}
-	return out
-}
-
-// plain makes the update that begins a commit of the usual kind; false: it is of
-// another.
+// plain returns the update that begins a commit of the usual kind, and false for a commit of
+// another kind.
 func (b *commit) plain() (Stmt, bool) {
-	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 {
+	t := b.Transition
+	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
 		return Stmt{}, false
 	}
 	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}
-	s.Args = append(s.Args, b.Seq, b.stamp, b.bits())
-	b.usual = store.CommitResult{Status: store.Running, Events: b.Seen}
-	if t := b.Transition; t != nil {
-		switch t.Kind {
-		case store.Complete:
-			b.usual.Status = store.Completed
-			s.Args = append(s.Args, int64(store.Completed), blob(t.Output), nil, b.now)
-		case store.Fail:
-			b.usual.Status = store.Failed
-			s.Args = append(s.Args, int64(store.Failed), nil, failure(t.Failure), b.now)
-		default:
-			return Stmt{}, false
-		}
-		s.SQL = plainFinal
+	p := sqlkit.PlanOf(b.Commit)
+	s.Args = append(s.Args, b.Seq, b.stamp, p.Parts)
+	if sqlkit.Ends(b.Commit) {
+		s.SQL, s.Args = plainFinal, append(s.Args, int64(p.Status), blob(p.Output), text(p.Failure), b.now)
 	}
+	b.usual = store.CommitResult{Status: p.Status, Events: b.Seen}
 	s.Args = append(s.Args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq, b.Seen)
 	return s, true
 }
 
-// isPlain says whether the commit is of the usual kind, and does nothing else.
-func (b *commit) isPlain() bool {
-	t := b.Transition
-	return len(b.State) == 0 && len(b.Spawn) == 0 && len(b.Consumed) == 0 && b.Crashes == 0 && (t == nil || t.Kind == store.Complete || t.Kind == store.Fail)
-}
+// isPlain reports whether the commit is of the usual kind.
+func (b *commit) isPlain() bool { return sqlkit.Plain(b.Commit) }
 
-// bits are what a plain commit adds to runs.parts.
-func (b *commit) bits() (bits int64) {
-	if len(b.Steps) > 0 {
-		bits |= partSteps
-	}
-	if b.Transition != nil && b.Transition.Kind.Final() {
-		bits |= partEnded
-	}
-	return bits
-}
-
-// fence makes the update that begins a commit that was not plain.
+// fence returns the update that begins a commit that is not plain.
 func (b *commit) fence() Stmt {
-	bits, mask := b.bits(), int64(-1)
-	if len(b.State) > 0 {
-		bits |= partState
-	}
-	for i := range b.Spawn {
-		bits |= partChildren
-		if b.Spawn[i].Group != "" {
-			bits |= partGroups
-		}
-	}
-	t := b.Transition
-	if t != nil && t.Kind == store.Continue {
-		mask, bits = ^(partSteps | partGroups | partLargeInput), bits & ^(partSteps|partGroups)
-		if len(t.Input) > inlineInput {
-			bits |= partLargeInput
-		}
-	}
+	p, t := sqlkit.PlanOf(b.Commit), b.Transition
 	sql, args := commitKeep, make([]any, 0, 20)
-	args = append(args, b.Seq, b.stamp, int64(b.Crashes), int64(len(b.State)), mask, bits)
+	args = append(args, b.Seq, b.stamp, count(p.Crashes), int64(len(b.State)), p.Keep, p.Parts)
 	switch {
 	case t == nil:
 	case t.Kind.Final():
-		status, why := store.Completed+store.Status(t.Kind-store.Complete), failure(t.Failure)
-		if t.Kind == store.Complete {
-			why = nil
-		}
-		sql, args = commitFinal, append(args, int64(status), blob(t.Output), flag(t.Kind == store.CancelRun), why, why, b.now)
+		why := text(p.Failure)
+		sql, args = commitFinal, append(args, int64(p.Status), blob(p.Output), flag(p.Cancel), why, why, b.now)
 	case t.Kind == store.Continue:
 		input := blob(t.Input)
+		args[4] = p.Keep &^ sqlkit.PartLargeInput
 		if len(t.Input) > inlineInput {
-			input = nil
+			input, args[5] = nil, p.Parts|sqlkit.PartLargeInput
 		}
-		sql, args = commitContinue, append(args, int64(store.Pending), int64(store.Pending), input, b.now, b.now)
+		sql, args = commitContinue, append(args, int64(p.Status), int64(p.Status), input, b.now, b.now)
 	default:
-		var due any
-		if t.After > 0 {
-			due = b.after(t.After)
-		}
-		if at := t.At; !at.IsZero() && (due == nil || at.UnixMicro() < due.(int64)) {
-			due = at.UnixMicro()
-		}
-		status, seen, wakes, more := store.Pending, int64(math.MaxInt64), int64(0), int64(0)
-		if t.Kind == store.Sleep {
-			status, seen, wakes = store.Sleeping, b.Seen, int64(t.Wakes)
-			if len(t.Await) > 0 {
-				wakes |= wakeChildren
-			}
-		} else if due == nil {
-			due = b.now
-		}
-		if t.Kind == store.Retry {
-			more = 1
-		}
-		var why any
-		if t.Kind != store.Sleep {
-			why = failure(t.Failure)
-		}
-		sql, args = commitYield, append(args, int64(status), int64(status), wakes, more, more, why, why,
-			flag(t.Kind == store.Release), b.now, b.now, seen, due, b.now, b.now, b.now, due, due)
+		due, why, more := b.due(&p), text(p.Failure), flag(p.Retry)
+		sql, args = commitYield, append(args, int64(p.Status), int64(p.Status), p.Wakes, more, more, why, why,
+			flag(p.Release), b.now, b.now, p.Seen, due, b.now, b.now, b.now, due, due)
 	}
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
-	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: func(scan func(...any) error) error {
-		b.applied = true
-		if len(b.State) > 0 {
-			b.hints.state(b.Lease.Run)
-		}
-		dest := []any{&b.res.Status, &b.res.Events, scanTime{&b.res.VisibleAt}, &b.res.Pausing}
-		switch {
-		case t == nil:
-			err := scan(dest...)
-			b.res.VisibleAt = time.Time{} // the lease goes on
-			return err
-		case t.Kind.Final():
-			b.hints.final(b.Lease.Run)
-			return scan(append(dest, scanID{&b.parent}, scanText{&b.group}, &b.parts)...)
-		}
-		var queue string
-		err := scan(append(dest, &queue)...)
-		b.hints.queue(queue)
+	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: b.fenced}
+}
+
+// due returns when a run that yields may be claimed; nil if only an event makes it claimable.
+func (b *commit) due(p *sqlkit.Plan) (due any) {
+	if p.After > 0 {
+		due = b.after(p.After)
+	}
+	if !p.At.IsZero() && (due == nil || p.At.UnixMicro() < due.(int64)) {
+		due = p.At.UnixMicro()
+	}
+	if p.Now {
+		due = b.now
+	}
+	return due
+}
+
+// fenced reads the row that the fence returns: the commit was applied.
+func (b *commit) fenced(scan func(...any) error) error {
+	b.applied = true
+	if len(b.State) > 0 {
+		b.hints.State(b.Lease.Run)
+	}
+	dest := []any{&b.res.Status, &b.res.Events, sqlkit.Time(&b.res.VisibleAt), &b.res.Pausing}
+	switch t := b.Transition; {
+	case t == nil:
+		err := scan(dest...)
+		b.res.VisibleAt = time.Time{} // the lease continues
 		return err
-	}}
+	case t.Kind.Final():
+		b.hints.Final(b.Lease.Run)
+		return scan(append(dest, sqlkit.ID(&b.parent), sqlkit.TextOrNull(&b.group), &b.parts)...)
+	}
+	var queue string
+	err := scan(append(dest, &queue)...)
+	b.hints.Queue(queue)
+	return err
 }
 
 func (b *commit) step(s *store.StepRecord) []any {
@@ -533,7 +499,7 @@ func (b *commit) step(s *store.StepRecord) []any {
 		due = b.after(s.DueIn)
 	}
 	return []any{b.Lease.Run[:], s.Branch, s.Name, int64(s.Occurrence), int64(s.Kind), int64(s.Status), s.Position, int64(s.Index), int64(s.Attempt),
-		b.Lease.Epoch, blob(s.Output), stepFailure(s.Failure, s.Earlier), began, done, due}
+		b.Lease.Epoch, blob(s.Output), text(sqlkit.StepFailureText(s.Failure, s.Earlier)), began, done, due}
 }
 
 func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
@@ -549,42 +515,31 @@ func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 		stmts = append(stmts, Stmt{SQL: countSpawned, Args: []any{run, child.Group}, Unneeded: none})
 	}
 	if len(child.Input) > inlineInput {
-		// Its guard is the child's own absence from large_inputs.
+		// It is guarded by the absence of the child's own row in large_inputs.
 		stmts = append(stmts, Stmt{
-			SQL:  `INSERT INTO large_inputs (run_id, data) SELECT id, ? FROM runs WHERE id=? AND parent=? AND parts & 16 AND` + applied + ` ON CONFLICT DO NOTHING`,
+			SQL:  spawnInput,
 			Args: []any{child.Input, child.ID[:], run, run, b.stamp}, Unneeded: none,
 		})
 	}
 	return stmts
 }
 
-// readBack tells a commit that was applied before from one whose lease is lost, or before
-// which others are missing.
+const commitNow = `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased FROM runs WHERE id=? AND namespace=?`
+
+// readBack distinguishes a commit that was applied before from one whose lease is lost, or that
+// follows missing commits.
 func (b *commit) readBack() Stmt {
 	return Stmt{
-		SQL:      `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased FROM runs WHERE id=? AND namespace=?`,
+		SQL:      commitNow,
 		Args:     []any{b.Lease.Run[:], b.namespace},
 		Unneeded: func() bool { return !b.missed() },
 		Rows: func(scan func(...any) error) error {
-			var now store.CommitResult
-			var epoch, seq int64
-			var worker string
-			var leased bool
-			if err := scan(&now.Status, &now.Events, scanTime{&now.VisibleAt}, &now.Pausing, &epoch, &seq, scanText{&worker}, &leased); err != nil || !b.missed() {
-				return err
+			var now sqlkit.Fate
+			err := scan(&now.Status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased)
+			if err == nil && b.missed() {
+				*b.res = now.Of(b.Commit)
 			}
-			if leased {
-				now.VisibleAt = time.Time{}
-			}
-			switch {
-			case epoch != b.Lease.Epoch || worker != b.Lease.Worker:
-			case seq >= b.Seq:
-				now.Repeated = true
-				*b.res = now
-			case leased:
-				b.res.Err = store.CommitsMissing(b.Lease, b.Seq, seq)
-			}
-			return nil
+			return err
 		},
 	}
 }

@@ -3,27 +3,35 @@ package sqlitecore
 import (
 	"context"
 	"slices"
-	"time"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// insertPending begins every insert of a run that waits for a worker. What follows
-// is VALUES or a SELECT with a guard; insertArgs fills the marks.
-const (
+// insertPending begins every insert of a run that waits for a worker. VALUES, or a SELECT with a
+// guard, follows; insertArgs returns the arguments.
+var (
 	insertColumns = `INSERT INTO runs (status, id, namespace, workflow, queue, priority, visible_at, parts,
 		external_id, suffix, created_at, deadline, input, meta, parent, grp, ordinal, on_close, reuse, digest`
 	insertPending = insertColumns + `) `
-	insertMarks   = `1,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?`
+	insertMarks   = sqlkit.Text(`{pending},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?`)
 
 	createRun = insertPending + `VALUES (` + insertMarks + `) ON CONFLICT DO NOTHING`
-	// createEager takes the lease in the same write, unless its lane is paused.
-	createEager = insertColumns + `, epoch, leased, worker, started_at) SELECT 2,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?, 1,1,?,?
-		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?)) ON CONFLICT DO NOTHING`
+	// createEager takes the lease in the same write, unless the run's lane is paused.
+	createEager = sqlkit.Text(insertColumns + `, epoch, leased, worker, started_at, lease_build) SELECT {running},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?, 1,1,?,?,?
+		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?)) ON CONFLICT DO NOTHING`)
 	spawnRun   = insertPending + `SELECT ` + insertMarks + ` WHERE EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?) ON CONFLICT DO NOTHING`
 	fireRun    = insertPending + `SELECT ` + insertMarks + ` WHERE changes()=1 ON CONFLICT DO NOTHING`
-	largeInput = `INSERT INTO large_inputs (run_id, data) SELECT id, ? FROM runs WHERE id=? AND namespace=? AND parts & 16 ON CONFLICT DO NOTHING`
+	largeInput = sqlkit.Text(`INSERT INTO large_inputs (run_id, data) SELECT id, ? FROM runs WHERE id=? AND namespace=? AND parts & {partLargeInput} ON CONFLICT DO NOTHING`)
 )
+
+// createMet reads the run that prevented the creation: the run with the same id (rank 0), or the
+// one that holds the external id. Parameters: id, namespace, external id, suffix.
+var createMet = `SELECT id, namespace, epoch, iif(leased, worker, NULL), created_at, workflow, digest FROM (
+				SELECT 0 AS rank, id, namespace, epoch, worker, leased, created_at, workflow, digest FROM runs WHERE id=?
+				UNION ALL
+				SELECT 1, id, namespace, epoch, worker, leased, created_at, workflow, digest FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND ` + holds + `
+				ORDER BY 1 LIMIT 1)`
 
 func insertArgs(namespace string, r *store.NewRun, parent store.ID, m moment) []any {
 	visible, parts := m.after(r.After), int64(0)
@@ -37,13 +45,13 @@ func insertArgs(namespace string, r *store.NewRun, parent store.ID, m moment) []
 	}
 	input := blob(r.Input)
 	if len(r.Input) > inlineInput {
-		input, parts = nil, partLargeInput
+		input, parts = nil, sqlkit.PartLargeInput
 	}
 	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(r.Priority), visible, parts,
 		text(r.ExternalID), r.Suffix, m.now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose), int64(r.Reuse), digest(r.Digest)}
 }
 
-// digest is a digest as it is stored; an empty one is NULL.
+// digest returns a digest as it is stored; an empty one is NULL.
 func digest(d []byte) any {
 	if len(d) == 0 {
 		return nil
@@ -51,25 +59,22 @@ func digest(d []byte) any {
 	return d
 }
 
-// eagerArgs are insertArgs for createEager.
+// eagerArgs returns the arguments of createEager, from those of insertArgs.
 func eagerArgs(pending []any, namespace string, r *store.NewRun, m moment) []any {
-	args := slices.Concat(pending, []any{r.Worker, m.now, namespace, r.Queue, r.Workflow})
+	args := slices.Concat(pending, []any{r.Worker, m.now, text(r.Build), namespace, r.Queue, r.Workflow})
 	args[5] = m.after(r.LeaseFor)
 	return args
 }
 
 // Create implements store.Runs.
 func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	m, err := c.moment(ctx, p.Now)
+	m, err := c.validAt(ctx, p.Validate(), p.Now)
 	if err != nil {
 		return nil, err
 	}
-	results, hints := make([]store.CreateResult, len(p.Runs)), newHints(p.Namespace)
-	made := make([]struct{ leased, pending int64 }, len(p.Runs))
-	open := make([]int, 0, len(p.Runs)) // into p.Runs: those without a result
+	results, hints := make([]store.CreateResult, len(p.Runs)), sqlkit.NewHints(p.Namespace)
+	made := make([]inserted, len(p.Runs))
+	open := make([]int, 0, len(p.Runs)) // indexes into p.Runs of the runs without a result
 	for i := range p.Runs {
 		if results[i].Err = p.Runs[i].Validate(c.config.Limits); results[i].Err == nil {
 			open = append(open, i)
@@ -84,7 +89,7 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		open = slices.DeleteFunc(open, func(i int) bool {
 			leased, ok := fresh[p.Runs[i].ID]
 			if ok {
-				delete(fresh, p.Runs[i].ID) // one that is in the call twice has met itself
+				delete(fresh, p.Runs[i].ID) // a run that is in the call twice conflicts with itself
 				made[i].leased, made[i].pending = flag(leased), flag(!leased)
 				some = true
 			}
@@ -93,47 +98,7 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	}
 	stmts := make([]Stmt, 0, 2*len(open))
 	for _, i := range open {
-		r, res, made := &p.Runs[i], &results[i], &made[i]
-		pending := insertArgs(p.Namespace, r, store.ID{}, m)
-		if r.Worker != "" {
-			stmts = append(stmts, Stmt{SQL: createEager, Args: eagerArgs(pending, p.Namespace, r, m), Affected: &made.leased})
-		}
-		stmts = append(stmts, Stmt{SQL: createRun, Args: pending, Affected: &made.pending, Unneeded: func() bool { return made.leased == 1 }})
-		if len(r.Input) > inlineInput {
-			stmts = append(stmts, Stmt{
-				SQL: largeInput, Args: []any{r.Input, r.ID[:], p.Namespace},
-				Unneeded: func() bool { return made.leased+made.pending == 0 },
-			})
-		}
-		// What stood in the way: the run of that id itself (rank 0), or the one that
-		// holds the external id.
-		stmts = append(stmts, Stmt{
-			SQL: `SELECT id, namespace, epoch, iif(leased, worker, NULL), created_at, workflow, digest FROM (
-				SELECT 0 AS rank, id, namespace, epoch, worker, leased, created_at, workflow, digest FROM runs WHERE id=?
-				UNION ALL
-				SELECT 1, id, namespace, epoch, worker, leased, created_at, workflow, digest FROM runs WHERE namespace=? AND external_id=? AND suffix=? AND ` + holds + `
-				ORDER BY 1 LIMIT 1)`,
-			Args:     []any{r.ID[:], p.Namespace, text(r.ExternalID), r.Suffix},
-			Unneeded: func() bool { return made.leased+made.pending > 0 },
-			Rows: func(scan func(...any) error) error {
-				var id store.ID
-				var namespace, worker, workflow string
-				var epoch int64
-				var created time.Time
-				var digest []byte
-				if err := scan(scanID{&id}, &namespace, &epoch, scanText{&worker}, scanTime{&created}, &workflow, scanBlob{&digest}); err != nil || made.leased+made.pending > 0 {
-					return err
-				}
-				if namespace != p.Namespace {
-					*res = store.CreateResult{Err: exists("run %v exists in another namespace; ids are made with NewID", id)}
-					return nil
-				}
-				if *res = r.Meets(id, workflow, digest); res.Created && r.Worker != "" && epoch == 1 && worker == r.Worker {
-					res.Lease, res.CreatedAt = store.Lease{Run: id, Worker: worker, Epoch: 1}, created
-				}
-				return nil
-			},
-		})
+		stmts = createOne(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], m)
 	}
 	if len(stmts) > 0 {
 		if err := c.runner.Write(ctx, stmts); err != nil {
@@ -143,32 +108,65 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	for i := range p.Runs {
 		switch r := &p.Runs[i]; {
 		case made[i].leased == 1:
-			results[i] = store.CreateResult{ID: r.ID, Created: true, Lease: store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, CreatedAt: micro(m.now)}
+			results[i] = store.CreateResult{ID: r.ID, Created: true, Lease: store.Lease{Run: r.ID, Worker: r.Worker, Epoch: 1}, CreatedAt: sqlkit.Micro(m.now)}
 		case made[i].pending == 1:
 			results[i] = store.CreateResult{ID: r.ID, Created: true}
-			hints.queue(r.Queue)
+			hints.Queue(r.Queue)
 		}
 	}
-	hints.send(c)
+	c.publishAll(hints)
 	return results, nil
 }
 
-// createMany is createRun and createEager for many runs: see table. It has the
-// columns of one in the order of insertArgs, then what an eager start wants.
-const createMany = `WITH t(v, eager) AS MATERIALIZED (SELECT value, value->>18 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?3
+// inserted says which insert has created a run: 1; 0 for the other.
+type inserted struct{ leased, pending int64 }
+
+// createOne adds the statements that create a run and, if it was not created, read the run in the
+// way.
+func createOne(stmts []Stmt, namespace string, r *store.NewRun, res *store.CreateResult, made *inserted, m moment) []Stmt {
+	pending := insertArgs(namespace, r, store.ID{}, m)
+	if r.Worker != "" {
+		stmts = append(stmts, Stmt{SQL: createEager, Args: eagerArgs(pending, namespace, r, m), Affected: &made.leased})
+	}
+	stmts = append(stmts, Stmt{SQL: createRun, Args: pending, Affected: &made.pending, Unneeded: func() bool { return made.leased == 1 }})
+	if len(r.Input) > inlineInput {
+		stmts = append(stmts, Stmt{
+			SQL: largeInput, Args: []any{r.Input, r.ID[:], namespace},
+			Unneeded: func() bool { return made.leased+made.pending == 0 },
+		})
+	}
+	stmts = append(stmts, Stmt{
+		SQL:      createMet,
+		Args:     []any{r.ID[:], namespace, text(r.ExternalID), r.Suffix},
+		Unneeded: func() bool { return made.leased+made.pending > 0 },
+		Rows: func(scan func(...any) error) error {
+			var met sqlkit.Met
+			err := scan(sqlkit.ID(&met.ID), &met.Namespace, &met.Epoch, sqlkit.TextOrNull(&met.Worker), sqlkit.Time(&met.CreatedAt), &met.Workflow, sqlkit.Blob(&met.Digest))
+			if err == nil && made.leased+made.pending == 0 {
+				*res = met.By(namespace, r)
+			}
+			return err
+		},
+	})
+	return stmts
+}
+
+// createMany is createRun and createEager for many runs: see table. A row has the columns of one
+// run in the order of insertArgs, then those of an eager start.
+var createMany = sqlkit.Text(`WITH t(v, eager) AS MATERIALIZED (SELECT value, value->>18 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?3
 		AND (queue=j.value->>2 AND workflow='' OR queue='' AND workflow=j.value->>1)) FROM json_each(?1) j)
-	` + insertColumns + `, epoch, leased, worker, started_at)
-	SELECT CASE WHEN eager THEN 2 ELSE 1 END, unhex(v->>0), ?3, v->>1, v->>2, v->>3, CASE WHEN eager THEN v->>19 ELSE v->>4 END, v->>5,
+	` + insertColumns + `, epoch, leased, worker, started_at, lease_build)
+	SELECT CASE WHEN eager THEN {running} ELSE {pending} END, unhex(v->>0), ?3, v->>1, v->>2, v->>3, CASE WHEN eager THEN v->>19 ELSE v->>4 END, v->>5,
 		v->>6, v->>7, ?4, v->>8, substr(?2, v->>9, v->>10), substr(?2, v->>11, v->>12), NULL, v->>13, v->>14, v->>15, v->>20, substr(?2, v->>21, v->>22),
-		eager, eager, CASE WHEN eager THEN v->>18 END, CASE WHEN eager THEN ?4 END
-	FROM t WHERE true ON CONFLICT DO NOTHING RETURNING id, leased`
+		eager, eager, CASE WHEN eager THEN v->>18 END, CASE WHEN eager THEN ?4 END, CASE WHEN eager THEN v->>23 END
+	FROM t WHERE true ON CONFLICT DO NOTHING RETURNING id, leased`)
 
 // largeInputs follows createMany.
-const largeInputs = `INSERT INTO large_inputs (run_id, data) SELECT r.id, substr(?2, j.value->>16, j.value->>17)
-	FROM json_each(?1) j CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.namespace=?3 AND r.parts & 16 WHERE j.value->>17 IS NOT NULL ON CONFLICT DO NOTHING`
+var largeInputs = sqlkit.Text(`INSERT INTO large_inputs (run_id, data) SELECT r.id, substr(?2, j.value->>16, j.value->>17)
+	FROM json_each(?1) j CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.namespace=?3 AND r.parts & {partLargeInput} WHERE j.value->>17 IS NOT NULL ON CONFLICT DO NOTHING`)
 
-// createMany makes those of the runs that meet no other, by one statement, and says of
-// each whether its lease was taken.
+// createMany creates, with one statement, those of the runs that conflict with no other run, and
+// reports for each whether its lease was taken.
 func (c *Core) createMany(ctx context.Context, p *store.CreateParams, which []int, m moment) (map[store.ID]bool, error) {
 	var t table
 	large := false
@@ -176,7 +174,7 @@ func (c *Core) createMany(ctx context.Context, p *store.CreateParams, which []in
 		r := &p.Runs[i]
 		a := insertArgs(p.Namespace, r, store.ID{}, m)
 		var input, big payload
-		if a[6].(int64) == partLargeInput {
+		if a[6].(int64) == sqlkit.PartLargeInput {
 			big, large = r.Input, true
 		} else {
 			input = r.Input
@@ -191,13 +189,13 @@ func (c *Core) createMany(ctx context.Context, p *store.CreateParams, which []in
 		}
 		// a: id, namespace, workflow, queue, priority, visible_at, parts, external_id, suffix, created_at, deadline
 		t.row(r.ID, a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[10], input, payload(r.Meta), text(r.Group), r.Ordinal, int64(r.OnClose),
-			big, worker, lease, int64(r.Reuse), known)
+			big, worker, lease, int64(r.Reuse), known, text(r.Build))
 	}
 	fresh := make(map[store.ID]bool, len(which))
 	stmts := []Stmt{{SQL: createMany, Args: t.args(p.Namespace, m.now), Rows: func(scan func(...any) error) error {
 		var id store.ID
 		var leased bool
-		err := scan(scanID{&id}, &leased)
+		err := scan(sqlkit.ID(&id), &leased)
 		fresh[id] = leased
 		return err
 	}}}

@@ -11,12 +11,13 @@ import (
 
 var madeOrDropped = regexp.MustCompile(`(?im)^\s*(CREATE(?: UNIQUE)?|DROP) INDEX (?:IF (?:NOT )?EXISTS )?(\w+)`)
 
-// MissingIndexes names the indexes of the schema that the database does not have.
+// MissingIndexes returns the names of the indexes of the schema that the database does not have.
 func (c *Core) MissingIndexes(ctx context.Context) ([]string, error) {
 	list, err := Migrations()
 	if err != nil {
 		return nil, err
 	}
+	var version int64
 	there := map[string]bool{}
 	err = c.runner.Read(ctx, []Stmt{{
 		SQL: `SELECT name FROM sqlite_schema WHERE type='index'`,
@@ -26,9 +27,15 @@ func (c *Core) MissingIndexes(ctx context.Context) ([]string, error) {
 			there[name] = true
 			return err
 		},
+	}, {
+		SQL:  `SELECT max(version_id) FROM goose_db_version WHERE is_applied`,
+		Rows: func(scan func(...any) error) error { return scan(&version) },
 	}})
 	if err != nil {
 		return nil, err
+	}
+	if version > list[len(list)-1].Version {
+		return nil, nil // a newer program may have replaced some
 	}
 	var missing []string
 	for _, name := range indexes(list) {
@@ -39,7 +46,7 @@ func (c *Core) MissingIndexes(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
-// indexes lists what the migrations make and do not drop.
+// indexes lists the indexes that the migrations create and do not drop.
 func indexes(list []Migration) (names []string) {
 	dropped := map[string]bool{}
 	for _, m := range list {
@@ -59,7 +66,7 @@ func indexes(list []Migration) (names []string) {
 	return live
 }
 
-// IndexFinding says which indexes are missing.
+// IndexFinding reports the missing indexes.
 func IndexFinding(missing []string) store.Finding {
 	f := store.Finding{Name: "indexes", Seen: "all there"}
 	if len(missing) > 0 {
@@ -69,7 +76,7 @@ func IndexFinding(missing []string) store.Finding {
 	return f
 }
 
-// Size is a number of bytes for people.
+// Size formats a number of bytes for people.
 func Size(n int64) string {
 	switch {
 	case n < 1<<10:

@@ -3,18 +3,20 @@ package sqlitecore
 import (
 	"context"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-const extendLease = `UPDATE runs SET visible_at=? WHERE id=? AND namespace=? AND worker=? AND epoch=? AND leased=1
-	RETURNING status=5, pausing, events`
+// extendLease: end of the lease, run, namespace, worker, epoch.
+var extendLease = sqlkit.Text(`UPDATE runs SET visible_at=? WHERE id=? AND namespace=? AND worker=? AND epoch=? AND leased=1
+	RETURNING status={canceling}, pausing, events`)
+
+// seeWorker records a sign of life: now, namespace, worker.
+const seeWorker = `UPDATE workers SET seen_at=?, asked_at=NULL WHERE namespace=? AND id=?`
 
 // Extend implements store.Leases.
 func (c *Core) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	m, err := c.moment(ctx, p.Now)
+	m, err := c.validAt(ctx, p.Validate(), p.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +36,7 @@ func (c *Core) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseS
 		})
 	}
 	stmts = append(stmts, Stmt{
-		SQL:  `UPDATE workers SET seen_at=?, asked_at=NULL WHERE namespace=? AND id=?`,
+		SQL:  seeWorker,
 		Args: []any{m.now, p.Namespace, p.Worker},
 	})
 	if err := c.runner.Write(ctx, stmts); err != nil {

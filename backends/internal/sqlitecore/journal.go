@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -16,10 +17,7 @@ const (
 
 // Record implements store.Journal.
 func (c *Core) Record(ctx context.Context, p store.RecordParams) error {
-	if err := p.Validate(); err != nil {
-		return err
-	}
-	now, err := c.now(ctx, p.Now)
+	now, err := c.valid(ctx, p.Validate(), p.Now)
 	if err != nil {
 		return err
 	}
@@ -32,50 +30,9 @@ func (c *Core) Record(ctx context.Context, p store.RecordParams) error {
 		}
 		rows[i] = []string{hex.EncodeToString(a.ID[:]), a.Actor, a.Verb, a.Target, run, a.Details}
 	}
-	stmts := []Stmt{{SQL: recordActions, Args: []any{p.Namespace, now, jsonText(rows)}}}
+	stmts := []Stmt{{SQL: recordActions, Args: []any{p.Namespace, now, sqlkit.JSON(rows)}}}
 	if p.KeepFor > 0 {
-		stmts = append(stmts, Stmt{SQL: forgetActions, Args: []any{p.Namespace, now - span(p.KeepFor)}})
+		stmts = append(stmts, Stmt{SQL: forgetActions, Args: []any{p.Namespace, now - sqlkit.Span(p.KeepFor)}})
 	}
 	return c.runner.Write(ctx, stmts)
-}
-
-// ListActions implements store.Journal.
-func (c *Core) ListActions(ctx context.Context, p store.ListActionsParams) (page store.ActionPage, err error) {
-	if err := p.Validate(); err != nil {
-		return page, err
-	}
-	limit, _ := store.Page(p.Limit)
-	at, last, err := p.Position()
-	if err != nil {
-		return page, err
-	}
-	cond, args := "namespace=?", []any{p.Namespace}
-	if !p.Run.IsZero() {
-		cond, args = cond+" AND run=? AND run IS NOT NULL", append(args, p.Run[:])
-	}
-	if p.Actor != "" {
-		cond, args = cond+" AND actor=?", append(args, p.Actor)
-	}
-	if p.Cursor != "" {
-		cond += " AND at<=? AND (at<? OR id<?)"
-		args = append(args, at.UnixMicro(), at.UnixMicro(), last[:])
-	}
-	err = c.read(ctx, Stmt{
-		SQL:  `SELECT id, at, actor, verb, target, run, details FROM actions WHERE ` + cond + ` ORDER BY at DESC, id DESC LIMIT ?+0`,
-		Args: append(args, int64(limit)+1),
-		Rows: func(scan func(...any) error) error {
-			var a store.Action
-			err := scan(scanID{&a.ID}, scanTime{&a.At}, &a.Actor, &a.Verb, &a.Target, scanID{&a.Run}, &a.Details)
-			page.Actions = append(page.Actions, a)
-			return err
-		},
-	})
-	if err != nil {
-		return store.ActionPage{}, err
-	}
-	if len(page.Actions) > limit {
-		page.Actions = page.Actions[:limit]
-		page.Next = p.NextCursor(&page.Actions[limit-1])
-	}
-	return page, nil
 }

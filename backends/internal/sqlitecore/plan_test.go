@@ -3,6 +3,7 @@ package sqlitecore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/migrations"
 	"github.com/pawlhq/pawl/store"
 )
 
-// migrated is an empty database with the newest schema.
+// migrated returns an empty database with the newest schema.
 func migrated(t *testing.T) *sqlx.DB {
 	t.Helper()
 	db := sqlx.MustOpen("sqlite", ":memory:")
@@ -29,33 +31,34 @@ func migrated(t *testing.T) *sqlx.DB {
 	return db
 }
 
-// TestPlans holds the statements of the hot path to their indexes (P18): no
-// table is scanned, whatever it contains.
+// TestPlans checks that the statements of the hot path use their indexes (P18): they scan no table,
+// whatever it contains.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
-	for name, sql := range map[string]string{
+	statements := sqlkit.Queries(sqlkit.SQLite)
+	maps.Copy(statements, map[string]string{
 		"claimRuns": claimRuns, "claimNext": claimNext, "claimPeek": claimPeek,
 		"claimedAgain": claimedAgain, "claimedSought": sought(claimedAgain, time.Minute), "claimedBareAgain": claimedBareAgain, "claimedParts": claimedParts, "claimedInputs": claimedInputs, "claimedAnySteps": claimedAnySteps, "claimBare": claimBare,
-		"inboxSignals": inboxSignals, "inboxState": inboxState, "inboxGroups": inboxGroups, "inboxGroup": inboxGroup, "someState": someState,
-		"pageOfSteps": pageOfSteps, "getBounded": getBounded,
+		"getBounded":    getBounded,
 		"claimedGroups": claimedGroups, "steps/tally": claimedSteps.tally, "steps/all": claimedSteps.all, "steps/fit": claimedSteps.fit,
 		"state/tally": claimedState.tally, "state/all": claimedState.all, "state/fit": claimedState.fit,
 		"signals/tally": claimedSignals.tally, "signals/all": claimedSignals.all, "signals/fit": claimedSignals.fit,
 		"extendLease": extendLease, "commitKeep": commitKeep, "commitFinal": commitFinal, "commitYield": commitYield, "commitContinue": commitContinue,
 		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
 		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,
-		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "takeLease": takeLease, "cancelTree": cancelTree, "closeTree": closeTree, "countTree": countTree,
+		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "takeLease": takeLease, "cancelTree": cancelTree, "closeTree": closeTree, "countCanceled": countCanceled, "countLeft": countLeft,
 		"keepMany": keepMany, "finalMany": finalMany, "endMany": endMany, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
 		"createRun": createRun, "spawnRun": spawnRun, "findHolder": findHolder, "findPast": findPast, "listChildren": listChildren,
 		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
 		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
 		"purge": `DELETE FROM runs WHERE id` + purged,
-	} {
+	})
+	for name, sql := range statements {
 		t.Run(name, func(t *testing.T) {
 			plan := explain(t, db, sql)
 			for _, line := range plan {
-				// What may be scanned: lists of the statement itself.
+				// These may be scanned: lists of the statement itself.
 				for _, table := range []string{"runs", "steps", "signals", "groups", "state", "large_inputs", "r", "s", "x", "c", "g", "o", "p", "l", "f"} {
 					require.False(t, line == "SCAN "+table || strings.HasPrefix(line, "SCAN "+table+" "), "%s\n%s", line, strings.Join(plan, "\n"))
 				}
@@ -75,15 +78,15 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// TestListPlans holds lists and counts to the index that has their runs in their order.
+// TestListPlans checks that lists and counts use the index that has their runs in their order.
 func TestListPlans(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	migrated := migrated(t)
 	const (
-		active   = "runs USING INDEX runs_active (namespace=?"
-		ended    = "runs USING INDEX runs_ended (namespace=? AND status=?"
-		finished = "runs USING INDEX runs_finished (namespace=?"
-		failed   = "runs USING INDEX runs_failed (namespace=? AND status=?"
+		active   = "r USING INDEX runs_active (namespace=?"
+		ended    = "r USING INDEX runs_ended (namespace=? AND status=?"
+		finished = "r USING INDEX runs_finished (namespace=?"
+		failed   = "r USING INDEX runs_failed (namespace=? AND status=?"
 	)
 	hour := time.Unix(3600, 0)
 	failure := store.RunFilter{Statuses: []store.Status{store.Failed}, FinishedAfter: hour, FailureCode: "c", FailureText: "t", FailedStep: "s", MinAttempt: 2}
@@ -102,10 +105,10 @@ func TestListPlans(t *testing.T) {
 		{"completed by end", true, store.RunFilter{Statuses: []store.Status{store.Completed}}, []string{finished}},
 		{"canceled by end", true, store.RunFilter{Statuses: []store.Status{store.Canceled}}, []string{failed}},
 		{"failed since, by end", true, failure, []string{failed + " AND finished_at"}},
-		{"children", false, store.RunFilter{Parent: store.NewID(), Statuses: []store.Status{store.Failed}, FinishedAfter: hour}, []string{"runs USING INDEX runs_parent (parent=?"}},
+		{"children", false, store.RunFilter{Parent: store.NewID(), Statuses: []store.Status{store.Failed}, FinishedAfter: hour}, []string{"r USING INDEX runs_parent (parent=?"}},
 		{"of an external id", false, store.RunFilter{ExternalID: "e", Statuses: []store.Status{store.Failed}, FinishedAfter: hour}, []string{
-			"runs USING INDEX runs_external (namespace=? AND external_id=?", "runs USING INDEX runs_external_past (namespace=? AND external_id=?"}},
-		{"of a prefix", true, store.RunFilter{IDPrefix: "0123456789"}, []string{"runs USING PRIMARY KEY (id>? AND id<?"}},
+			"r USING INDEX runs_external (namespace=? AND external_id=?", "r USING INDEX runs_external_past (namespace=? AND external_id=?"}},
+		{"of a prefix", true, store.RunFilter{IDPrefix: "0123456789"}, []string{"r USING PRIMARY KEY (id>? AND id<?"}},
 	} {
 		for _, oldest := range []bool{false, true} {
 			for _, behind := range []bool{false, true} {
@@ -114,9 +117,9 @@ func TestListPlans(t *testing.T) {
 					if behind {
 						p.Cursor = p.CursorBehind(&store.Run{ID: store.NewID(), CreatedAt: hour, FinishedAt: hour})
 					}
-					sql, _, err := listRuns(p, 100)
+					sql, _, err := sqlkit.ListRuns(db{&Core{}}, p, 100)
 					require.NoError(t, err)
-					searches(t, db, sql, tt.indexes, tt.f.Few())
+					searches(t, migrated, sql, tt.indexes, tt.f.Few())
 				})
 			}
 		}
@@ -133,23 +136,23 @@ func TestListPlans(t *testing.T) {
 		{"failed since", failure, []string{failed + " AND finished_at"}},
 	} {
 		t.Run("count/"+tt.name, func(t *testing.T) {
-			sql, _, _, err := countRuns(store.CountParams{Namespace: "n", Filter: tt.f, ByFailure: true})
+			sql, _, _, err := sqlkit.CountRuns(db{&Core{}}, store.CountParams{Namespace: "n", Filter: tt.f, ByFailure: true})
 			require.NoError(t, err)
-			searches(t, db, sql, tt.indexes, true) // it sorts its groups
+			searches(t, migrated, sql, tt.indexes, true) // it sorts its groups
 		})
 	}
 }
 
-// searches checks by which indexes a statement reads runs, and that it sorts none of them.
+// searches checks which indexes a statement uses to read runs, and that it sorts none of them.
 func searches(t *testing.T, db *sqlx.DB, sql string, indexes []string, sorts bool) {
 	t.Helper()
 	var found []string
 	plan := explain(t, db, sql)
 	for _, line := range plan {
-		if _, index, ok := strings.Cut(line, "SEARCH "); ok && strings.HasPrefix(index, "runs ") {
+		if _, index, ok := strings.Cut(line, "SEARCH "); ok && strings.HasPrefix(index, "r ") {
 			found = append(found, index)
 		}
-		require.NotRegexp(t, "SCAN runs", line)
+		require.NotRegexp(t, "SCAN r ", line)
 	}
 	require.Len(t, found, len(indexes), "%s", strings.Join(plan, "\n"))
 	for i := range indexes {

@@ -1,22 +1,22 @@
 package sqlitecore
 
 import (
-	"cmp"
 	"context"
-	"math"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
 
-// A write's version is the run's event count after it: the write before in the
-// list has counted all of the list's writes already.
-const (
+// The version of a write is the run's event count after it. The first statement of the list has
+// already counted all of the list's writes.
+var (
+	// Parameters: key, value, how many writes follow, now, run, stamp.
 	writeState = `INSERT INTO state (run_id, key, value, version, updated_at) SELECT r.id, ?, ?, r.events-?, ? FROM runs r WHERE r.id=? AND r.stamp=?
 		ON CONFLICT DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
 	deleteState = `DELETE FROM state WHERE run_id=? AND key=? AND` + applied
 )
 
-// putState adds the writes of a list whose first statement has left its stamp.
+// putState adds the writes of state to a list whose first statement leaves its stamp.
 func putState(stmts []Stmt, id store.ID, stamp int64, writes []store.StateWrite, now int64, unneeded func() bool) []Stmt {
 	for i := range writes {
 		w := &writes[i]
@@ -30,18 +30,16 @@ func putState(stmts []Stmt, id store.ID, stamp int64, writes []store.StateWrite,
 	return stmts
 }
 
-// stateEvent counts the writes if all comparisons hold, which are a JSON list.
-const stateEvent = `UPDATE runs SET events=events+?, stamp=?, parts=parts | 2, ` + wake + `
-	WHERE id=? AND namespace=? AND status<6 AND NOT EXISTS (SELECT 1 FROM json_each(?) j
+// stateEvent counts the writes if all comparisons, a JSON list, hold. Parameters: how many writes,
+// stamp, the events that these belong to, now twice, run, namespace, the comparisons, now.
+var stateEvent = sqlkit.Text(`UPDATE runs SET events=events+?, stamp=?, parts=parts | {partState}, ` + wake + `
+	WHERE id=? AND namespace=? AND status<{final} AND NOT EXISTS (SELECT 1 FROM json_each(?) j
 		WHERE coalesce((SELECT version FROM state WHERE run_id=runs.id AND key=j.value->>'k'), 0)<>j.value->>'v')
-	RETURNING id, queue, status=3 AND visible_at<=?, events`
+	RETURNING id, queue, status={sleeping} AND visible_at<=?, events`)
 
 // SetState implements store.Coordination.
 func (c *Core) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
-	if err := p.Validate(c.config.Limits); err != nil {
-		return nil, err
-	}
-	now, err := c.now(ctx, p.Now)
+	now, err := c.valid(ctx, p.Validate(c.config.Limits), p.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -57,31 +55,27 @@ func (c *Core) SetState(ctx context.Context, p store.SetStateParams) ([]store.St
 	}
 	var id store.ID
 	var events int64
-	h, stamp, done := newHints(p.Namespace), newStamp(), false
+	h, stamp, done := sqlkit.NewHints(p.Namespace), sqlkit.NewStamp(), false
 	missed := func() bool { return !done }
-	result := notFound("run %v", p.Run)
+	result := sqlkit.NotFound("run %v", p.Run)
 	stmts := []Stmt{{
 		SQL: stateEvent,
 		Args: []any{int64(len(p.Writes)), stamp, flag(len(p.Writes) > 0) * int64(store.WakeState), now, now,
-			p.Run[:], p.Namespace, jsonText(compare), now},
+			p.Run[:], p.Namespace, sqlkit.JSON(compare), now},
 		Rows: func(scan func(...any) error) error {
 			done, result = true, nil
-			return wokenRow(scan, &id, h, &events)
+			return h.WokenRow(scan, &id, &events)
 		},
 	}}
 	stmts = putState(stmts, p.Run, stamp, p.Writes, now, missed)
 	stmts = append(stmts, Stmt{
-		SQL: `SELECT status FROM runs WHERE id=? AND namespace=?`, Args: []any{p.Run[:], p.Namespace},
+		SQL: runStatus, Args: []any{p.Run[:], p.Namespace},
 		Unneeded: func() bool { return done },
 		Rows: func(scan func(...any) error) error {
 			var status store.Status
 			err := scan(&status)
-			switch {
-			case done:
-			case status.Final():
-				result = finished(p.Run, status)
-			default:
-				result = conflict("state of run %v is not at the version that the write expects", p.Run)
+			if !done {
+				result = sqlkit.StateRefused(p.Run, status)
 			}
 			return err
 		},
@@ -92,44 +86,6 @@ func (c *Core) SetState(ctx context.Context, p store.SetStateParams) ([]store.St
 	if result != nil {
 		return nil, result
 	}
-	h.send(c)
-	entries := make([]store.StateEntry, len(p.Writes))
-	for i, w := range p.Writes {
-		e := &entries[i]
-		e.Key, e.Version = w.Key, events-int64(len(p.Writes)-1-i)
-		if !w.Delete {
-			e.Value, e.UpdatedAt = w.Value, micro(now)
-		}
-	}
-	return entries, nil
-}
-
-func scanEntry(scan func(...any) error, first ...any) (e store.StateEntry, err error) {
-	err = scan(append(first, &e.Key, scanBlob{&e.Value}, &e.Version, scanTime{&e.UpdatedAt})...)
-	return e, err
-}
-
-// GetState implements store.Coordination.
-func (c *Core) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	var entries []store.StateEntry
-	found, fits, more := false, false, false
-	keys := p.Keys
-	if keys == nil {
-		keys = []string{}
-	}
-	err := c.read(ctx, exists1(p.Namespace, p.Run, &found), Stmt{
-		SQL: someState, Args: []any{p.Run[:], atMost(p.MaxBytes), p.After, flag(len(keys) == 0), jsonText(keys), cmp.Or(int64(p.Limit), math.MaxInt32)},
-		Rows: func(scan func(...any) error) error {
-			e, err := scanEntry(scan, &fits)
-			keep(&entries, &more, e, fits)
-			return err
-		},
-	})
-	if err == nil && !found {
-		return nil, notFound("run %v", p.Run)
-	}
-	return entries, err
+	c.publishAll(h)
+	return sqlkit.StateEntries(p.Writes, events, sqlkit.Micro(now)), nil
 }

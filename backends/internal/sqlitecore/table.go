@@ -9,20 +9,20 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// table is the argument of a statement for many rows, where to begin a statement costs
-// more than a row: a list of lists in JSON, ?1, for json_each, and all payloads one
-// behind the other, ?2.
+// table is the argument of a statement for many rows, for databases on which beginning a statement
+// costs more than a row: ?1 is a JSON list of lists, for json_each, and ?2 all payloads,
+// concatenated.
 type table struct {
 	list []byte
 	data []byte
 }
 
-// maxTable bounds the payloads of a table: they are one value, and libSQL takes none
-// beyond five million bytes.
+// maxTable limits the payloads of a table: they are one value, and libSQL accepts no value over
+// five million bytes.
 const maxTable = 4 << 20
 
-// payload takes two columns, its place in the data and its length; both are NULL if it
-// is nil, and so is what substr makes of them.
+// payload takes two columns: its offset in the data and its length. Both are NULL if it is nil, so
+// that substr returns NULL.
 type payload []byte
 
 // row adds a row of nil, int64, string, store.ID (in hexadecimal) and payload.
@@ -30,7 +30,7 @@ func (t *table) row(values ...any) {
 	sep := byte(',')
 	if t.list == nil {
 		t.list = append(t.list, '[')
-		t.data = append(t.data, 0) // substr makes NULL of any part of an empty blob
+		t.data = append(t.data, 0) // substr returns NULL for any part of an empty blob
 		sep = ' '
 	}
 	t.list = append(t.list, sep, '[')
@@ -46,7 +46,7 @@ func (t *table) row(values ...any) {
 		case string:
 			text, err := json.Marshal(v)
 			if err != nil {
-				panic("sqlitecore: " + err.Error()) // not of a string
+				panic("sqlitecore: " + err.Error()) // cannot happen for a string
 			}
 			t.list = append(t.list, text...)
 		case store.ID:
@@ -60,13 +60,13 @@ func (t *table) row(values ...any) {
 			t.list = strconv.AppendInt(append(t.list, ','), int64(len(v)), 10)
 			t.data = append(t.data, v...)
 		default:
-			panic(fmt.Sprintf("sqlitecore: a column of type %T", v)) // a mistake of this package
+			panic(fmt.Sprintf("sqlitecore: a column of type %T", v)) // a mistake in this package
 		}
 	}
 	t.list = append(t.list, ']')
 }
 
-// args are the arguments of a statement, those behind the table from ?3.
+// args returns the arguments of a statement; more are the arguments after the table, from ?3.
 func (t *table) args(more ...any) []any {
 	return append([]any{string(t.list) + "]", t.data}, more...)
 }

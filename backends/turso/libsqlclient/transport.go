@@ -1,11 +1,3 @@
-// Package libsqlclient opens a Turso or libSQL database by way of Turso's Go driver,
-// github.com/tursodatabase/libsql-client-go, in the place of the own client of package
-// turso: a second opinion on the same contract, and what goose migrates over.
-//
-// The own client is the usual choice. The driver sends a second request for each call,
-// takes longer to parse long statements, brings an SQL parser into the program, and
-// tells neither what the server counts nor what other processes write, for which a
-// worker then looks every max_sleep. It must be given the primary, not a replica.
 package libsqlclient
 
 import (
@@ -30,8 +22,8 @@ func Open(ctx context.Context, location string, opts ...turso.Option) (*turso.St
 	return turso.Open(ctx, location, append([]turso.Option{turso.WithTransport(Transport())}, opts...)...)
 }
 
-// Transport makes the driver the transport of a store, with the driver's own options
-// beside the URL and the token: headers, an encryption key, a proxy.
+// Transport uses the driver as the transport of a store. The driver's own options may be given in
+// addition to the URL and the token: headers, an encryption key, a proxy.
 func Transport(opts ...libsql.Option) func(turso.Endpoint) (turso.Transport, error) {
 	return func(e turso.Endpoint) (turso.Transport, error) {
 		all := slices.Clone(opts)
@@ -53,7 +45,7 @@ type transport struct{ db *sql.DB }
 // Close implements turso.Transport.
 func (t *transport) Close() error { return t.db.Close() }
 
-// Migrate implements turso.Transport: goose's provider applies its files.
+// Migrate implements turso.Transport. The files are applied by goose's provider.
 func (t *transport) Migrate(ctx context.Context) error {
 	provider, err := goose.NewProvider(goose.DialectTurso, t.db, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
 	if err == nil {
@@ -62,9 +54,8 @@ func (t *transport) Migrate(ctx context.Context) error {
 	return err
 }
 
-// Run implements turso.Transport. The driver sends several statements as one batch, of
-// which each has the success of the one before as its condition, and a ROLLBACK behind
-// them.
+// Run implements turso.Transport. The driver sends several statements as one batch. Each statement
+// runs only if the one before it succeeded; a ROLLBACK follows them.
 func (t *transport) Run(ctx context.Context, stmts []turso.Statement) ([][][]any, error) {
 	var text strings.Builder
 	var args []any
@@ -99,15 +90,14 @@ func (t *transport) Run(ctx context.Context, stmts []turso.Statement) ([][][]any
 		case err == nil:
 			return nil, fmt.Errorf("libsqlclient: %d results of %d statements", len(sets), len(stmts))
 		case strings.Contains(err.Error(), notRun):
-			// The driver does not look at the error of the first statement.
+			// The driver ignores the error of the first statement.
 			return sets[:len(sets)-1], &turso.StatementError{}
 		}
 		return sets, &turso.StatementError{Message: strings.TrimPrefix(err.Error(), "failed to execute statement\n")}
 	}
 }
 
-// notRun is what the driver says of a statement without a result, whose condition did
-// not hold.
+// notRun is what the driver reports for a statement without a result, whose condition did not hold.
 const notRun = "no results for statement"
 
 func readSet(rows *sql.Rows) ([][]any, error) {
@@ -126,13 +116,13 @@ func readSet(rows *sql.Rows) ([][]any, error) {
 		}
 		set = append(set, row)
 	}
-	return set, nil // rows.Err tells of the next set
+	return set, nil // rows.Err reports the error of the next set
 }
 
 var status = regexp.MustCompile(`(?s)^(?:failed to execute SQL:\n)?error code (\d+): (.*)$`)
 
-// said tells what the server has said from what the network has done. The driver
-// drops the server's codes and keeps its words.
+// said distinguishes the server's errors from those of the network. The driver drops the server's
+// codes and keeps its messages.
 func said(err error) error {
 	text := err.Error()
 	if m := status.FindStringSubmatch(text); m != nil {
@@ -145,9 +135,9 @@ func said(err error) error {
 	return err
 }
 
-// numbered gives the parameters of a statement numbers from one in the order in which
-// they come, and leaves out arguments that are not used: where numbers are missing the
-// driver hands the following statements wrong arguments.
+// numbered numbers the parameters of a statement from one, in the order in which they occur, and
+// leaves out arguments that are not used. If numbers are missing, the driver passes wrong arguments
+// to the statements that follow.
 func numbered(sql string, args []any) (string, []any) {
 	var b strings.Builder
 	var used []any

@@ -15,7 +15,7 @@ import (
 	"github.com/tursodatabase/libsql-client-go/libsql"
 
 	"github.com/pawlhq/pawl/backends/turso"
-	"github.com/pawlhq/pawl/internal/sqldtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -37,13 +37,13 @@ func TestNumbered(t *testing.T) {
 	}
 }
 
-// before passes requests on to a server and, when cut or status says so, loses the
-// answer to the next one that may write.
+// before forwards requests to a server. When cut or status is set, it loses the answer to the next
+// request that may write.
 type before struct {
 	target string
 	cut    atomic.Bool
 	status atomic.Int64
-	refuse atomic.Bool // with status, before the request is passed on
+	refuse atomic.Bool // with status, before the request is forwarded
 }
 
 func (b *before) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +80,8 @@ func (b *before) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What a lost answer leaves open is reported as open, by the driver's words alone.
+// TestLostAnswers checks that an unknown outcome is reported as unknown, although the driver gives
+// only messages.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	b := &before{target: "http://" + sqldtest.Shared(t).Addr()}
@@ -114,7 +115,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// Goose has no lock for this dialect: whoever fails looks again.
+// TestTenStartersMigrateOnce: goose has no lock for this dialect, so a starter that fails looks at
+// the version again.
 func TestTenStartersMigrateOnce(t *testing.T) {
 	t.Parallel()
 	url, way := sqldtest.Namespace(t), turso.WithTransport(Transport(libsql.WithProxy("http://"+sqldtest.Shared(t).Addr())))
@@ -132,7 +134,8 @@ func TestTenStartersMigrateOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, schema.Newest, schema.Version)
 
-	// The own client finds a database that it can go on with, and the other way around.
+	// Package turso's own client can use a database that the driver has created, and the other way
+	// around.
 	own, err := turso.Open(t.Context(), url, turso.WithDialer(sqldtest.Shared(t).Dial), turso.WithoutMigration())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, own.Close()) }()
@@ -144,7 +147,8 @@ func TestTenStartersMigrateOnce(t *testing.T) {
 	require.Len(t, got.Runs, 1)
 }
 
-// Options of the own client do not go with the driver, which says so.
+// TestOptionsThatDoNotGo checks that the options of package turso's own client are refused with the
+// driver, with an error that says so.
 func TestOptionsThatDoNotGo(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), "http://db.example", turso.WithDialer(sqldtest.Shared(t).Dial))

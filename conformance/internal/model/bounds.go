@@ -8,15 +8,15 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A bound is what may still come along, in bytes. Once something was too much,
-// nothing comes any more.
+// A bound is how many bytes a result may still take. Once an item did not fit, no further item is
+// added.
 type bound struct {
 	left int
 	one  bool // the first comes whatever its size
 	full bool
 }
 
-// atMost is the bound of a call of its own, whose first item always comes; 0: none.
+// atMost returns the bound of a call, which always returns its first item; 0: no bound.
 func atMost(n int) *bound {
 	if n == 0 {
 		n = math.MaxInt
@@ -32,8 +32,8 @@ func (b *bound) take(n int) bool {
 	return !b.full
 }
 
-// upTo copies the items of a list from the first on, up to the limit and the bound, and
-// tells whether that cut any off.
+// upTo copies the items of a list from the first on, up to the limit and the bound, and reports
+// whether that left any out.
 func upTo[T, C any](list []T, limit int, b *bound, size func(T) int, clone func(T) C) (out []C, more bool) {
 	for _, v := range list {
 		if len(out) == limit || !b.take(size(v)) {
@@ -76,7 +76,7 @@ func cloneWorkflow(w store.Workflow) store.Workflow {
 	return w
 }
 
-// workerBytes counts lists and maps as JSON.
+// workerBytes returns the size of a worker's row. Lists and maps count as JSON.
 func workerBytes(w store.Worker) int {
 	n := len(w.Host)
 	for _, v := range []any{w.Queues, w.Workflows, w.Labels, w.Limits, w.Takes} {
@@ -89,7 +89,7 @@ func workerBytes(w store.Worker) int {
 	return n
 }
 
-// omit leaves out what the bound of a call leaves out of a run.
+// omit removes those parts of a run that do not fit into the bound of a call.
 func omit(r *store.Run) {
 	r.Input, r.Output, r.Meta, r.Failure, r.Omitted = nil, nil, nil, nil, true
 }

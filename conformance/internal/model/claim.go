@@ -24,7 +24,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	most := cmp.Or(p.MaxBytes, store.DefaultClaimBytes)
 	runs, steps, signals, state := &bound{left: most, one: true}, &bound{left: most}, &bound{left: most}, &bound{left: most}
 	taken := make([]int, len(p.Demands))
-	for _, r := range s.candidates(p.Namespace, p.Demands) {
+	for _, r := range s.candidates(&p) {
 		mine := !r.VisibleAt.After(now)
 		if p.Again {
 			mine = r.leased() && r.VisibleAt.After(now) && r.claim == p.ClaimID && r.Worker == p.Worker
@@ -35,7 +35,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 			if p.Again {
 				c.Lease = store.Lease{Run: r.ID, Worker: p.Worker, Epoch: r.Epoch}
 			} else {
-				c.Lease = r.lease(p.Worker, p.LeaseFor, now)
+				c.Lease = r.lease(p.Worker, p.Build, p.LeaseFor, now)
 				r.claim = p.ClaimID
 			}
 			c.Run, c.Recovered = r.row(), r.Crashes > 0
@@ -58,18 +58,18 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	return out, nil
 }
 
-// claimBytes is what a claim counts of the run itself.
+// claimBytes is the size of the run itself, as the bound of a claim counts it.
 func (r *run) claimBytes() int { return len(r.Input) + len(r.Meta) + failureBytes(r.Failure) }
 
-// candidates are the runs of the demands that are or will be claimable, in the
-// order of P7.
-func (s *Store) candidates(namespace string, demands []store.Demand) []*run {
+// candidates are the runs of the demands that are or will be claimable by the claim's build
+// (P19), in the order of P7.
+func (s *Store) candidates(p *store.ClaimParams) []*run {
 	var out []*run
 	for _, r := range s.live {
-		if r.Namespace != namespace || r.Status == store.Paused || r.VisibleAt.IsZero() || s.held(r) {
+		if r.Namespace != p.Namespace || r.Status == store.Paused || r.VisibleAt.IsZero() || s.held(r) || r.Pin != nil && r.Pin.Build != p.Build {
 			continue
 		}
-		if slices.ContainsFunc(demands, func(d store.Demand) bool { return asksFor(d, r) }) {
+		if slices.ContainsFunc(p.Demands, func(d store.Demand) bool { return asksFor(d, r) }) {
 			out = append(out, r)
 		}
 	}
@@ -98,9 +98,8 @@ func room(demands []store.Demand, r *run, taken []int) int {
 	return -1
 }
 
-// lease gives the run to a worker. If the lease before has run out, that is a
-// crash (P6).
-func (r *run) lease(worker string, d time.Duration, now time.Time) store.Lease {
+// lease gives the run to a worker. If the previous lease has expired, it counts a crash (P6).
+func (r *run) lease(worker, build string, d time.Duration, now time.Time) store.Lease {
 	if r.leased() {
 		r.Crashes++
 	}
@@ -108,7 +107,7 @@ func (r *run) lease(worker string, d time.Duration, now time.Time) store.Lease {
 		r.Status = store.Running
 	}
 	r.Epoch++
-	r.Worker, r.holder, r.seq = worker, worker, 0
+	r.Worker, r.holder, r.build, r.seq = worker, worker, build, 0
 	r.VisibleAt = after(now, d) // not cut by the deadline: that would be a second lease
 	if r.StartedAt.IsZero() {
 		r.StartedAt = now

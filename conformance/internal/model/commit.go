@@ -22,7 +22,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	for i := range p.Commits {
 		c := &p.Commits[i]
 		if seen[c.Lease.Run] {
-			out[i].Err = store.Invalid("commit", fmt.Sprintf("run %s has another one in this call; send them one after the other", c.Lease.Run))
+			out[i].Err = store.Invalid("commit", fmt.Sprintf("the call has two commits of run %s; send them one after the other", c.Lease.Run))
 			continue
 		}
 		seen[c.Lease.Run] = true
@@ -31,8 +31,8 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	return out, nil
 }
 
-// commit applies all of one commit or nothing (P3): everything that can fail
-// comes before the first change.
+// commit applies all of one commit or nothing (P3). It checks everything that can fail before it
+// makes the first change.
 func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.CommitResult {
 	if err := c.Validate(s.limits); err != nil {
 		return store.CommitResult{Err: err}
@@ -56,7 +56,16 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		return store.CommitResult{Err: err}
 	}
 
-	r.seq, r.Crashes = c.Seq, c.Crashes
+	r.seq = c.Seq
+	if c.Transition == nil || c.Transition.Kind != store.GiveBack { // P20
+		r.Crashes = c.Crashes
+	}
+	if len(c.Steps) > 0 {
+		r.Build = r.build
+	}
+	if c.Pin != nil {
+		r.Pin = clonePin(c.Pin)
+	}
 	unseen := r.Events > c.Seen // asked before the commit's own writes, which its holder knows
 	for i := range c.Steps {
 		r.record(&c.Steps[i], now)
@@ -100,7 +109,7 @@ func (r *run) step(key store.StepKey) int {
 	return slices.IndexFunc(r.steps, func(st store.Step) bool { return st.StepKey == key })
 }
 
-// place finds a position among the steps.
+// place returns the index of the step at a position.
 func (r *run) place(position int64) (int, bool) {
 	return slices.BinarySearchFunc(r.steps, position, func(st store.Step, p int64) int { return cmp.Compare(st.Position, p) })
 }
@@ -114,14 +123,14 @@ func (r *run) checkSteps(records []store.StepRecord) error {
 		}
 		_, taken := r.place(rec.Position)
 		if key, ok := fresh[rec.Position]; taken || ok && key != rec.StepKey {
-			return store.Invalid(fmt.Sprintf("step %q", rec.StepKey), fmt.Sprintf("position %d is another step's", rec.Position))
+			return store.Invalid(fmt.Sprintf("step %q", rec.StepKey), fmt.Sprintf("another step has position %d", rec.Position))
 		}
 		fresh[rec.Position] = rec.StepKey
 	}
 	return nil
 }
 
-// record writes a step's record. A final one stands; the first fixes the
+// record writes a step's record. It does not change a final one. The first record of a key sets its
 // position.
 func (r *run) record(rec *store.StepRecord, now time.Time) {
 	st := store.Step{
@@ -150,19 +159,19 @@ func (r *run) record(rec *store.StepRecord, now time.Time) {
 	}
 }
 
-// checkSpawn refuses a child whose ID belongs to a run that is not this one's
-// child: the parent would wait for a stranger.
+// checkSpawn refuses a child whose ID belongs to a run that is not a child of this one: the parent
+// would wait for another run.
 func (s *Store) checkSpawn(r *run, spawn []store.NewRun) error {
 	for i := range spawn {
 		if c := s.runs[spawn[i].ID]; c != nil && (c.Namespace != r.Namespace || c.Parent != r.ID) {
-			return store.Invalid("run id", fmt.Sprintf("child %d: %s is another run's id", i, spawn[i].ID))
+			return store.Invalid("run id", fmt.Sprintf("child %d: another run has the id %s", i, spawn[i].ID))
 		}
 	}
 	return nil
 }
 
-// spawn makes a child and counts it in its group; one that exists already was
-// counted then (P4, P9), and is not made.
+// spawn creates a child and counts it in its group. A child that exists was counted when it was
+// created (P4, P9).
 func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) (made bool) {
 	if s.runs[n.ID] != nil {
 		return false
@@ -191,7 +200,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 			r.Failure = cloneFailure(t.Failure)
 		}
 		s.finish(r, map[store.TransitionKind]store.Status{
-			store.Complete: store.Completed, store.Fail: store.Failed, store.CancelRun: store.Canceled,
+			store.CompleteRun: store.Completed, store.FailRun: store.Failed, store.CancelRun: store.Canceled,
 		}[t.Kind], now)
 		return
 	}
@@ -238,6 +247,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		}
 		r.Generation++
 		r.Attempt = 1
+		r.Pin, r.Build = nil, ""
 		r.steps = nil
 		clear(r.groups)
 		for _, id := range s.children[r.ID] { // they are none of the new generation's
@@ -258,8 +268,8 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 	s.hintDue(r)
 }
 
-// forget drops each failed step with what followed it in its line of execution,
-// so that the next attempt runs them again.
+// forget deletes each failed step and what followed it in its line of execution, so that the next
+// attempt runs them again.
 func (r *run) forget() {
 	var failed []store.Step
 	r.steps = slices.DeleteFunc(r.steps, func(st store.Step) bool { // visits them by Position
@@ -297,8 +307,8 @@ func (s *Store) finish(r *run, status store.Status, now time.Time) {
 	s.closeChildren(r, now)
 }
 
-// childEnded counts a child's end, once, and wakes the parent when that meets
-// what it awaits (P9).
+// childEnded counts a child's end, once. It wakes the parent if that meets one of the parent's
+// awaits (P9).
 func (s *Store) childEnded(parent *run, g *store.Group, status store.Status, now time.Time) {
 	g.Open--
 	switch status {

@@ -22,8 +22,8 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, do, store.Canceled)
 }
 
-// control applies do to each run that is not final. A final run is an error,
-// except in the status that do would bring it to.
+// control applies do to each run that is not final. A final run is an error, unless it has the
+// status that do would give it.
 func (s *Store) control(ctx context.Context, invalid error, namespace string, ids []store.ID, now time.Time, do func(*run, time.Time), goal store.Status) ([]store.ControlResult, error) {
 	if err := s.enter(ctx, invalid); err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func (s *Store) force(r *run, reason string, now time.Time) {
 	s.finish(r, store.Canceled, now)
 }
 
-// cancel cancels a run and the children that follow it (P11). What is canceling
-// or final stays as it is.
+// cancel cancels a run and the children that follow it (P11). A run that is canceling or final does
+// not change.
 func (s *Store) cancel(r *run, reason string, now time.Time) {
 	switch {
 	case r.Status.Final() || r.Status == store.Canceling:
@@ -105,7 +105,7 @@ func (s *Store) pause(r *run, _ time.Time) {
 		r.Pausing = true
 		s.hintRun(store.HintEvent, r) // not an event, but its holder wants to know
 	}
-	// A canceling run is to end, not to wait.
+	// A canceling run is not paused: it must end.
 }
 
 func (s *Store) resume(r *run, _ time.Time) {
@@ -116,18 +116,62 @@ func (s *Store) resume(r *run, _ time.Time) {
 	}
 }
 
-func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
+func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
 	if err := s.enter(ctx, p.Validate()); err != nil {
-		return err
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	out := make([]store.ControlResult, len(p.IDs))
+	for i, id := range p.IDs {
+		r := s.find(p.Namespace, id)
+		switch {
+		case r == nil:
+			out[i].Err = notFound(id)
+			continue
+		case r.Status.Final():
+			out[i].Err = finished(r)
+		case r.Pin == nil:
+			out[i].Err = store.NotPinned(id, r.Status)
+		default:
+			if r.Pin = nil; !r.leased() {
+				s.hintDue(r)
+			}
+		}
+		out[i].Status = r.Status
+	}
+	return out, nil
+}
+
+func clonePin(p *store.Pin) *store.Pin {
+	if p == nil {
+		return nil
+	}
+	pin := *p
+	return &pin
+}
+
+func (s *Store) Restart(ctx context.Context, p store.RestartParams) ([]store.ControlResult, error) {
+	if err := s.enter(ctx, p.Validate()); err != nil {
+		return nil, err
 	}
 	defer s.mu.Unlock()
 	now := clock(p.Now)
-	r := s.find(p.Namespace, p.ID)
-	if r == nil {
-		return notFound(p.ID)
+	out := make([]store.ControlResult, len(p.IDs))
+	for i, id := range p.IDs {
+		r := s.find(p.Namespace, id)
+		if r == nil {
+			out[i].Err = notFound(id)
+			continue
+		}
+		out[i].Err = s.restart(r, now)
+		out[i].Status = r.Status
 	}
+	return out, nil
+}
+
+func (s *Store) restart(r *run, now time.Time) error {
 	if r.Status != store.Failed && r.Status != store.Canceled {
-		return fmt.Errorf("run %s is %v; only a failed or canceled run is restarted: %w", r.ID, r.Status, store.ErrConflict)
+		return fmt.Errorf("run %s is %v; only a failed or canceled run can be restarted: %w", r.ID, r.Status, store.ErrConflict)
 	}
 	if r.ExternalID != "" {
 		key := external{r.Namespace, r.ExternalID, r.Suffix}
@@ -140,7 +184,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) error {
 	r.Status, r.VisibleAt, r.FinishedAt = store.Pending, now, time.Time{}
 	r.Deadline = time.Time{}
 	r.Attempt, r.Crashes = 1, 0
-	r.Output, r.Failure = nil, nil
+	r.Output, r.Failure, r.Pin = nil, nil, nil
 	r.Epoch++
 	r.Worker, r.holder, r.seq, r.ended = "", "", 0, false
 	r.Group, r.Ordinal = "", 0 // it was counted when it ended
@@ -175,7 +219,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	r := s.insert(p.Namespace, &store.NewRun{
 		ID: p.New, Workflow: old.Workflow, Queue: old.Queue, Priority: old.Priority, Input: old.Input, Meta: old.Meta,
 	}, clock(p.Now))
-	r.ForkedFrom = old.ID
+	r.ForkedFrom, r.Build = old.ID, old.Build
 	for _, st := range old.steps {
 		if st.Status == store.StepCompleted && st.Position < before {
 			r.steps = append(r.steps, cloneStep(st))

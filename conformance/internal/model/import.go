@@ -57,7 +57,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		r.sent = append(r.sent, id)
 	}
 	for i, sig := range p.Record.Signals {
-		// Those to come have higher positions: theirs are above the count of events.
+		// Later signals get higher positions, because a position is above the count of events.
 		sig.Payload, sig.SentAt, sig.Position = bytes.Clone(sig.Payload), micro(sig.SentAt), int64(len(p.Record.Consumed)+i+1)
 		r.signals, r.had[sig.ID] = append(r.signals, sig), true
 		r.sent = append(r.sent, sig.ID)

@@ -37,7 +37,7 @@ func (s *Store) Record(ctx context.Context, p store.RecordParams) error {
 // ListActions implements store.Journal.
 func (s *Store) ListActions(ctx context.Context, p store.ListActionsParams) (store.ActionPage, error) {
 	at, last, err := p.Position()
-	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.ActionPage{}, err
 	}
 	defer s.mu.Unlock()

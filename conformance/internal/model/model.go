@@ -1,7 +1,7 @@
-// Package model is the contract of package store, written to be read: one
-// mutex, plain maps, each verb one critical section. It is the oracle that
-// random operations on real backends are compared with, and the store on which
-// the engine runs in simulated time. It keeps nothing when the process ends.
+// Package model implements the contract of package store in the simplest way: one mutex, plain
+// maps, and one critical section for each method. The results of random operations on real backends
+// are compared with its results, and the engine runs on it in simulated time. It stores nothing on
+// disk.
 package model
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -17,7 +18,8 @@ import (
 
 // Options changes what a Store enforces.
 type Options struct {
-	PayloadLimit int // 0: store.DefaultPayloadLimit
+	PayloadLimit int  // 0: store.DefaultPayloadLimit
+	Transactions bool // the store is a store.Transactor, by *Tx
 }
 
 // Store is the model.
@@ -37,12 +39,19 @@ type Store struct {
 	locks     map[name]lock
 	schedules map[name]*schedule
 	actions   []action
-	ended     []store.RunCount // by the cancels of the item or commit under way
+	deaf      atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
+	ended     []store.RunCount                      // by the cancels of the item or commit under way
+	markers   map[string]int                        // rows of programs: see Tx.Mark
+
+	transactions bool
+	open         chan struct{} // closed when the transaction that is open ends; nil: none is
+	later        *[]store.Hint // gathers the hints of a transaction
 }
 
 var (
-	_ store.Store  = (*Store)(nil)
-	_ store.Hinter = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Hinter     = (*Store)(nil)
+	_ store.Transactor = (*Store)(nil)
 )
 
 type name struct{ namespace, name string }
@@ -51,7 +60,7 @@ type external struct{ namespace, id, suffix string }
 
 type target struct{ namespace, queue, workflow string }
 
-// run is a run with all that belongs to it.
+// run is a run with everything that belongs to it.
 type run struct {
 	ended bool // by its holder, who is still the Worker
 	store.Run
@@ -62,13 +71,14 @@ type run struct {
 	sent    []store.SignalID        // the same, in the order of sending
 	groups  map[string]*store.Group
 
-	// Of the last lease, kept when it has ended so that a repeated transition
-	// is known as one (P4).
+	// These fields describe the last lease. They are kept after its end, so that a repeated
+	// transition is recognized (P4).
 	holder string
 	seq    int64
 	claim  int64 // the ClaimID of the last lease
+	build  string
 
-	// While asleep: what ends the sleep besides its time.
+	// While the run sleeps: what ends the sleep besides its time.
 	wakes  store.WakeOn
 	awaits []store.Await
 
@@ -91,12 +101,33 @@ func New(opts Options) *Store {
 		paused:    map[target]time.Time{},
 		locks:     map[name]lock{},
 		schedules: map[name]*schedule{},
+		markers:   map[string]int{},
+
+		transactions: opts.Transactions,
 	}
 }
 
-// enter begins a verb: with no error, the caller holds the mutex. A call whose
-// context is done or whose params are wrong touches nothing.
+// enter begins a method that writes. If it returns no error, the caller holds the mutex and no
+// transaction is open.
 func (s *Store) enter(ctx context.Context, invalid error) error {
+	for {
+		err := s.look(ctx, invalid)
+		if err != nil || s.open == nil {
+			return err
+		}
+		over := s.open
+		s.mu.Unlock()
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// look begins a method that reads. If it returns no error, the caller holds the mutex. A call whose
+// context is done or whose params are invalid reads nothing.
+func (s *Store) look(ctx context.Context, invalid error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -113,7 +144,7 @@ func (s *Store) enter(ctx context.Context, invalid error) error {
 
 // Diagnose implements store.Diagnoser.
 func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
-	if err := s.enter(ctx, nil); err != nil {
+	if err := s.look(ctx, nil); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
@@ -121,14 +152,16 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 }
 
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
-	if err := s.enter(ctx, nil); err != nil {
+	if err := s.look(ctx, nil); err != nil {
 		return time.Time{}, err
 	}
 	defer s.mu.Unlock()
 	return clock(time.Time{}), nil
 }
 
-func (s *Store) Features() store.Features { return store.Features{Name: "model", Hints: true} }
+func (s *Store) Features() store.Features {
+	return store.Features{Name: "model", Contract: 1, Hints: true, Transactions: s.transactions, Durability: store.Volatile}
+}
 
 func (s *Store) Limits() store.Limits { return s.limits }
 
@@ -140,26 +173,42 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) Hints(ctx context.Context) (<-chan []store.Hint, error) {
-	if err := s.enter(ctx, nil); err != nil {
+func (s *Store) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
+	if err := s.look(ctx, nil); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	return s.hub.Subscribe(ctx)
+	return s.hub.Subscribe(ctx, topics...)
 }
 
-// hintDue tells that a run has a new time at which it may be claimed.
+// publish sends the hints of a write. In a transaction they are sent after the commit.
+func (s *Store) publish(hints ...store.Hint) {
+	if s.later != nil {
+		*s.later = append(*s.later, hints...)
+		return
+	}
+	s.hub.Publish(hints...)
+}
+
+// hintDue sends a hint that a run can be claimed at a new time.
 func (s *Store) hintDue(r *run) {
 	if r.Status != store.Paused && !r.VisibleAt.IsZero() {
-		s.hub.Publish(store.Hint{Kind: store.HintQueue, Namespace: r.Namespace, Queue: r.Queue})
+		s.hint(store.Hint{Kind: store.HintQueue, Namespace: r.Namespace, Queue: r.Queue})
 	}
 }
 
 func (s *Store) hintRun(kind store.HintKind, r *run) {
-	s.hub.Publish(store.Hint{Kind: kind, Namespace: r.Namespace, Run: r.ID})
+	s.hint(store.Hint{Kind: kind, Namespace: r.Namespace, Run: r.ID})
 }
 
-// find returns the run of that ID, nil when the namespace has none (P15).
+// hint sends a hint to all listeners.
+func (s *Store) hint(h store.Hint) {
+	if lost := s.deaf.Load(); lost == nil || !(*lost)(h) {
+		s.publish(h)
+	}
+}
+
+// find returns the run with an ID, or nil if the namespace has none (P15).
 func (s *Store) find(namespace string, id store.ID) *run {
 	if r := s.runs[id]; r != nil && r.Namespace == namespace {
 		return r
@@ -167,28 +216,29 @@ func (s *Store) find(namespace string, id store.ID) *run {
 	return nil
 }
 
-// leased reports whether somebody holds the run. An expired lease counts until
-// another worker takes over.
+// leased reports whether a worker holds the run. An expired lease counts until another worker takes
+// over.
 func (r *run) leased() bool { return r.Worker != "" && !r.ended }
 
-// asleep reports whether events can change the run's time: a paused sleeper is
-// woken too, and found awake when it is resumed.
+// asleep reports whether events can change the run's time. A paused run that sleeps is woken too,
+// and is awake when it is resumed.
 func (r *run) asleep() bool {
 	return r.Status == store.Sleeping || r.Status == store.Paused && r.resume == store.Sleeping
 }
 
-// wake makes a sleeper claimable now. An earlier time stands, so that more
-// events do not send it to the end of the queue.
+// wake makes a sleeping run claimable now. It does not change an earlier time, so that further
+// events do not move the run to the end of the queue.
 func (s *Store) wake(r *run, now time.Time) {
 	r.VisibleAt = earliest(r.VisibleAt, now)
 	s.hintDue(r)
 }
 
-// row copies a run for a caller.
+// row returns a copy of a run for a caller.
 func (r *run) row() store.Run {
 	out := r.Run
 	out.Input, out.Output, out.Meta = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Meta)
 	out.Failure, out.Digest = cloneFailure(r.Failure), digest(r.Digest)
+	out.Pin = clonePin(r.Pin)
 	return out
 }
 
@@ -219,7 +269,7 @@ func notFound(id store.ID) error { return fmt.Errorf("run %s: %w", id, store.Err
 // finished is the error for a run that is final.
 func finished(r *run) error { return fmt.Errorf("run %s is %v: %w", r.ID, r.Status, store.ErrFinished) }
 
-// clock is the time of a call that names now: the store's own when it is zero.
+// clock returns the time of a call whose Now is now: the store's own time if now is zero.
 func clock(now time.Time) time.Time {
 	if now.IsZero() {
 		now = time.Now()
@@ -227,14 +277,13 @@ func clock(now time.Time) time.Time {
 	return micro(now)
 }
 
-// micro is a time as it is kept.
+// micro returns a time as it is stored.
 func micro(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// after is the time d later, in whole microseconds.
+// after returns the time d later, in whole microseconds.
 func after(t time.Time, d time.Duration) time.Time { return t.Add(whole(d)) }
 
-// whole is a duration as it is kept: rounded up, so that nothing happens before
-// its time.
+// whole returns a duration as it is stored: rounded up, so that nothing happens before its time.
 func whole(d time.Duration) time.Duration {
 	r := d.Truncate(time.Microsecond)
 	if r < d {

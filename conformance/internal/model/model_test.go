@@ -128,7 +128,7 @@ func TestFenced(t *testing.T) { // P2, P6
 	assert.Equal(t, 1, now.Run.Crashes)
 	assert.Equal(t, old.Lease.Epoch+1, now.Lease.Epoch)
 
-	res := b.commit(store.Commit{Lease: old.Lease, Seq: 2, State: []store.StateWrite{{Key: "k"}}, Transition: &store.Transition{Kind: store.Complete}})
+	res := b.commit(store.Commit{Lease: old.Lease, Seq: 2, State: []store.StateWrite{{Key: "k"}}, Transition: &store.Transition{Kind: store.CompleteRun}})
 	assert.ErrorIs(t, res.Err, store.ErrLeaseLost)
 	stranger := now.Lease
 	stranger.Worker = "w2"
@@ -248,6 +248,12 @@ func TestPause(t *testing.T) {
 	assert.Equal(t, b.now, b.claimOne().Run.StartedAt.Add(time.Minute))
 }
 
+func (b *bench) restart(id store.ID) error {
+	res, err := b.Restart(context.Background(), store.RestartParams{Namespace: ns, IDs: []store.ID{id}, Now: b.now})
+	require.NoError(b, err)
+	return res[0].Err
+}
+
 func TestActiveExternalID(t *testing.T) { // P8
 	b := newBench(t)
 	a := b.create(store.NewRun{ExternalID: "x"})
@@ -257,9 +263,9 @@ func TestActiveExternalID(t *testing.T) { // P8
 	second := b.create(store.NewRun{ExternalID: "x"})
 	assert.NotEqual(t, a, second)
 	assert.Equal(t, a, b.create(store.NewRun{ID: a, ExternalID: "x"}), "the first create sent again")
-	assert.ErrorIs(t, b.Restart(context.Background(), store.RestartParams{Namespace: ns, ID: a}), store.ErrAlreadyExists)
+	assert.ErrorIs(t, b.restart(a), store.ErrAlreadyExists)
 	b.cancel(second)
-	assert.NoError(t, b.Restart(context.Background(), store.RestartParams{Namespace: ns, ID: a}))
+	assert.NoError(t, b.restart(a))
 	found, err := b.Find(context.Background(), store.FindParams{Namespace: ns, ExternalID: "x"})
 	require.NoError(t, err)
 	assert.Equal(t, a, found.ID, "the active one, though made earlier")
@@ -279,9 +285,9 @@ func TestChildren(t *testing.T) { // P9
 	woken := b.now
 	kids := b.claim(2).Runs
 	require.Len(t, kids, 2)
-	b.end(kids[0].Lease, store.Transition{Kind: store.Complete})
+	b.end(kids[0].Lease, store.Transition{Kind: store.CompleteRun})
 	b.advance(time.Minute)
-	b.end(kids[1].Lease, store.Transition{Kind: store.Fail, Failure: &store.Failure{Code: "error"}})
+	b.end(kids[1].Lease, store.Transition{Kind: store.FailRun, Failure: &store.Failure{Code: "error"}})
 
 	parent := b.get(id)
 	assert.Equal(t, store.Sleeping, parent.Status)
@@ -290,7 +296,7 @@ func TestChildren(t *testing.T) { // P9
 	want := []store.Group{{Name: "g", Total: 3, Completed: 1, Failed: 1, Canceled: 1}}
 	assert.Equal(t, want, b.inbox(id).Groups)
 
-	require.NoError(t, b.Restart(context.Background(), store.RestartParams{Namespace: ns, ID: kids[1].Run.ID, Now: b.now}))
+	require.NoError(t, b.restart(kids[1].Run.ID))
 	b.cancel(kids[1].Run.ID)
 	assert.Equal(t, want, b.inbox(id).Groups, "a restarted child counts no more")
 }
@@ -315,7 +321,7 @@ func TestCancelTree(t *testing.T) { // P11
 	next := b.claimOne()
 	assert.Equal(t, root, next.Run.ID)
 	assert.False(t, next.Recovered, "its lease was given back")
-	b.end(next.Lease, store.Transition{Kind: store.Complete, Output: []byte("out")})
+	b.end(next.Lease, store.Transition{Kind: store.CompleteRun, Output: []byte("out")})
 	assert.Equal(t, store.Completed, b.get(root).Status, "a completion stands")
 	assert.Equal(t, store.Pending, b.get(abandoned.ID).Status)
 	assert.ErrorIs(t, b.cancel(root).Err, store.ErrFinished)

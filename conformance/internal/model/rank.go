@@ -11,7 +11,7 @@ var _ store.Ranker = (*Store)(nil)
 
 // Ahead implements [store.Ranker].
 func (s *Store) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
+	if err := s.look(ctx, p.Validate()); err != nil {
 		return 0, err
 	}
 	defer s.mu.Unlock()
@@ -27,6 +27,9 @@ func (s *Store) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
 		return 0, nil
 	}
 	for _, o := range s.live {
+		if o.Pin != nil && o.PinnedTo() != r.PinnedTo() {
+			continue // no claim that takes r meets it
+		}
 		if o.Namespace == r.Namespace && o.Queue == r.Queue && o.Workflow == r.Workflow && due(o) && before(o, r) < 0 {
 			n++
 		}

@@ -47,14 +47,14 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 	r := s.insert(namespace, n, now)
 	res := store.CreateResult{ID: r.ID, Created: true}
 	if n.Worker != "" && !s.held(r) {
-		res.Lease, res.CreatedAt = r.lease(n.Worker, n.LeaseFor, now), now
+		res.Lease, res.CreatedAt = r.lease(n.Worker, n.Build, n.LeaseFor, now), now
 	} else {
 		s.hintDue(r)
 	}
 	return res
 }
 
-// digest copies a digest; an empty one is none.
+// digest returns a copy of a digest, and nil for an empty one.
 func digest(d []byte) []byte {
 	if len(d) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func digest(d []byte) []byte {
 	return bytes.Clone(d)
 }
 
-// insert makes a pending run that nobody holds.
+// insert creates a pending run that no worker holds.
 func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 	r := &run{
 		Run: store.Run{
@@ -90,7 +90,7 @@ func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 }
 
 func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
+	if err := s.look(ctx, p.Validate()); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 }
 
 func (s *Store) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
+	if err := s.look(ctx, p.Validate()); err != nil {
 		return store.Run{}, err
 	}
 	defer s.mu.Unlock()
@@ -128,8 +128,8 @@ func (s *Store) Find(ctx context.Context, p store.FindParams) (store.Run, error)
 	return last.row(), nil
 }
 
-// lastWith returns, of the runs of an external id that are like that, the one
-// created last; nil when there is none.
+// lastWith returns the run that was created last, of those of an external id that a condition
+// selects, or nil if there is none.
 func (s *Store) lastWith(namespace, id, suffix string, like func(*run) bool) *run {
 	var last *run
 	for _, r := range s.runs {
@@ -143,7 +143,7 @@ func (s *Store) lastWith(namespace, id, suffix string, like func(*run) bool) *ru
 	return last
 }
 
-// indexed is the part of a filter that a listing need not look up in each run.
+// indexed returns the part of a filter that a list need not check in each run.
 func indexed(f store.RunFilter) store.RunFilter {
 	return store.RunFilter{
 		Statuses:     f.Statuses,
@@ -181,6 +181,7 @@ func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 			(f.CreatedBefore.IsZero() || r.CreatedAt.Before(micro(f.CreatedBefore))) &&
 			(f.FinishedAfter.IsZero() || r.Status.Final() && r.FinishedAt.After(micro(f.FinishedAfter))) &&
 			(f.FinishedBefore.IsZero() || r.Status.Final() && r.FinishedAt.Before(micro(f.FinishedBefore))) &&
+			(!f.Pinned || r.Pin != nil) && (len(f.PinnedTo) == 0 || r.Pin != nil && slices.Contains(f.PinnedTo, r.Pin.Build)) &&
 			(f.FailureCode == "" || r.Failure != nil && r.Failure.Code == f.FailureCode) &&
 			(f.FailureText == "" || r.Failure != nil && strings.Contains(r.Failure.Message, f.FailureText)) &&
 			(f.FailedStep == "" || r.anyStep(func(st store.Step) bool { return st.Status == store.StepFailed && st.Name == f.FailedStep })) &&
@@ -202,7 +203,7 @@ func (r *run) anyStep(like func(store.Step) bool) bool { return slices.ContainsF
 
 func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
 	pos, err := p.Position()
-	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.RunPage{}, err
 	}
 	defer s.mu.Unlock()
@@ -243,7 +244,7 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 }
 
 func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCount, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
+	if err := s.look(ctx, p.Validate()); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
@@ -284,9 +285,9 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 	return tally.Rows(bound, parts), nil
 }
 
-func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
-		return nil, err
+func (s *Store) Children(ctx context.Context, p store.ChildrenParams) (store.ChildPage, error) {
+	if err := s.look(ctx, p.Validate()); err != nil {
+		return store.ChildPage{}, err
 	}
 	defer s.mu.Unlock()
 	limit, _ := store.Page(p.Limit)
@@ -308,11 +309,11 @@ func (s *Store) Children(ctx context.Context, p store.ChildrenParams) ([]store.R
 			omit(&out[i])
 		}
 	}
-	return out, nil
+	return p.PageOf(out), nil
 }
 
 func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
+	if err := s.look(ctx, p.Validate()); err != nil {
 		return store.StepPage{}, err
 	}
 	defer s.mu.Unlock()
@@ -322,7 +323,5 @@ func (s *Store) Steps(ctx context.Context, p store.StepsParams) (store.StepPage,
 	}
 	limit, _ := store.Page(p.Limit)
 	from, _ := slices.BinarySearchFunc(r.steps, p.After+1, func(st store.Step, at int64) int { return cmp.Compare(st.Position, at) })
-	var page store.StepPage
-	page.Steps, page.More = upTo(r.steps[from:], limit, atMost(p.MaxBytes), stepBytes, cloneStep)
-	return page, nil
+	return p.PageOf(upTo(r.steps[from:], limit, atMost(p.MaxBytes), stepBytes, cloneStep)), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// schedule is a schedule with what it fired.
+// schedule is a schedule with its firings.
 type schedule struct {
 	store.Schedule
 	firings []store.Firing // by At
@@ -44,7 +44,7 @@ func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (sto
 		put.UpdatedAt = again
 	}
 	sc.Schedule = put
-	s.hub.Publish(store.Hint{Kind: store.HintRescan})
+	s.hint(store.Hint{Kind: store.HintRescan})
 	return sc.row(), nil
 }
 
@@ -67,7 +67,7 @@ func (s *Store) ListSchedules(ctx context.Context, p store.ListSchedulesParams) 
 	if !p.Due { // there is no cursor then
 		pos, err = p.Position()
 	}
-	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.SchedulePage{}, err
 	}
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 		forget()
 		return store.FireResult{Run: before}, nil
 	case at.After(now): // P13
-		return store.FireResult{}, store.Invalid("fire time", fmt.Sprintf("%v is still to come", at))
+		return store.FireResult{}, store.Invalid("fire time", fmt.Sprintf("%v is in the future", at))
 	case !sc.NextAt.Equal(at):
 		return store.FireResult{}, fmt.Errorf("schedule %q fires next at %v, not at %v: %w", p.Schedule, sc.NextAt, at, store.ErrConflict)
 	case !seen:
@@ -162,10 +162,10 @@ func (s *Store) ListFirings(ctx context.Context, p store.ListFiringsParams) (sto
 	pos, err := p.Position()
 	if err == nil && pos != "" {
 		if before, err = time.Parse(time.RFC3339Nano, pos); err != nil {
-			err = store.Invalid("cursor", "it names no time; start without one")
+			err = store.Invalid("cursor", "it has no time; start without a cursor")
 		}
 	}
-	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.FiringPage{}, err
 	}
 	defer s.mu.Unlock()

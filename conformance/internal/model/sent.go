@@ -11,14 +11,14 @@ import (
 var _ store.Exporter = (*Store)(nil)
 
 // Sent implements [store.Exporter].
-func (s *Store) Sent(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
-		return nil, err
+func (s *Store) Sent(ctx context.Context, p store.SentParams) (store.SentPage, error) {
+	if err := s.look(ctx, p.Validate()); err != nil {
+		return store.SentPage{}, err
 	}
 	defer s.mu.Unlock()
 	r := s.find(p.Namespace, p.Run)
 	if r == nil {
-		return nil, notFound(p.Run)
+		return store.SentPage{}, notFound(p.Run)
 	}
 	limit, _ := store.Page(p.Limit)
 	var out []store.SentSignal
@@ -34,5 +34,5 @@ func (s *Store) Sent(ctx context.Context, p store.SentParams) ([]store.SentSigna
 		sent.Position = int64(i + 1)
 		out = append(out, sent)
 	}
-	return out, nil
+	return p.PageOf(out), nil
 }

@@ -53,7 +53,7 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 	return r.ID, nil
 }
 
-// stirred follows an event of a kind that a sleeper may have asked for.
+// stirred handles an event of a kind that a sleeping run may wait for.
 func (s *Store) stirred(r *run, by store.WakeOn, now time.Time) {
 	if r.asleep() && r.wakes&by != 0 {
 		s.wake(r, now)

@@ -39,8 +39,8 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 	return out, nil
 }
 
-// write changes a key. Each write is an event, and the event's number is the
-// version: so versions grow and never repeat.
+// write changes a key. Each write is an event, whose number is the version. So versions grow and
+// never repeat.
 func (r *run) write(w store.StateWrite, now time.Time) store.StateEntry {
 	r.Events++
 	if w.Delete {
@@ -58,7 +58,7 @@ func cloneEntry(e store.StateEntry) store.StateEntry {
 }
 
 func (s *Store) GetState(ctx context.Context, p store.GetStateParams) ([]store.StateEntry, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
+	if err := s.look(ctx, p.Validate()); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *run) entries(keys []string, above string) []store.StateEntry {
 }
 
 func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
-	if err := s.enter(ctx, p.Validate()); err != nil {
+	if err := s.look(ctx, p.Validate()); err != nil {
 		return store.Inbox{}, err
 	}
 	defer s.mu.Unlock()
@@ -95,8 +95,8 @@ func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, er
 	return r.inbox(&p, atMost(p.MaxBytes), atMost(p.MaxBytes)), nil
 }
 
-// inbox is what the params select of what has reached the run, up to the bounds of
-// payloads and of values.
+// inbox returns what has reached the run, as the params select it, up to the bounds of payloads and
+// values.
 func (r *run) inbox(p *store.InboxParams, payloads, values *bound) store.Inbox {
 	in := store.Inbox{Status: r.Status, Events: r.Events}
 	var signals []store.Signal

@@ -2,12 +2,13 @@ package model
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/pawlhq/pawl/store"
 )
 
-// Row is a run as it is stored, open to be written to.
+// Row is a run as it is stored. All of it can be written to.
 type Row struct {
 	*store.Run
 	Seq     *int64          // of the last commit applied under the present lease
@@ -17,9 +18,8 @@ type Row struct {
 	Awaits  *[]store.Await // of the sleep under way
 }
 
-// Tamper lets do write to a stored run what no verb would. It is there for the
-// faulty stores of package mutant and for nothing else. A run that does not
-// exist is left out.
+// Tamper calls do on a stored run, and do may write what no method would. It exists only for the
+// faulty stores of package mutant. It skips a run that does not exist.
 func (s *Store) Tamper(id store.ID, do func(Row)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,10 @@ func (s *Store) Tamper(id store.ID, do func(Row)) {
 	}
 }
 
-// Rewind remembers all that is stored; the function that it returns puts it back.
+// Tell sends hints, for the faulty stores too.
+func (s *Store) Tell(hints ...store.Hint) { s.hub.Publish(hints...) }
+
+// Rewind saves everything that is stored. The function that it returns restores it.
 func (s *Store) Rewind() (back func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,18 +39,161 @@ func (s *Store) Rewind() (back func()) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		now := then.copyLocked() // for it may be put back again
-		s.runs, s.live, s.holders, s.children = now.runs, now.live, now.holders, now.children
-		s.workers, s.workflows, s.paused, s.locks, s.schedules = now.workers, now.workflows, now.paused, now.locks, now.schedules
+		s.takeLocked(then.copyLocked()) // for it may be put back again
 	}
 }
 
-// copyLocked copies what is stored. Byte slices are replaced and never written to.
+// takeLocked replaces what is stored.
+func (s *Store) takeLocked(from *Store) {
+	s.runs, s.live, s.holders, s.children = from.runs, from.live, from.holders, from.children
+	s.workers, s.workflows, s.paused, s.locks, s.schedules = from.workers, from.workflows, from.paused, from.locks, from.schedules
+	s.actions, s.markers = from.actions, from.markers
+}
+
+// Reopen closes the store and returns another one with the same contents, as if they had been on a
+// disk. If lose is not nil, it may make the disk lose some of them.
+func (s *Store) Reopen(lose func(*Disk)) *Store {
+	s.mu.Lock()
+	n := s.copyLocked()
+	n.limits, n.transactions = s.limits, s.transactions
+	s.mu.Unlock()
+	_ = s.Close()
+	if lose != nil {
+		lose(&Disk{n})
+	}
+	return n
+}
+
+// Disk is what a store has stored when it is closed. Each method loses a part of it.
+type Disk struct{ s *Store }
+
+// EachRun lets do change every run.
+func (d *Disk) EachRun(do func(Row)) {
+	for _, r := range d.s.runs {
+		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits})
+	}
+}
+
+// LoseAll loses everything.
+func (d *Disk) LoseAll() {
+	d.LoseRuns(func(*store.Run) bool { return true })
+	d.LoseExternalIDs()
+	d.LoseWorkers()
+	d.LoseWorkflows()
+	d.LosePaused()
+	d.LoseLocks()
+	d.LoseSchedules()
+	d.LoseActions()
+}
+
+// LoseRuns loses runs, with everything that belongs to them.
+func (d *Disk) LoseRuns(which func(*store.Run) bool) {
+	for id, r := range d.s.runs {
+		if which(&r.Run) {
+			delete(d.s.runs, id)
+			delete(d.s.live, id)
+			delete(d.s.children, id)
+		}
+	}
+}
+
+// LoseExternalIDs loses which run holds which external id.
+func (d *Disk) LoseExternalIDs() { clear(d.s.holders) }
+
+// LoseState loses the flow state of all runs.
+func (d *Disk) LoseState() {
+	for _, r := range d.s.runs {
+		clear(r.state)
+	}
+}
+
+// LoseVersions resets the versions of flow state.
+func (d *Disk) LoseVersions() {
+	for _, r := range d.s.runs {
+		for key, e := range r.state {
+			e.Version = 1
+			r.state[key] = e
+		}
+	}
+}
+
+// LoseReceipts loses which signals runs have had.
+func (d *Disk) LoseReceipts() {
+	for _, r := range d.s.runs {
+		clear(r.had)
+	}
+}
+
+// LoseWakes loses what ends a sleep besides its time.
+func (d *Disk) LoseWakes() {
+	for _, r := range d.s.runs {
+		r.wakes = 0
+	}
+}
+
+// LoseClaims loses which call made each claim.
+func (d *Disk) LoseClaims() {
+	for _, r := range d.s.runs {
+		r.claim = 0
+	}
+}
+
+// LoseResumes loses the statuses that paused runs had.
+func (d *Disk) LoseResumes() {
+	for _, r := range d.s.runs {
+		if r.resume != 0 {
+			r.resume = store.Pending
+		}
+	}
+}
+
+// LoseWorkers loses the workers.
+func (d *Disk) LoseWorkers() { clear(d.s.workers) }
+
+// LoseWorkflows loses the workflows.
+func (d *Disk) LoseWorkflows() { clear(d.s.workflows) }
+
+// LosePaused loses which queues and workflows are paused.
+func (d *Disk) LosePaused() { clear(d.s.paused) }
+
+// LoseLocks loses the locks.
+func (d *Disk) LoseLocks() { clear(d.s.locks) }
+
+// LoseSchedules loses the schedules with their firings.
+func (d *Disk) LoseSchedules() { clear(d.s.schedules) }
+
+// LoseFirings loses the firings, and keeps the schedules.
+func (d *Disk) LoseFirings() {
+	for _, sc := range d.s.schedules {
+		sc.firings = nil
+	}
+}
+
+// LoseActions loses the journal of actions.
+func (d *Disk) LoseActions() { d.s.actions = nil }
+
+// Copy returns another store with the same contents.
+func (s *Store) Copy() *Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.copyLocked()
+	c.limits = s.limits
+	return c
+}
+
+// Same reports whether two stores have the same contents, so that no call can distinguish them.
+func (s *Store) Same(other *Store) bool {
+	return reflect.DeepEqual(s.runs, other.runs) && reflect.DeepEqual(s.holders, other.holders) && reflect.DeepEqual(s.children, other.children) &&
+		reflect.DeepEqual(s.workers, other.workers) && reflect.DeepEqual(s.workflows, other.workflows) && reflect.DeepEqual(s.paused, other.paused) &&
+		reflect.DeepEqual(s.locks, other.locks) && reflect.DeepEqual(s.schedules, other.schedules) && reflect.DeepEqual(s.actions, other.actions)
+}
+
+// copyLocked copies what is stored. It shares byte slices, which are replaced and never written to.
 func (s *Store) copyLocked() *Store {
 	c := &Store{
 		runs: map[store.ID]*run{}, live: map[store.ID]*run{}, holders: maps.Clone(s.holders), children: map[store.ID][]store.ID{},
 		workers: map[name]*store.Worker{}, workflows: maps.Clone(s.workflows), paused: maps.Clone(s.paused), locks: maps.Clone(s.locks),
-		schedules: map[name]*schedule{},
+		schedules: map[name]*schedule{}, actions: slices.Clone(s.actions), markers: maps.Clone(s.markers),
 	}
 	for id, r := range s.runs {
 		n := *r
@@ -75,4 +221,11 @@ func (s *Store) copyLocked() *Store {
 		c.schedules[key] = &n
 	}
 	return c
+}
+
+// LoseHints makes the store drop the hints that lost selects, until the function that it returns is
+// called.
+func (s *Store) LoseHints(lost func(store.Hint) bool) (end func()) {
+	s.deaf.Store(&lost)
+	return func() { s.deaf.Store(nil) }
 }

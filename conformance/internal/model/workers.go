@@ -61,14 +61,14 @@ func (s *Store) AskWorkers(ctx context.Context, p store.AskWorkersParams) (asked
 		}
 	}
 	if asked > 0 {
-		s.hub.Publish(store.Hint{Kind: store.HintRescan})
+		s.hint(store.Hint{Kind: store.HintRescan})
 	}
 	return asked, nil
 }
 
 func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
 	after, err := p.Position()
-	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.WorkerPage{}, err
 	}
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) (sto
 		}
 		row := *w
 		row.Held = held[w.ID]
-		if !w.SeenAt.Add(w.TTL).After(now) || !w.AskedAt.IsZero() && !w.AskedAt.Add(w.Answers).After(now) {
+		if offline(w, now) {
 			row.Status = store.Offline
 		}
 		rows = append(rows, row)
@@ -97,6 +97,65 @@ func (s *Store) ListWorkers(ctx context.Context, p store.ListWorkersParams) (sto
 	limit, _ := store.Page(p.Limit)
 	if page.Workers, more = upTo(rows, limit, atMost(store.PageBytes), workerBytes, cloneWorker); more {
 		page.Next = p.NextCursor(page.Workers[len(page.Workers)-1].ID)
+	}
+	return page, nil
+}
+
+func offline(w *store.Worker, now time.Time) bool {
+	return !w.SeenAt.Add(w.TTL).After(now) || !w.AskedAt.IsZero() && !w.AskedAt.Add(w.Answers).After(now)
+}
+
+func (s *Store) ListBuilds(ctx context.Context, p store.ListBuildsParams) (store.BuildPage, error) {
+	after, err := p.Position()
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
+		return store.BuildPage{}, err
+	}
+	defer s.mu.Unlock()
+	now := clock(p.Now)
+	rows := map[string]*store.Build{}
+	of := func(name string) *store.Build {
+		if rows[name] == nil {
+			rows[name] = &store.Build{Name: name}
+		}
+		return rows[name]
+	}
+	for key, w := range s.workers {
+		if key.namespace != p.Namespace || offline(w, now) {
+			continue
+		}
+		of(w.Build).Workers++
+		if w.Status == store.Online {
+			of(w.Build).Online++
+		}
+	}
+	var live []*run
+	for _, r := range s.live {
+		if r.Namespace != p.Namespace {
+			continue
+		}
+		live = append(live, r)
+		if r.Pin != nil {
+			of(r.Pin.Build).Pinned++
+		}
+	}
+	slices.SortFunc(live, func(a, b *run) int { return byCreation(b, a) })
+	most := cmp.Or(p.MaxScan, store.DefaultScan)
+	for _, r := range live[:min(most, len(live))] {
+		of(r.Build).Runs++
+	}
+	delete(rows, "")
+	var page store.BuildPage
+	limit, _ := store.Page(p.Limit)
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		if name <= after {
+			continue
+		}
+		if len(page.Builds) == limit {
+			page.Next = p.NextCursor(page.Builds[limit-1].Name)
+			break
+		}
+		rows[name].Capped = len(live) > most
+		page.Builds = append(page.Builds, *rows[name])
 	}
 	return page, nil
 }
@@ -116,7 +175,7 @@ func (s *Store) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) er
 
 func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
 	after, err := p.Position()
-	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.WorkflowPage{}, err
 	}
 	defer s.mu.Unlock()
@@ -136,7 +195,7 @@ func (s *Store) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) 
 	return page, nil
 }
 
-func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
+func (s *Store) PauseTarget(ctx context.Context, p store.PauseTargetParams) error {
 	if err := s.enter(ctx, p.Validate()); err != nil {
 		return err
 	}
@@ -144,10 +203,10 @@ func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
 	key := target{p.Namespace, p.Queue, p.Workflow}
 	_, already := s.paused[key]
 	switch {
-	case !p.Paused:
+	case p.Resume:
 		delete(s.paused, key)
 		if already {
-			s.hub.Publish(store.Hint{Kind: store.HintRescan}) // a workflow's runs may be in any queue
+			s.hint(store.Hint{Kind: store.HintRescan}) // a workflow's runs may be in any queue
 		}
 	case !already:
 		s.paused[key] = clock(p.Now)
@@ -157,7 +216,7 @@ func (s *Store) SetPaused(ctx context.Context, p store.SetPausedParams) error {
 
 func (s *Store) ListPaused(ctx context.Context, p store.ListPausedParams) (store.PausedPage, error) {
 	after, err := p.Position()
-	if err := s.enter(ctx, cmp.Or(p.Validate(), err)); err != nil {
+	if err := s.look(ctx, cmp.Or(p.Validate(), err)); err != nil {
 		return store.PausedPage{}, err
 	}
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 const noBound = 1 << 40
 
-// claims changes what a claim asks for and what each claimed run brings.
+// claims changes the params of a claim and what is returned with each claimed run.
 func claims(ask func(p *store.ClaimParams), bring func(p *store.ClaimParams, c *store.ClaimedRun, stored *store.Run)) func(*faulty) {
 	return func(s *faulty) {
 		claim := s.claim
@@ -29,7 +29,7 @@ func claims(ask func(p *store.ClaimParams), bring func(p *store.ClaimParams, c *
 	}
 }
 
-// reads changes what a read asks for and what it brings.
+// reads changes the params of a read and its results.
 func reads[P, R any](of func(s *faulty) *verb[P, R], ask func(p *P), bring func(p *P, got *R)) func(*faulty) {
 	return func(s *faulty) {
 		at := of(s)
@@ -51,7 +51,7 @@ func reads[P, R any](of func(s *faulty) *verb[P, R], ask func(p *P), bring func(
 func inboxOf(s *faulty) *verb[store.InboxParams, store.Inbox]           { return &s.inbox }
 func stateOf(s *faulty) *verb[store.GetStateParams, []store.StateEntry] { return &s.getState }
 func getOf(s *faulty) *verb[store.GetParams, []store.Run]               { return &s.get }
-func childrenOf(s *faulty) *verb[store.ChildrenParams, []store.Run]     { return &s.children }
+func childrenOf(s *faulty) *verb[store.ChildrenParams, store.ChildPage] { return &s.children }
 func countOf(s *faulty) *verb[store.CountParams, []store.RunCount]      { return &s.count }
 func listOf(s *faulty) *verb[store.ListParams, store.RunPage]           { return &s.list }
 func schedulesOf(s *faulty) *verb[store.ListSchedulesParams, store.SchedulePage] {
@@ -63,7 +63,7 @@ func workflowsOf(s *faulty) *verb[store.ListWorkflowsParams, store.WorkflowPage]
 }
 func pausedOf(s *faulty) *verb[store.ListPausedParams, store.PausedPage] { return &s.listPaused }
 
-// ends is whether a page holds fewer rows than were asked for.
+// ends reports whether a page has fewer rows than were asked for.
 func ends(rows, asked int) bool {
 	limit, _ := store.Page(asked)
 	return rows < limit
@@ -83,7 +83,7 @@ func all(runs *[]store.Run, n int) {
 	}
 }
 
-// refuses says that a call of several is too large from so many bytes on.
+// refuses fails a call of several items as too large from a number of bytes on.
 func refuses[T any](items []T, size func(*T) int, most int) error {
 	total := 0
 	for i := range items {
@@ -95,7 +95,8 @@ func refuses[T any](items []T, size func(*T) int, most int) error {
 	return nil
 }
 
-// Of the bounds in bytes and in count, and of what tells that they cut something off.
+// These mutants break bounds in bytes and in number, and the marks that say that a bound cut
+// something off.
 var boundMutants = []Mutant{
 	{"claim-without-a-bound", "P12", "a claim heeds no MaxBytes", wrap(claims(func(p *store.ClaimParams) { p.MaxBytes = noBound }, nil))},
 	{"claim-cuts-the-first-input", "P12", "the one run that a bounded claim brings comes without an input over the bound", wrap(claims(nil, func(p *store.ClaimParams, c *store.ClaimedRun, _ *store.Run) {
@@ -181,12 +182,14 @@ var boundMutants = []Mutant{
 		}
 	}))},
 	{"children-without-a-bound", "P12", "Children heeds no MaxBytes", wrap(reads(childrenOf, func(p *store.ChildrenParams) { p.MaxBytes = 0 }, nil))},
-	{"children-hide-what-is-omitted", "P12", "Children does not say what it left out", wrap(reads(childrenOf, nil, func(_ *store.ChildrenParams, got *[]store.Run) { tell(got) }))},
-	{"children-omit-the-first", "P12", "Children leaves out the first one, too, where that is over MaxBytes", wrap(reads(childrenOf, nil, func(p *store.ChildrenParams, got *[]store.Run) {
+	{"children-hide-what-is-omitted", "P12", "Children does not say what it left out", wrap(reads(childrenOf, nil, func(_ *store.ChildrenParams, got *store.ChildPage) { tell(&got.Children) }))},
+	{"children-omit-the-first", "P12", "Children leaves out the first one, too, where that is over MaxBytes", wrap(reads(childrenOf, nil, func(p *store.ChildrenParams, got *store.ChildPage) {
 		if p.MaxBytes > 0 {
-			all(got, p.MaxBytes)
+			all(&got.Children, p.MaxBytes)
 		}
 	}))},
+	{"children-end-at-a-full-page", "P14", "a full page of children has no Next", wrap(reads(childrenOf, nil, func(_ *store.ChildrenParams, page *store.ChildPage) { page.Next = 0 }))},
+	{"children-never-end", "P14", "the last page of children has a Next", wrap(reads(childrenOf, nil, func(p *store.ChildrenParams, page *store.ChildPage) { page.Next = max(page.Next, p.After, 1) }))},
 	{"list-ends-at-its-bound", "P14", "a page of List that its failures have ended looks like the last one", wrap(reads(listOf, nil, func(p *store.ListParams, page *store.RunPage) {
 		if limit, _ := store.Page(p.Limit); len(page.Runs) < limit {
 			page.Next = ""
@@ -335,5 +338,21 @@ var boundMutants = []Mutant{
 			}
 			return signal(ctx, p)
 		}
+	})},
+	{"negative-index-is-none", "P16", "a step of a negative index is stored with index 0", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				c.Steps[i].Index = max(c.Steps[i].Index, 0)
+			}
+		})
+	})},
+	{"attempts-in-32-bits", "P16", "a step's attempt is cut to 32 bits as it is stored", wrap(func(s *faulty) {
+		s.beforeCommit(func(c *store.Commit) {
+			c.Steps = slices.Clone(c.Steps)
+			for i := range c.Steps {
+				c.Steps[i].Attempt &= 1<<31 - 1
+			}
+		})
 	})},
 }

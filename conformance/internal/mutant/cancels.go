@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// unstarted lets do find some runs that nobody holds as if they had never been claimed.
+// unstarted makes some runs that no worker holds look to do as if they had never been claimed.
 func (s *faulty) unstarted(ids []store.ID, do func()) {
 	at := map[store.ID]time.Time{}
 	for _, id := range ids {
@@ -24,7 +24,7 @@ func (s *faulty) unstarted(ids []store.ID, do func()) {
 	}
 }
 
-// onCancel surrounds each run's cancel.
+// onCancel wraps each run's cancel.
 func (s *faulty) onCancel(around func(p store.CancelParams, before store.Run, next func() ([]store.ControlResult, error)) ([]store.ControlResult, error)) {
 	cancel := s.cancel
 	s.cancel = func(ctx context.Context, p store.CancelParams) (all []store.ControlResult, err error) {
@@ -42,10 +42,10 @@ func (s *faulty) onCancel(around func(p store.CancelParams, before store.Run, ne
 	}
 }
 
-// waits tells of a run that was canceled and waits for its last claim.
+// waits reports whether a run was canceled and waits for its last claim.
 func waits(r store.Run) bool { return r.Status == store.Canceling && r.Worker == "" }
 
-// Of P11: runs that have something to clean up when they are canceled.
+// These mutants break P11 for runs that have something to clean up when they are canceled.
 var cancelMutants = []Mutant{
 	{"cancel-ends-what-waits", "P11", "a run that nobody holds is canceled at once, whatever it has recorded", wrap(func(s *faulty) {
 		s.onCancel(func(p store.CancelParams, _ store.Run, next func() ([]store.ControlResult, error)) (out []store.ControlResult, err error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// onEnd surrounds every commit and cancel by which a counted child may become
-// final; ended says whether it did.
+// onEnd wraps every commit and cancel by which a counted child may become final. ended says whether
+// it did.
 func (s *faulty) onEnd(before func(child store.Run), after func(child store.Run, ended bool, now time.Time)) {
 	around := func(ids []store.ID, now time.Time, do func()) {
 		var kids []store.Run
@@ -61,7 +61,8 @@ func (s *faulty) onRepeatedEnd(do func(child store.Run, parent model.Row, now ti
 	})
 }
 
-// Of P9 and P11: parents, children, and cancels that reach from one to the other.
+// These mutants break P9 and P11: parents, children, and cancels that pass from parents to
+// children.
 var childMutants = []Mutant{
 	{"parent-woken-early", "P9", "any child's end wakes the parent, with others still open", wrap(func(s *faulty) {
 		s.afterEnd(func(child store.Run, now time.Time) {
@@ -206,7 +207,7 @@ var childMutants = []Mutant{
 	{"ends-at-once-lose-a-count", "P9", "a child's end reads its group, counts, and writes it back: of two at once one is lost", wrap(func(s *faulty) {
 		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
 			k, ok := s.row(c.Lease.Run)
-			if !ok || k.Group == "" || !ended(&c, store.Complete) {
+			if !ok || k.Group == "" || !ended(&c, store.CompleteRun) {
 				return next(c)
 			}
 			var read store.Group
@@ -283,7 +284,7 @@ var childMutants = []Mutant{
 
 	{"cancel-overwrites-completion", "P11", "a run that was canceled while its completion was on its way ends canceled", wrap(func(s *faulty) {
 		s.beforeCommit(func(c *store.Commit) {
-			if r, ok := s.row(c.Lease.Run); ok && r.Status == store.Canceling && ended(c, store.Complete) {
+			if r, ok := s.row(c.Lease.Run); ok && r.Status == store.Canceling && ended(c, store.CompleteRun) {
 				c.Transition = &store.Transition{Kind: store.CancelRun}
 			}
 		})

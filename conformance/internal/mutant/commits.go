@@ -11,11 +11,11 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// one is the rest of the way of a single commit.
+// one applies a single commit.
 type one = func(store.Commit) (store.CommitResult, error)
 
-// keepSteps lets a kind of transition keep those steps that keep returns: it
-// commits the steps first and the transition then, and puts them back.
+// keepSteps makes a kind of transition keep the steps that keep returns. It commits the steps first
+// and the transition afterwards, and restores those steps.
 func (s *faulty) keepSteps(kind store.TransitionKind, keep func([]store.Step) []store.Step) {
 	s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
 		if c.Seq < 1 || !ended(&c, kind) {
@@ -36,12 +36,12 @@ func (s *faulty) keepSteps(kind store.TransitionKind, keep func([]store.Step) []
 	})
 }
 
-// unnumber takes back the number of a run's last commit, for one more with that number.
+// unnumber undoes the number of a run's last commit, so that another commit can have it.
 func (s *faulty) unnumber(run store.ID) {
 	s.Tamper(run, func(r model.Row) { *r.Seq-- })
 }
 
-// acceptGaps lets commits through though others before them are missing.
+// acceptGaps accepts commits although earlier ones are missing.
 func (s *faulty) acceptGaps(which func(*store.Commit) bool) {
 	s.beforeCommit(func(c *store.Commit) {
 		s.Tamper(c.Lease.Run, func(r model.Row) {
@@ -52,7 +52,7 @@ func (s *faulty) acceptGaps(which func(*store.Commit) bool) {
 	})
 }
 
-// Of P2, P3 and P4: what a commit writes, and what a repeat does.
+// These mutants break P2, P3 and P4: what a commit writes, and what a repeated commit does.
 var commitMutants = []Mutant{
 	{"commit-half-applied", "P3", "a commit is two transactions: steps, state and consumed signals, then children and the transition", wrap(func(s *faulty) {
 		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {

@@ -11,7 +11,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Of P1, P2, P6, P7 and P18: who holds a run, and which run comes next.
+// These mutants break P1, P2, P6, P7 and P18: which worker holds a run, and which run is claimed
+// next.
 var leaseMutants = []Mutant{
 	{"claim-returns-too-many", "P1", "a claim returns one run more than was asked for", wrap(func(s *faulty) {
 		claim := s.claim
@@ -488,6 +489,42 @@ var leaseMutants = []Mutant{
 				return store.Claimed{Now: clock(p.Now)}, nil
 			}
 			return claim(ctx, p)
+		}
+	})},
+	{"claim-id-marks-the-run-for-all", "P4", "the ClaimID that took a run marks it whoever the worker is: a claim of that id leases it anew with the epoch it has", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		marks := map[store.ID]int64{}
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			got, err := claim(ctx, p)
+			for i := range got.Runs {
+				c := &got.Runs[i]
+				if p.ClaimID != 0 && !p.Again && marks[c.Run.ID] == p.ClaimID {
+					s.Tamper(c.Run.ID, func(r model.Row) { r.Epoch-- })
+					c.Run.Epoch--
+					c.Lease.Epoch--
+				}
+				marks[c.Run.ID] = p.ClaimID
+			}
+			return got, err
+		}
+	})},
+	{"claim-id-hides-runs-of-others", "P4", "NextDue and Waiting leave out what another worker has claimed under the same ClaimID", wrap(func(s *faulty) {
+		var mu sync.Mutex
+		marks := map[int64]string{} // the first worker of each ClaimID
+		claim := s.claim
+		s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			got, err := claim(ctx, p)
+			if first, used := marks[p.ClaimID]; !used {
+				marks[p.ClaimID] = p.Worker
+			} else if first != p.Worker && p.ClaimID != 0 {
+				got.NextDue = time.Time{}
+			}
+			return got, err
 		}
 	})},
 }

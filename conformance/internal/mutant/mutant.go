@@ -1,12 +1,11 @@
-// Package mutant holds faulty stores. Each breaks one promise of the contract
-// in a way that an engine of this kind could, and the conformance suite must
-// find it: what the suite does not find here it would not find in a backend.
+// Package mutant contains faulty stores. Each breaks one promise of the contract in a way that a
+// backend could, and the conformance suite must find it: a fault that the suite does not find here
+// would remain unnoticed in a backend.
 //
-// A mutant is the model store behind a layer that changes what goes in or comes
-// out, remembers what it should forget, or splits one call into several. Where
-// two calls must meet between a mutant's reading and its writing, it waits for
-// a [roundTrip]: in a testing/synctest bubble that lets every other goroutine
-// come as far, so that the fault shows each time and not by luck.
+// A mutant is the model store with a layer above it that changes params or results, remembers what
+// it should forget, or splits one call into several. If two calls must meet between a mutant's read
+// and its write, the mutant waits for a [roundTrip]. In a testing/synctest bubble that lets every
+// other goroutine proceed as far, so that the fault shows every time and not by chance.
 package mutant
 
 import (
@@ -28,19 +27,24 @@ type Mutant struct {
 
 // All lists the mutants.
 func All() []Mutant {
-	return slices.Concat(leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants, signalMutants, steerMutants, boundMutants, tallyMutants, cancelMutants)
+	return slices.Concat(
+		leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants,
+		signalMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
+		againMutants, sizeMutants, nameMutants, durableMutants, tornMutants, collisionMutants,
+		faultMutants, txMutants, hintMutants, buildMutants,
+	)
 }
 
-// None is a mutant without a fault: what goes through it is the model.
+// None is a mutant without a fault: it behaves as the model.
 func None() Mutant { return Mutant{Name: "none", Wrap: wrap(func(*faulty) {})} }
 
 // verb is a method of the store.
 type verb[P, R any] func(context.Context, P) (R, error)
 
-// faulty is the model with its verbs open to be replaced. Those that no mutant
-// replaces are promoted from the model.
+// faulty is the model, with methods that a mutant can replace. The other methods are promoted from
+// the model.
 type faulty struct {
-	*model.Store
+	*model.Remote
 	create        verb[store.CreateParams, []store.CreateResult]
 	get           verb[store.GetParams, []store.Run]
 	list          verb[store.ListParams, store.RunPage]
@@ -59,34 +63,46 @@ type faulty struct {
 	listPaused    verb[store.ListPausedParams, store.PausedPage]
 	askWorkers    verb[store.AskWorkersParams, int]
 	pause         verb[store.PauseParams, []store.ControlResult]
-	restart       func(context.Context, store.RestartParams) error
+	restart       verb[store.RestartParams, []store.ControlResult]
 	fork          verb[store.ForkParams, store.CreateResult]
 	readSteps     verb[store.StepsParams, store.StepPage]
-	children      verb[store.ChildrenParams, []store.Run]
+	children      verb[store.ChildrenParams, store.ChildPage]
 	find          verb[store.FindParams, store.Run]
 	putSchedule   verb[store.PutScheduleParams, store.Schedule]
 	lock          verb[store.LockParams, store.LockResult]
 	listSchedules verb[store.ListSchedulesParams, store.SchedulePage]
 	fire          verb[store.FireParams, store.FireResult]
-	hints         func(context.Context) (<-chan []store.Hint, error)
+	hints         func(context.Context, ...store.HintTopic) (<-chan []store.Hint, error)
 	diagnose      func(context.Context) ([]store.Finding, error)
 	imports       verb[store.ImportParams, bool]
-	sent          verb[store.SentParams, []store.SentSignal]
+	sent          verb[store.SentParams, store.SentPage]
 	ahead         verb[store.AheadParams, int]
+	listBuilds    verb[store.ListBuildsParams, store.BuildPage]
+	unpin         verb[store.UnpinParams, []store.ControlResult]
+	pauseTarget   func(context.Context, store.PauseTargetParams) error
+	join          func(store.Tx) (store.Store, error)
+	begin         func(ctx context.Context, target any) (store.Transaction, error)
+	recorded      func(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error)
+
+	lose    func(*model.Disk)              // what a restart loses; nil: nothing
+	wrapped func(*model.Store) store.Store // puts the layer before another store
 }
 
 func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
-	return func(m *model.Store) store.Store {
+	var layer func(base *model.Store) store.Store
+	layer = func(base *model.Store) store.Store {
+		m := model.NewRemote(base)
 		s := &faulty{
-			Store: m, create: m.Create, get: m.Get, list: m.List, count: m.Count, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
+			Remote: m, wrapped: layer, create: m.Create, get: m.Get, list: m.List, count: m.Count, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
 			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead,
-			listWorkflows: m.ListWorkflows, listPaused: m.ListPaused,
+			listWorkflows: m.ListWorkflows, listPaused: m.ListPaused, pauseTarget: m.PauseTarget, listBuilds: m.ListBuilds, unpin: m.Unpin, join: m.Join, begin: m.Begin, recorded: m.Recorded,
 		}
 		spoil(s)
 		return s
 	}
+	return layer
 }
 
 func (s *faulty) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
@@ -131,6 +147,12 @@ func (s *faulty) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, e
 func (s *faulty) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
 	return s.askWorkers(ctx, p)
 }
+func (s *faulty) ListBuilds(ctx context.Context, p store.ListBuildsParams) (store.BuildPage, error) {
+	return s.listBuilds(ctx, p)
+}
+func (s *faulty) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
+	return s.unpin(ctx, p)
+}
 func (s *faulty) ListWorkers(ctx context.Context, p store.ListWorkersParams) (store.WorkerPage, error) {
 	return s.listWorkers(ctx, p)
 }
@@ -155,20 +177,25 @@ func (s *faulty) Pause(ctx context.Context, p store.PauseParams) ([]store.Contro
 func (s *faulty) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	return s.imports(ctx, p)
 }
-func (s *faulty) Sent(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
+func (s *faulty) Sent(ctx context.Context, p store.SentParams) (store.SentPage, error) {
 	return s.sent(ctx, p)
 }
 func (s *faulty) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
 	return s.ahead(ctx, p)
 }
-func (s *faulty) Restart(ctx context.Context, p store.RestartParams) error { return s.restart(ctx, p) }
+func (s *faulty) Restart(ctx context.Context, p store.RestartParams) ([]store.ControlResult, error) {
+	return s.restart(ctx, p)
+}
+func (s *faulty) PauseTarget(ctx context.Context, p store.PauseTargetParams) error {
+	return s.pauseTarget(ctx, p)
+}
 func (s *faulty) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult, error) {
 	return s.fork(ctx, p)
 }
 func (s *faulty) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
 	return s.readSteps(ctx, p)
 }
-func (s *faulty) Children(ctx context.Context, p store.ChildrenParams) ([]store.Run, error) {
+func (s *faulty) Children(ctx context.Context, p store.ChildrenParams) (store.ChildPage, error) {
 	return s.children(ctx, p)
 }
 func (s *faulty) Find(ctx context.Context, p store.FindParams) (store.Run, error) {
@@ -177,16 +204,31 @@ func (s *faulty) Find(ctx context.Context, p store.FindParams) (store.Run, error
 func (s *faulty) PutSchedule(ctx context.Context, p store.PutScheduleParams) (store.Schedule, error) {
 	return s.putSchedule(ctx, p)
 }
-func (s *faulty) Hints(ctx context.Context) (<-chan []store.Hint, error) { return s.hints(ctx) }
+func (s *faulty) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
+	return s.hints(ctx, topics...)
+}
+
+// Join implements store.Transactor.
+func (s *faulty) Join(tx store.Tx) (store.Store, error) { return s.join(tx) }
+
+// Begin implements store.Transactor.
+func (s *faulty) Begin(ctx context.Context, target any) (store.Transaction, error) {
+	return s.begin(ctx, target)
+}
+
+// Recorded implements store.Transactor.
+func (s *faulty) Recorded(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error) {
+	return s.recorded(ctx, namespace, lease, seq)
+}
 
 // Diagnose implements store.Diagnoser.
 func (s *faulty) Diagnose(ctx context.Context) ([]store.Finding, error) { return s.diagnose(ctx) }
 
-// roundTrip is the time between a statement and the next. In a bubble it ends
-// when all others wait, too.
+// roundTrip waits for the time between two statements. In a bubble it ends when all other
+// goroutines wait, too.
 func roundTrip() { time.Sleep(time.Millisecond) }
 
-// clock is the time of a call that names now, as the model keeps it.
+// clock returns the time of a call whose Now is now, as the model stores it.
 func clock(now time.Time) time.Time {
 	if now.IsZero() {
 		now = time.Now()
@@ -206,8 +248,8 @@ func (s *faulty) steps(id store.ID) (steps []store.Step) {
 	return steps
 }
 
-// onClaim changes each run that a claim has returned; do is handed the run as
-// it is stored, and its Epoch, Crashes and VisibleAt go into the result.
+// onClaim changes each run that a claim has returned. do gets the run as it is stored, and the
+// result takes its Epoch, Crashes and VisibleAt.
 func (s *faulty) onClaim(do func(c *store.ClaimedRun, stored *store.Run)) {
 	claim := s.claim
 	s.claim = func(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
@@ -224,8 +266,45 @@ func (s *faulty) onClaim(do func(c *store.ClaimedRun, stored *store.Run)) {
 	}
 }
 
-// eachCommit replaces how a single commit is done. Those of a batch are done one
-// after the other, the whole batch having been found free of doubles.
+// oneRestart restarts one run.
+type oneRestart struct {
+	Namespace string
+	ID        store.ID
+	Now       time.Time
+}
+
+// eachRestart replaces how a single run is restarted. Those of a batch are restarted one
+// after the other. Next fails with the error of the call or with the run's.
+func (s *faulty) eachRestart(do func(ctx context.Context, p oneRestart, next func(context.Context, oneRestart) error) error) {
+	restart := s.restart
+	s.restart = func(ctx context.Context, p store.RestartParams) ([]store.ControlResult, error) {
+		if err := p.Validate(); err != nil || len(p.IDs) == 0 {
+			return restart(ctx, p)
+		}
+		out := make([]store.ControlResult, len(p.IDs))
+		for i, id := range p.IDs {
+			var failed error // of the call
+			err := do(ctx, oneRestart{p.Namespace, id, p.Now}, func(ctx context.Context, o oneRestart) error {
+				res, err := restart(ctx, store.RestartParams{Namespace: o.Namespace, IDs: []store.ID{o.ID}, Now: o.Now})
+				if failed = err; err != nil {
+					return err
+				}
+				out[i] = res[0]
+				return res[0].Err
+			})
+			if failed != nil {
+				return nil, failed
+			}
+			if out[i].Err = err; err == nil {
+				out[i].Status = store.Pending
+			}
+		}
+		return out, nil
+	}
+}
+
+// eachCommit replaces how a single commit is applied. The commits of a batch are applied one after
+// another, after the whole batch was checked for duplicates.
 func (s *faulty) eachCommit(do func(ctx context.Context, p store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error)) {
 	commit := s.commit
 	s.commit = func(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
@@ -256,7 +335,7 @@ func (s *faulty) eachCommit(do func(ctx context.Context, p store.CommitParams, c
 	}
 }
 
-// beforeCommit changes each commit on its way in.
+// beforeCommit changes each commit before it is applied.
 func (s *faulty) beforeCommit(do func(c *store.Commit)) {
 	s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
 		if c.Transition != nil {
@@ -268,7 +347,7 @@ func (s *faulty) beforeCommit(do func(c *store.Commit)) {
 	})
 }
 
-// afterCommit adds to each commit that was applied.
+// afterCommit does something after each commit that was applied.
 func (s *faulty) afterCommit(do func(c *store.Commit, now time.Time, res *store.CommitResult)) {
 	s.eachCommit(func(_ context.Context, p store.CommitParams, c store.Commit, next func(store.Commit) (store.CommitResult, error)) (store.CommitResult, error) {
 		res, err := next(c)

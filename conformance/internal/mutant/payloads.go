@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// payloads passes every payload that goes in through f.
+// payloads applies f to every payload that is written.
 func (s *faulty) payloads(f func([]byte) []byte) {
 	create, signal, set := s.create, s.signal, s.setState
 	s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
@@ -41,13 +41,13 @@ func (s *faulty) payloads(f func([]byte) []byte) {
 		for i := range c.State {
 			c.State[i].Value = f(c.State[i].Value)
 		}
-		if ended(c, store.Complete) {
+		if ended(c, store.CompleteRun) {
 			c.Transition.Output = f(c.Transition.Output)
 		}
 	})
 }
 
-// Of P12: what becomes of bytes.
+// These mutants break P12: they change payloads.
 var payloadMutants = []Mutant{
 	{"nil-becomes-empty", "P12", "a payload that is nil comes back empty", wrap(func(s *faulty) {
 		s.payloads(func(b []byte) []byte { return append([]byte{}, b...) })

@@ -19,7 +19,7 @@ import (
 
 type external struct{ namespace, id, suffix string }
 
-// known is the namespaces that a store has seen.
+// known are the namespaces that a store has seen.
 type known struct {
 	mu  sync.Mutex
 	all []string
@@ -34,7 +34,7 @@ func (k *known) add(namespace string) []string {
 	return slices.Clone(k.all)
 }
 
-// identity strips an error of what it matches.
+// identity returns an error with the same text that matches no other error.
 func identity(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -42,7 +42,7 @@ func identity(err error) error {
 	return errors.New(err.Error())
 }
 
-// Of P8, P10, P14, P15 and P16, and of what has no number: making, finding and
+// These mutants break P8, P10, P14, P15 and P16, and rules without a number: creating, finding and
 // listing runs, firings, errors, hints.
 var runMutants = []Mutant{
 	{"external-id-twice-at-once", "P8", "whether an external id is taken is read in one statement, and the run inserted in the next", wrap(func(s *faulty) {
@@ -662,8 +662,8 @@ var runMutants = []Mutant{
 
 func (s *faulty) dropHints(kind store.HintKind) {
 	hints := s.hints
-	s.hints = func(ctx context.Context) (<-chan []store.Hint, error) {
-		in, err := hints(ctx)
+	s.hints = func(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
+		in, err := hints(ctx, topics...)
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ func (s *faulty) arrange(f func([]store.Signal) []store.Signal) {
 	}
 }
 
-// Of P17: what becomes of signals.
+// These mutants break P17: they lose, repeat or reorder signals.
 var signalMutants = []Mutant{
 	{"signal-consumed-twice", "P17", "a consumed signal stays in the inbox", wrap(func(s *faulty) {
 		s.beforeCommit(func(c *store.Commit) { c.Consumed = nil })
@@ -89,20 +89,21 @@ var signalMutants = []Mutant{
 	})},
 	{"sent-page-skips", "P14", "the last signal of a page is on none", wrap(func(s *faulty) {
 		sent := s.sent
-		s.sent = func(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
+		s.sent = func(ctx context.Context, p store.SentParams) (store.SentPage, error) {
 			page, err := sent(ctx, p)
-			if limit, bad := store.Page(p.Limit); bad == nil && len(page) == limit && limit > 1 {
-				page[limit-2].Position = page[limit-1].Position
-				page = page[:limit-1]
+			if limit, bad := store.Page(p.Limit); bad == nil && len(page.Signals) == limit && limit > 1 {
+				page.Signals[limit-2].Position = page.Signals[limit-1].Position
+				page.Signals = page.Signals[:limit-1]
 			}
 			return page, err
 		}
 	})},
 	{"sent-tells-unread-only", "P17", "the signals that a run has consumed are left out of those that it has had", wrap(func(s *faulty) {
 		sent := s.sent
-		s.sent = func(ctx context.Context, p store.SentParams) ([]store.SentSignal, error) {
+		s.sent = func(ctx context.Context, p store.SentParams) (store.SentPage, error) {
 			page, err := sent(ctx, p)
-			return slices.DeleteFunc(page, func(g store.SentSignal) bool { return g.Consumed }), err
+			page.Signals = slices.DeleteFunc(page.Signals, func(g store.SentSignal) bool { return g.Consumed })
+			return page, err
 		}
 	})},
 	{"signal-dropped-before-the-start", "P17", "a signal to a run that has not begun goes nowhere", wrap(func(s *faulty) {

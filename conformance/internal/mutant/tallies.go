@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Of what calls tell of the runs that they have made and ended, which metrics count.
+// These mutants return wrong counts of the runs that a call has made and ended, which metrics use.
 var tallyMutants = []Mutant{
 	{"repeated-create-says-made", "P4", "a create whose run existed already says that it has made it", wrap(func(s *faulty) {
 		create := s.create

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Of P13: what happens before its time, or after it.
+// These mutants break P13: they act too early or too late.
 var timeMutants = []Mutant{
 	{"timer-early", "P13", "a run may be claimed a millisecond before its time", wrap(func(s *faulty) {
 		claim := s.claim
@@ -238,7 +238,7 @@ var timeMutants = []Mutant{
 	})},
 }
 
-// unpaused lets claims go on as if some targets were not paused.
+// unpaused makes claims ignore the pause of some targets.
 func (s *faulty) unpaused(which func(store.PausedTarget) bool) {
 	var mu sync.Mutex
 	claim := s.claim
@@ -250,13 +250,13 @@ func (s *faulty) unpaused(which func(store.PausedTarget) bool) {
 	}
 }
 
-// withoutPauses takes pauses away while it does something, and puts them back.
+// withoutPauses removes pauses while it calls a function, and restores them.
 func (s *faulty) withoutPauses(ctx context.Context, namespace string, which func(store.PausedTarget) bool, do func()) {
 	paused, _ := store.AllPaused(ctx, s, store.ListPausedParams{Namespace: namespace})
 	set := func(on bool) {
 		for _, t := range paused {
 			if which(t) {
-				_ = s.SetPaused(ctx, store.SetPausedParams{Namespace: namespace, Queue: t.Queue, Workflow: t.Workflow, Paused: on, Now: t.Since})
+				_ = s.PauseTarget(ctx, store.PauseTargetParams{Namespace: namespace, Queue: t.Queue, Workflow: t.Workflow, Resume: !on, Now: t.Since})
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// due is when a transition's own time comes; zero: never.
+// due returns the time that a transition sets; zero: never.
 func due(t *store.Transition, now time.Time) time.Time {
 	var at time.Time
 	if t.After > 0 {
@@ -22,13 +22,14 @@ func due(t *store.Transition, now time.Time) time.Time {
 	return at
 }
 
-// setDue gives a run another time at which it may be claimed.
+// setDue changes the time from which a run can be claimed.
 func (s *faulty) setDue(id store.ID, at time.Time, res *store.CommitResult) {
 	s.Tamper(id, func(r model.Row) { r.VisibleAt = at })
 	res.VisibleAt = at
 }
 
-// Of P5 and of retries and pauses: what ends a sleep and what a wait keeps.
+// These mutants break P5, and the rules of retries and pauses: what ends a sleep and what a wait
+// keeps.
 var wakeMutants = []Mutant{
 	{"wake-up-lost", "P5", "an event between claim and sleep does not end the sleep: Seen is not looked at", wrap(func(s *faulty) {
 		s.beforeCommit(func(c *store.Commit) { c.Seen = 1 << 40 })

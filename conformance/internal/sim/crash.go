@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// reference is a small run of a few store calls.
+// reference is a small run that makes a few calls of the store.
 type reference struct {
 	name    string
 	flow    int
@@ -62,9 +62,9 @@ func References() []string {
 	return names
 }
 
-// CrashPoints lets a reference run begin in a process that dies at its k-th call of
-// the store, before and after that is applied, for every stride-th k, and another
-// process take over. It returns how many crashes there were, and what failed.
+// CrashPoints begins a reference run in a process that dies at its k-th call of the store, before
+// and after the call is applied, for every stride-th k. Another process takes over. CrashPoints
+// returns the number of crashes, and what failed.
 func CrashPoints(t *testing.T, open Opener, name string, stride int, counts *Counts) (crashes int, failures []string) {
 	for _, ref := range references {
 		if ref.name != name {

@@ -1,6 +1,6 @@
 //go:build !race
 
-// It says nothing of races, and takes long under their detector.
+// This file is left out under the race detector: it finds no races, and takes long there.
 
 package sim_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// The faulty stores that the simulation's workload and faults come across.
+// The faulty stores whose faults the simulation's workload can reach.
 var visible = []string{
 	"cancel-after-completion", "cancel-takes-the-lease", "extension-hides-a-cancel", "takeover-forgets-the-cancel",
 	"cancel-ends-what-waits", "last-claim-forgets-the-cancel", "last-claim-without-history",
@@ -25,7 +25,7 @@ var visible = []string{
 	"external-id-never-freed", "timer-early", "sleeps-in-whole-milliseconds", "retry-keeps-failed-steps", "retry-keeps-what-followed",
 }
 
-// A simulation that finds nothing must be one that could find something.
+// The simulation finds the fault of each faulty store.
 func TestSimulationFindsMutants(t *testing.T) {
 	const most = 500 // seeds for each
 	for _, m := range mutant.All() {

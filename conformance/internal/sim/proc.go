@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/worker"
 )
 
-// proc is a process: an engine and a worker behind a wire of their own.
+// proc is a process: an engine and a worker with a wire of their own.
 type proc struct {
 	world  *world
 	wire   *wire
@@ -34,7 +34,7 @@ func (w *world) newProc(slot, n int, r *rand.Rand) *proc {
 		p.wire.crash = &crashPoint{verb: verb, call: uint64(r.IntN(12)), after: r.IntN(2) == 0}
 	}
 	p.eng = engine.New(p.wire, engine.Namespace(namespace), engine.Logger(quiet), engine.RetryFor(w.profile.retryFor))
-	wk := worker.New(p.eng, worker.Name(who), worker.Concurrency(w.profile.slots[slot]), worker.Lease(w.profile.lease),
+	wk := worker.New(p.eng, worker.ID(who), worker.Concurrency(w.profile.slots[slot]), worker.Lease(w.profile.lease),
 		worker.Poll(w.profile.poll), worker.Park(w.profile.park), worker.Grace(w.profile.grace), worker.MaxCrashes(w.profile.maxCrashes))
 	if err := wk.Register(p.definitions()...); err != nil {
 		w.fail("register: %v", err)
@@ -68,10 +68,10 @@ func (p *proc) kill() {
 
 func (p *proc) dead() bool { return p.wire.isCut() }
 
-// haunt keeps what a dead process would not do any more until nobody looks.
+// haunt holds back what a dead process would no longer do, until the checks are over.
 func (p *proc) haunt() { <-p.world.over }
 
-// freeze stops the process where it stands: its calls hang, its steps wait.
+// freeze stops the process where it is: its calls hang and its steps wait.
 func (p *proc) freeze() {
 	p.wire.set(wireHangs)
 	p.mu.Lock()
@@ -89,7 +89,7 @@ func (p *proc) thaw() {
 	p.wire.set(wireUp)
 }
 
-// still waits while the process is stopped.
+// still returns when the process is not stopped.
 func (p *proc) still() {
 	p.mu.Lock()
 	thawed := p.thawed
@@ -125,7 +125,7 @@ func (p *proc) work(ctx context.Context, d time.Duration, heeds bool) error {
 	return nil
 }
 
-// slot is a place for processes, one after the other.
+// slot is a place for one process after another.
 type slot struct {
 	world *world
 	n     int
@@ -135,7 +135,7 @@ type slot struct {
 	alive bool
 }
 
-// current is the process that is there, nil when it is dead.
+// current returns the process in the slot, or nil if it is dead.
 func (s *slot) current() *proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *slot) gone() {
 	s.mu.Unlock()
 }
 
-// live keeps a process in the slot, and lets things happen to it until all heals.
+// live keeps a process in the slot, and applies faults to it until all faults end.
 func (s *slot) live() {
 	w := s.world
 	r := w.rng("slot", s.n)
@@ -241,7 +241,7 @@ func (s *slot) live() {
 	}
 }
 
-// outage makes the store unreachable for everybody.
+// outage makes the store unreachable for all processes.
 func (s *slot) outage(state wireState, d time.Duration) {
 	var hit []*proc
 	for _, other := range s.world.procs {

@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// quotas are how often each fault must have been and each rare branch been reached,
-// in 1,000 seeds: far below what is usual, and never nothing.
+// quotas are the least numbers of each fault and each rare branch in 1,000 seeds. They are far
+// below the usual numbers, and above zero.
 var quotas = map[string]int64{
 	"error before":                  200,
 	"error after":                   200,
@@ -55,7 +55,7 @@ var quotas = map[string]int64{
 	"failed: error":                 3,
 }
 
-// Missing says which quotas so many seeds have missed.
+// Missing returns the quotas that this number of seeds has not reached.
 func (c *Counts) Missing(seeds int) []string {
 	var missing []string
 	for _, what := range c.names() {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Config says what [Run] runs.
+// Config configures [Run].
 type Config struct {
 	Open   Opener
 	First  uint64 // the first seed
@@ -21,9 +21,8 @@ type Config struct {
 	Quotas bool                     // each fault and each rare branch must have come often enough
 }
 
-// hung is how long, in real time, a seed may take before it is reported: a bubble
-// in which time stands still because somebody never stops running ends by nothing
-// but the test's timeout.
+// hung is how long, in real time, a seed may take before it is reported. If a goroutine never
+// blocks, time in the bubble stands still, and only the test's timeout would end it.
 const hung = 30 * time.Second
 
 // Run runs seeds, as many at a time as there are processors.

@@ -8,14 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// A script is what a run does. The workflows of the simulation interpret it, so
-// that a seed can make any mixture; what a run must come to follows from its
-// script alone, whatever happens on the way.
+// A script is what a run does. The workflows of the simulation interpret it, so that a seed can
+// make any mixture. The outcome that a run must have follows from its script alone, whatever faults
+// occur.
 type script []op
 
 type opKind uint8
@@ -33,7 +34,7 @@ type op struct {
 	kind opKind
 	name string
 
-	// Of a step.
+	// These fields are for steps.
 	work     time.Duration // how long an execution takes
 	heeds    bool          // it ends with its context
 	fail     int           // attempts that fail before one succeeds
@@ -63,14 +64,14 @@ func (f failing) code() string {
 	return [...]string{byError: "error", byCode: "teapot", byPanic: "panic", byTimeout: "timeout", permanently: "gone"}[f]
 }
 
-// fate is what a script comes to.
+// fate is the outcome of a script.
 type fate struct {
 	notes     []string
 	code      string // of its failure; empty: none
 	permanent bool
 }
 
-// play works out what an attempt of the run comes to.
+// play computes the outcome of an attempt of the run.
 func (sc script) play(attempt int) fate {
 	var f fate
 	for _, o := range sc {
@@ -105,8 +106,8 @@ func (sc script) play(attempt int) fate {
 	return f
 }
 
-// waits is the longest that a script can take by itself, and work what of it its
-// steps are at work, with all attempts.
+// waits returns the longest time that a script can take by itself, and the part of it in which its
+// steps work, with all attempts.
 func (sc script) waits() (total, work time.Duration) {
 	for _, o := range sc {
 		switch o.kind {
@@ -131,7 +132,7 @@ func (sc script) waits() (total, work time.Duration) {
 	return total, work
 }
 
-// plan is one run: its script and how it is started.
+// plan is one run: its script, and how it is started.
 type plan struct {
 	n        int
 	script   script
@@ -155,7 +156,7 @@ var flows = []struct {
 
 const runBackoff = 2 * time.Second
 
-// fate is what the run comes to in the end.
+// fate returns the outcome of the run.
 func (p *plan) fate() fate {
 	for attempt := 1; ; attempt++ {
 		f := p.script.play(attempt)
@@ -165,14 +166,14 @@ func (p *plan) fate() fate {
 	}
 }
 
-// waits bounds what the run takes by itself.
+// waits bounds the time that the run takes by itself.
 func (p *plan) waits() (total, work time.Duration) {
 	t, w := p.script.waits()
 	n := time.Duration(flows[p.flow].attempts)
 	return p.delay + n*(t+runBackoff), n * w
 }
 
-// input names a plan. The epoch is put in by the simulation at each invocation.
+// input names a plan. The simulation sets the epoch at each invocation.
 type input struct {
 	Plan  int   `json:"plan"`
 	Epoch int64 `json:"epoch,omitempty"`
@@ -201,9 +202,9 @@ func (p *proc) definitions() []workflow.Definition {
 	return defs
 }
 
-// Define implements [workflow.Definition].
-func (d definition) Define(codec codec) *exec.Definition {
-	def := d.Definition.Define(codec)
+// Define implements [bridge.Definer].
+func (d definition) Define(codec exec.Codec) *exec.Definition {
+	def := bridge.Define(d.Definition, codec)
 	inner := def.Invoke
 	def.Invoke = func(b *exec.Branch, data []byte) ([]byte, error) {
 		var in input
@@ -352,7 +353,7 @@ func (pr *player) step(ctx workflow.Context, o op) (stepOut, error) {
 	}, opts...)
 }
 
-// maker makes scripts from random numbers.
+// maker makes scripts of random numbers.
 type maker struct {
 	*rand.Rand
 	lease time.Duration
@@ -361,7 +362,7 @@ type maker struct {
 	n     int           // groups
 }
 
-// upTo is mostly much less than d.
+// upTo returns a duration up to d, which is mostly much shorter than d.
 func (m *maker) upTo(d time.Duration) time.Duration {
 	x := m.Float64()
 	return time.Duration(float64(d) * x * x * x).Truncate(time.Millisecond)

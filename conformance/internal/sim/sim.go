@@ -13,17 +13,17 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Opener opens an empty store inside a bubble. The simulation closes it; what else
-// is to be cleaned up goes with tb.
+// Opener opens an empty store inside a bubble. The simulation closes it. Anything else that must be
+// cleaned up is registered with tb.
 type Opener func(tb testing.TB) store.Store
 
-// Result is what became of one simulation.
+// Result is the outcome of one simulation.
 type Result struct {
 	Failures []string
 	world    *world
 }
 
-// WriteTrace writes all that happened, in order.
+// WriteTrace writes all events, in order.
 func (r *Result) WriteTrace(out io.Writer) {
 	if r.world != nil {
 		r.world.writeTrace(out)
@@ -54,7 +54,7 @@ func inBubble(t *testing.T, open Opener, create func(store.Store) *world) (res R
 	return res
 }
 
-// newWorld makes what a seed decides.
+// newWorld makes the world that a seed decides.
 func newWorld(s store.Store, seed uint64, counts *Counts) *world {
 	w := &world{seed: seed, store: s, counts: counts}
 	w.profile = newProfile(w.rng("profile", 0))
@@ -130,7 +130,8 @@ func (w *world) newPlan(m *maker, n int) *plan {
 		p.external = fmt.Sprint("order-", m.IntN(2))
 	case 3:
 		p.timeout = 1 + m.upTo(w.profile.long)
-		// A worker whose claim was answered late sees the store's clock late by as much.
+		// If a claim is answered late, its worker's view of the store's clock is late by the same
+		// time.
 		over := 2*p.timeout + 4*w.profile.lease
 		p.script = append(script{{kind: opStep, name: "before", attempts: 1, heeds: true, work: m.upTo(p.timeout)}, {kind: opSleep, name: "over", d: over}}, p.script...)
 	case 4:
@@ -148,7 +149,7 @@ func (w *world) newPlan(m *maker, n int) *plan {
 
 func (r *Result) String() string { return strings.Join(r.Failures, "\n") }
 
-// tail is the last of what happened.
+// tail returns the last events.
 func (r *Result) tail(string) string {
 	var b strings.Builder
 	r.WriteTrace(&b)

@@ -21,7 +21,7 @@ var (
 	trace     = flag.Bool("sim.trace", false, "write everything that happened in a failed seed")
 )
 
-// stores are what the simulation runs on, with the seeds of a usual run.
+// stores are the stores that the simulation runs on, with the number of seeds in a usual run.
 var stores = []struct {
 	name  string
 	open  sim.Opener
@@ -47,8 +47,11 @@ func TestSimulation(t *testing.T) {
 			c := sim.Config{Open: st.open, First: *firstSeed, Seeds: st.seeds, Quotas: true, Repeat: func(seed uint64) string {
 				return fmt.Sprintf("go test ./conformance/internal/sim -run TestSimulation -sim.store=%s -sim.seed=%d -sim.trace", st.name, seed)
 			}}
-			if race {
+			switch {
+			case race:
 				c.Seeds = st.raced
+			case testing.Short():
+				c.Seeds /= 4
 			}
 			if *seeds > 0 {
 				c.Seeds = *seeds
@@ -73,8 +76,11 @@ func TestCrashPoints(t *testing.T) {
 			continue
 		}
 		stride := 1
-		if race {
+		switch {
+		case race:
 			stride = st.seeds / st.raced
+		case testing.Short():
+			stride = 4
 		}
 		t.Run(st.name, func(t *testing.T) {
 			for _, name := range sim.References() {

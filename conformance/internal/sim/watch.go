@@ -10,11 +10,11 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// A watcher sees what reaches the store, in the order in which it is applied, and
-// holds it against what the contract says must follow from all that came before.
-// It keeps its own account of each run and never asks the store.
+// A watcher sees each call in the order in which the store applies it, and compares the answer with
+// the one that the contract requires after all earlier calls. It keeps its own record of each run
+// and never asks the store.
 
-// seen is the account of one run.
+// seen is the watcher's record of one run.
 type seen struct {
 	id       store.ID
 	plan     int
@@ -49,8 +49,8 @@ type watched struct {
 	from *wire
 }
 
-// alone gives this call the store to itself until the function that it returns is
-// called: what is applied and what is noted of it are one.
+// alone keeps other calls from the store until the function that it returns is called, so that a
+// call and its note are one operation.
 func (w *world) alone() (done func()) {
 	w.calls <- struct{}{}
 	return func() { <-w.calls }
@@ -204,7 +204,7 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 	return out, nil
 }
 
-// replay holds the steps that came with a claim against those that were recorded.
+// replay compares the steps that a claim returned with those that were recorded.
 func (w watched) replay(s *seen, c *store.ClaimedRun) {
 	if c.MoreSteps {
 		return
@@ -407,9 +407,9 @@ func (w watched) transition(s *seen, t *store.Transition, now time.Time) {
 	}
 	due = earliest(due, micro(t.At))
 	switch t.Kind {
-	case store.Complete:
+	case store.CompleteRun:
 		s.status = store.Completed
-	case store.Fail:
+	case store.FailRun:
 		s.status = store.Failed
 		w.count("failed: " + t.Failure.Code)
 		if t.Failure.Code == "crashed" && s.worst <= w.profile.maxCrashes {
@@ -449,8 +449,8 @@ func (w watched) transition(s *seen, t *store.Transition, now time.Time) {
 	s.due = earliest(s.due, s.deadline)
 }
 
-// forget drops what a retry of the run does again: each failed step, and behind it
-// whatever is in its line of execution.
+// forget deletes what a retry of the run does again: each failed step, and what followed it in its
+// line of execution.
 func (w watched) forget(s *seen) {
 	failed := map[store.StepKey]int64{}
 	for key, st := range s.steps {
@@ -497,7 +497,7 @@ type execution struct {
 	succeeded bool
 }
 
-// stepOut is what steps and values return.
+// stepOut is the output of steps and values.
 type stepOut struct {
 	X int64 `json:"x"`
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// errCut is what a dead process gets, if it could still get something.
+// errCut is the error that the calls of a dead process get.
 var errCut = errors.New("sim: this process is dead to its store")
 
 type wireState uint8
@@ -24,9 +24,9 @@ const (
 	wireCut
 )
 
-// A wire lies between one process and the store. Each call's fault follows from
-// the seed, the process, the verb, and how many calls of that verb came before:
-// verbs of one process race with each other, calls of one verb hardly do.
+// A wire is between one process and the store. The fault of a call depends on the seed, the
+// process, the method, and the number of earlier calls of that method. Calls of different methods
+// of one process race with each other; calls of one method hardly do.
 type wire struct {
 	store.Store // for the verbs that have no faults here
 	world       *world
@@ -40,13 +40,13 @@ type wire struct {
 	total   int
 	frozen  atomic.Bool // was, at some time
 
-	// crash, when not nil, cuts the wire at one call.
+	// crash, if not nil, cuts the wire at one call.
 	crash *crashPoint
 	cut   chan struct{} // closed when cut
 }
 
-// crashPoint names a call by its number, among those of a verb or (verb empty)
-// among all, and whether it is applied before the process is gone.
+// crashPoint names a call by its number among the calls of a method, or among all calls if verb is
+// empty. It says whether the call is applied before the process dies.
 type crashPoint struct {
 	verb  string
 	call  uint64
@@ -106,7 +106,7 @@ type decision struct {
 	late          bool // what hung until its context ended comes through afterwards
 }
 
-// decide says what happens to the next call of a verb.
+// decide returns the fault of the next call of a method.
 func (w *wire) decide(verb string) decision {
 	w.mu.Lock()
 	call := w.calls[verb]
@@ -170,8 +170,8 @@ func (w *wire) open(ctx context.Context) error {
 	}
 }
 
-// pass lets a call through, with its fault. apply does it and write says that it
-// changes something; late does it on its own, after the caller has gone.
+// pass makes a call, with its fault. apply makes the call, and write says that the call changes
+// something. late makes it by itself, after the caller has gone.
 func (w *wire) pass(ctx context.Context, verb string, write bool, apply, late func(context.Context) error) error {
 	d := w.decide(verb)
 	if err := w.open(ctx); err != nil {
@@ -264,8 +264,8 @@ func carry[P, R any](ctx context.Context, w *wire, verb string, write bool, p P,
 	return r, nil
 }
 
-// detach copies what a caller may change once its call has returned, for calls
-// that are applied late.
+// detach copies what a caller may change after its call has returned. It is for calls that are
+// applied late.
 func detach[P any](p P) P {
 	switch q := any(&p).(type) {
 	case *store.ClaimParams:
@@ -284,7 +284,7 @@ func void[P any](call func(context.Context, P) error) func(context.Context, P) (
 	return func(ctx context.Context, p P) (struct{}, error) { return struct{}{}, call(ctx, p) }
 }
 
-// The verbs. Create, Claim, Extend, Commit and Cancel go through the world's eyes.
+// The methods of the store. The watcher sees Create, Claim, Extend, Commit and Cancel.
 
 func (w *wire) Create(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
 	return carry(ctx, w, "create", true, p, w.watched().create)
@@ -367,13 +367,13 @@ func (w *wire) Limits() store.Limits { return w.world.store.Limits() }
 
 func (w *wire) Close() error { return nil }
 
-// Hints passes on the store's, with losses, or gives none at all.
-func (w *wire) Hints(ctx context.Context) (<-chan []store.Hint, error) {
+// Hints passes on the store's hints. It loses some of them, or sends none at all.
+func (w *wire) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	h, ok := w.world.store.(store.Hinter)
 	if !ok || w.world.profile.noHints {
 		return nil, store.ErrUnsupported
 	}
-	in, err := h.Hints(ctx)
+	in, err := h.Hints(ctx, topics...)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +398,7 @@ func (w *wire) Hints(ctx context.Context) (<-chan []store.Hint, error) {
 	return out, nil
 }
 
-// hash is FNV-1a.
+// hash returns the FNV-1a hash.
 func hash(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {

@@ -19,13 +19,11 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-type codec = engine.Codec
-
 const namespace = "sim"
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// profile is what a seed decides about a world as a whole.
+// profile is what a seed decides about the whole world.
 type profile struct {
 	lease, poll, park time.Duration
 	grace             time.Duration
@@ -108,11 +106,11 @@ func (w *world) chaotic() bool {
 	}
 }
 
-// clock is the store's clock.
+// clock returns the time of the store's clock.
 func (w *world) clock() time.Time { return time.Now().Add(w.profile.skew) }
 
-// now is the Now of a call: the store's own clock unless that is to differ from
-// the application's.
+// now returns the Now of a call. If the store's clock differs from the application's, a zero Now
+// becomes the time of the store's clock.
 func (w *world) now(now time.Time) time.Time {
 	if now.IsZero() && w.profile.skew != 0 {
 		return w.clock()
@@ -173,7 +171,7 @@ func (w *world) writeTrace(out io.Writer) {
 	}
 }
 
-// name is short for a run's id: its plan's number.
+// name returns a short name for a run's ID: the number of its plan.
 func (w *world) name(id store.ID) string {
 	if s := w.runs[id]; s != nil {
 		return s.name
@@ -195,15 +193,15 @@ func (w *world) succeeded(e *execution) {
 	e.succeeded = true
 }
 
-// arrive notes that an invocation comes to a sleep.
+// arrive notes that an invocation reaches a sleep.
 func (w *world) arrive(run store.ID, epoch int64, key store.StepKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.arrivals[arrival{run, epoch, key}] = w.clock()
 }
 
-// woke checks that a sleep has not ended early: it counts from when the invocation
-// came to it that recorded it first.
+// woke checks that a sleep has not ended early. It counts from the moment when the invocation that
+// recorded it first reached it.
 func (w *world) woke(run store.ID, epoch int64, key store.StepKey, o op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,13 +221,13 @@ func (w *world) woke(run store.ID, epoch int64, key store.StepKey, o op) {
 		}
 		due = came.Add(o.d)
 	}
-	// The store keeps microseconds: it cuts off both the time and the duration.
+	// The store truncates both the time and the duration to microseconds.
 	if now := w.clock(); now.Before(due.Add(-2 * time.Microsecond)) {
 		w.failLocked("sleep %s of run %s ended %v early", key, w.name(run), due.Sub(now))
 	}
 }
 
-// killing says whether this execution ends its process.
+// killing reports whether this execution kills its process.
 func (w *world) killing(run store.ID, times int) bool {
 	if !w.chaotic() {
 		return false
@@ -244,7 +242,7 @@ func (w *world) killing(run store.ID, times int) bool {
 	return true
 }
 
-// starter starts a run as its plan says, until the store has acknowledged it.
+// starter starts a run as its plan says, and repeats the start until the store has acknowledged it.
 func (w *world) starter(p *plan) {
 	if !w.sleep(p.startAt) {
 		return
@@ -255,7 +253,7 @@ func (w *world) starter(p *plan) {
 		opts = append(opts, engine.RunID(p.id))
 	}
 	if p.external != "" {
-		opts = append(opts, engine.ID(p.external, engine.WhileActive), compareNothing)
+		opts = append(opts, engine.ExternalID(p.external, engine.WhileActive), compareNothing)
 	}
 	if p.delay > 0 {
 		opts = append(opts, engine.Delay(p.delay))
@@ -300,7 +298,7 @@ func (w *world) starter(p *plan) {
 	}
 }
 
-// waiter waits for a run as a client does, through everything.
+// waiter waits for a run as a client does, whatever faults occur.
 func (w *world) waiter(p *plan, id store.ID, eng *engine.Engine) {
 	for {
 		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute) // polls of days would take minutes of ours
@@ -337,7 +335,7 @@ func outcome(run store.Run) engine.Outcome {
 	return engine.Outcome{Run: run.ID, Workflow: run.Workflow, Status: run.Status, Output: run.Output, Failure: run.Failure}
 }
 
-// canceler asks for a run's end.
+// canceler cancels a run.
 func (w *world) canceler(p *plan) {
 	if !w.sleep(p.cancelAt) {
 		return
@@ -373,8 +371,7 @@ func (w *world) sleep(d time.Duration) bool {
 	}
 }
 
-// run lets the world go its way and checks what is left of it. It must be called in
-// a bubble.
+// run runs the world and checks its final state. It must be called in a bubble.
 func (w *world) run() {
 	w.begin = time.Now()
 	w.calls = make(chan struct{}, 1)
@@ -423,8 +420,8 @@ func (w *world) run() {
 	w.wg.Wait()
 }
 
-// rage lasts until all heals. Where one crash is all that is to happen, that is when
-// the runs are final or the crash has come.
+// rage returns when the faults end. In a world with a single crash, that is when the runs are final
+// or the crash has occurred.
 func (w *world) rage() {
 	if w.crashAt == nil {
 		w.sleep(w.profile.chaos)
@@ -443,7 +440,7 @@ func (w *world) rage() {
 	}
 }
 
-// settle waits until all runs are final, as long as they may take.
+// settle waits until all runs are final, for as long as they may take.
 func (w *world) settle() {
 	healed := time.Now()
 	var work time.Duration
@@ -451,8 +448,7 @@ func (w *world) settle() {
 		_, own := p.waits()
 		work += own
 	}
-	// Beyond the leases: pauses between tries of whatever failed last, polls, and
-	// slots that other runs hold.
+	// Added to the leases: pauses before retries, polls, and waits for slots that other runs hold.
 	slack := 20*time.Second + 3*w.profile.poll + work
 	limit := func(p *plan, from time.Time) time.Time {
 		own, _ := p.waits()
@@ -507,7 +503,7 @@ func (w *world) settle() {
 	}
 }
 
-// size is how often a script may wait.
+// size is how many times a script may wait.
 func (sc script) size() int {
 	n := 0
 	for _, o := range sc {
@@ -535,7 +531,7 @@ func (sc script) until() time.Time {
 	return last
 }
 
-// check holds what is left against what must be.
+// check compares the final state with the expected one.
 func (w *world) check() {
 	ctx := w.ctx
 	w.mu.Lock()
@@ -601,7 +597,7 @@ func (w *world) check() {
 	}
 }
 
-// checkRun holds a run's end against its plan.
+// checkRun compares a run's end with its plan.
 func (w *world) checkRun(run store.Run) {
 	s := w.runs[run.ID]
 	name := w.name(run.ID)
@@ -680,7 +676,7 @@ func (w *world) checkRun(run store.Run) {
 	}
 }
 
-// Counts counts what happened, over many worlds.
+// Counts counts events over many worlds.
 type Counts struct {
 	m sync.Map // string -> *atomic.Int64
 }
@@ -693,7 +689,7 @@ func (c *Counts) add(what string) {
 	v.(*atomic.Int64).Add(1)
 }
 
-// Of returns how often something happened.
+// Of returns how often an event occurred.
 func (c *Counts) Of(what string) int64 {
 	if v, ok := c.m.Load(what); ok {
 		return v.(*atomic.Int64).Load()

@@ -90,90 +90,109 @@ func TestAnyOrder(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			dir, random := t.TempDir(), rand.New(rand.NewPCG(seed, 1))
-			src, c := newSource(t, dir, 20), newCatalog(t, filepath.Join(dir, "indices"))
-			start, err := src.End(t.Context())
-			require.NoError(t, err)
-			x, err := c.Create("x", "standard", start)
-			require.NoError(t, err)
-
-			var read [][]source.Document // and not yet written
-			write := func() {
-				i := random.IntN(len(read))
-				require.NoError(t, x.Fill(read[i]))
-				if random.IntN(3) > 0 { // else it comes again
-					read = append(read[:i], read[i+1:]...)
-				}
-			}
-			consume := func() {
-				after := x.Offset()
-				changes, err := src.Changes(t.Context(), after, 1+random.IntN(10))
-				require.NoError(t, err)
-				if len(changes) == 0 {
-					return
-				}
-				upTo := changes[len(changes)-1].Offset()
-				all, err := src.Changes(t.Context(), start, 10_000)
-				require.NoError(t, err)
-				for range random.IntN(5) { // some of before and behind
-					changes = append(changes, all[random.IntN(len(all))])
-				}
-				random.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
-				require.NoError(t, x.Apply(after-random.Int64N(after-start+1), upTo, changes))
-			}
-			scan := func(last string) string {
-				page, err := src.Page(t.Context(), last, 5)
-				require.NoError(t, err)
-				if len(page) == 0 {
-					return ""
-				}
-				read = append(read, page)
-				return page[len(page)-1].ID
-			}
-
-			last := scan("")
-			for done := false; !done; {
-				switch random.IntN(4) {
-				case 0:
-					change(t, src, random)
-				case 1:
-					last = scan(last)
-					done = last == ""
-				case 2:
-					consume()
-				case 3:
-					if len(read) > 0 {
-						write()
-					}
-				}
-			}
-			zombie := read
-			for len(read) > 0 {
-				write()
-			}
-			require.NoError(t, x.Seal(t.Context()))
-			// Once it is sealed, who has slept through it does no harm.
-			for _, page := range zombie {
-				require.NoError(t, x.Fill(page))
-			}
-			old, err := src.Changes(t.Context(), start, int(x.Offset()-start))
-			require.NoError(t, err)
-			require.NoError(t, x.Apply(start, x.Offset(), old))
-			for range 5 {
-				change(t, src, random)
-				consume()
-			}
-			v, err := x.Verify(t.Context(), src)
-			require.NoError(t, err)
-			require.True(t, v.OK(), v.String())
-			end, err := src.End(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, end, v.Offset)
-			docs, err := x.bleve.DocCount()
-			require.NoError(t, err)
-			require.EqualValues(t, v.Documents, docs, "tombstones are gone")
+			inAnyOrder(t, seed)
 		})
 	}
+}
+
+// anyOrder brings pages and changes into an index in any order.
+type anyOrder struct {
+	t      *testing.T
+	random *rand.Rand
+	src    *source.Source
+	index  *Index
+	start  int64
+	read   [][]source.Document // and not yet written
+}
+
+// write writes one of the pages that were read. It may come again.
+func (o *anyOrder) write() {
+	i := o.random.IntN(len(o.read))
+	require.NoError(o.t, o.index.Fill(o.read[i]))
+	if o.random.IntN(3) > 0 { // else it comes again
+		o.read = append(o.read[:i], o.read[i+1:]...)
+	}
+}
+
+// consume applies the next changes, with some of those before and behind, in any order.
+func (o *anyOrder) consume() {
+	after := o.index.Offset()
+	changes, err := o.src.Changes(o.t.Context(), after, 1+o.random.IntN(10))
+	require.NoError(o.t, err)
+	if len(changes) == 0 {
+		return
+	}
+	upTo := changes[len(changes)-1].Offset()
+	all, err := o.src.Changes(o.t.Context(), o.start, 10_000)
+	require.NoError(o.t, err)
+	for range o.random.IntN(5) { // some of before and behind
+		changes = append(changes, all[o.random.IntN(len(all))])
+	}
+	o.random.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+	require.NoError(o.t, o.index.Apply(after-o.random.Int64N(after-o.start+1), upTo, changes))
+}
+
+// scan reads the next page, and returns its last document; empty: there is none.
+func (o *anyOrder) scan(last string) string {
+	page, err := o.src.Page(o.t.Context(), last, 5)
+	require.NoError(o.t, err)
+	if len(page) == 0 {
+		return ""
+	}
+	o.read = append(o.read, page)
+	return page[len(page)-1].ID
+}
+
+func inAnyOrder(t *testing.T, seed uint64) {
+	dir, random := t.TempDir(), rand.New(rand.NewPCG(seed, 1))
+	src, c := newSource(t, dir, 20), newCatalog(t, filepath.Join(dir, "indices"))
+	start, err := src.End(t.Context())
+	require.NoError(t, err)
+	x, err := c.Create("x", "standard", start)
+	require.NoError(t, err)
+
+	o := &anyOrder{t: t, random: random, src: src, index: x, start: start}
+	last := o.scan("")
+	for done := false; !done; {
+		switch random.IntN(4) {
+		case 0:
+			change(t, src, random)
+		case 1:
+			last = o.scan(last)
+			done = last == ""
+		case 2:
+			o.consume()
+		case 3:
+			if len(o.read) > 0 {
+				o.write()
+			}
+		}
+	}
+	zombie := o.read
+	for len(o.read) > 0 {
+		o.write()
+	}
+	require.NoError(t, x.Seal(t.Context()))
+	// Once it is sealed, who has slept through it does no harm.
+	for _, page := range zombie {
+		require.NoError(t, x.Fill(page))
+	}
+	old, err := src.Changes(t.Context(), start, int(x.Offset()-start))
+	require.NoError(t, err)
+	require.NoError(t, x.Apply(start, x.Offset(), old))
+	for range 5 {
+		change(t, src, random)
+		o.consume()
+	}
+	v, err := x.Verify(t.Context(), src)
+	require.NoError(t, err)
+	require.True(t, v.OK(), v.String())
+	end, err := src.End(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, end, v.Offset)
+	docs, err := x.bleve.DocCount()
+	require.NoError(t, err)
+	require.EqualValues(t, v.Documents, docs, "tombstones are gone")
 }
 
 func TestGap(t *testing.T) {

@@ -1,0 +1,231 @@
+package sqlkit
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+const failureSize = `coalesce(octet_length(r.failure), 0)`
+
+// ListRuns builds the statement that reads the candidates of a listing: runs with their place (at).
+// last marks the last run that may be looked at, which is returned whether the filter selects it
+// (ok) or not. On SQLite the inner queries carry the IDs of runs and the size of their failures, on
+// PostgreSQL whole rows. The statement is empty if the filter can select no run.
+func ListRuns(db DB, p store.ListParams, limit int) (string, []any, error) {
+	last, err := p.Position()
+	if err != nil {
+		return "", nil, err
+	}
+	column := "r.created_at"
+	if p.ByEnd {
+		column = "r.finished_at"
+	}
+	q, err := selectRuns(db, p.Namespace, &p.Filter, column)
+	if err != nil {
+		return "", nil, err
+	}
+	order, beyond := " DESC", "<"
+	if p.OldestFirst {
+		order, beyond = "", ">"
+	}
+	if p.Filter.Few() {
+		column = q.d.unindexed(column)
+	}
+	if p.Cursor != "" {
+		// On SQLite the index search begins at the bound on the time alone, and the second
+		// condition excludes the runs of the same time.
+		at, id := q.time(last.At), q.id(last.ID)
+		q.bound = append(q.bound, q.d.pick("("+column+", r.id)"+beyond+"("+at+", "+id+")",
+			column+beyond+"="+at+" AND ("+column+beyond+at+" OR r.id"+beyond+id+")"))
+	}
+	item := func(ok string) string {
+		return "SELECT " + q.d.pick("r.*", "r.id, "+failureSize+" AS size") + ", " + column + " AS at, " + ok + " AS ok FROM pawl.runs r WHERE "
+	}
+	sorted := " ORDER BY at" + order + ", id" + order
+	most := q.arg(int64(limit), "bigint") + "+1"
+	whole := func(runs string) string { return q.text("SELECT r.*, false AS last FROM (" + runs + ") r") }
+	if p.Filter.Few() { // an index of their own finds them, and they are sorted
+		if p.ByEnd {
+			q.bound = append(q.bound, "r.finished_at IS NOT NULL")
+		}
+		return whole(item("true") + q.fewRuns(&p.Filter) + sorted + " LIMIT " + most), q.args, nil
+	}
+	list, scan := q.arms(&p.Filter, column, false), false
+	if len(list) == 0 {
+		return "", nil, nil
+	}
+	for _, a := range list {
+		scan = scan || q.selected(a) != "true"
+	}
+	looked := most
+	if scan {
+		looked = q.arg(int64(MaxScan(p.MaxScan)), "bigint")
+	}
+	// SQLite merges the results of the indexes. PostgreSQL sorts what it takes from each.
+	first := sorted + " LIMIT " + looked
+	parts := make([]string, len(list))
+	for i, a := range list {
+		parts[i] = item(q.selected(a)) + q.where(a)
+		parts[i] = q.d.pick("("+parts[i]+first+")", parts[i])
+	}
+	union := strings.Join(parts, " UNION ALL ")
+	if q.d == SQLite {
+		union += first
+	} else if len(parts) > 1 {
+		union = "SELECT * FROM (" + union + ") r" + first
+	}
+	if !scan {
+		return whole(union), q.args, nil
+	}
+	// SQLite numbers rows in the order in which they arrive, which needs no sort.
+	numbered := "SELECT r.*, row_number() OVER (" + q.d.pick(sorted, "") + ") AS place FROM (" + union + ") r"
+	return q.text("SELECT r.*, place=" + looked + " AS last FROM (" + numbered + ") r WHERE ok OR place=" + looked + q.d.pick(sorted, "") + " LIMIT " + most), q.args, nil
+}
+
+// List implements store.Runs.
+func (v Verbs) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
+	var page store.RunPage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	limit = min(limit, MaxScan(p.MaxScan))
+	sql, args, err := ListRuns(v.db, p, limit)
+	if err != nil {
+		return page, err
+	}
+	if sql == "" {
+		return page, ctx.Err()
+	}
+	order := "at DESC, id DESC"
+	if p.OldestFirst {
+		order = "at, id"
+	}
+	d := v.db.Dialect()
+	nothing := d.pick("NULL::bytea", "NULL")
+	columns := RunColumns(ifFits("r.failure"), nothing, nothing, nothing) + ", fits, ok, last"
+	numbered := `SELECT r.*, ` + d.pick(failureSize+` AS size, `, ``) + `row_number() OVER (ORDER BY ` + order + `) AS nth FROM (` + sql + `) r`
+	most := strconv.Itoa(limit)
+	sql = d.pick(`SELECT `+columns+` FROM (`+fitting(numbered, most, pageBytes)+`) r ORDER BY nth`,
+		fitTable(numbered, most, pageBytes)+`SELECT `+columns+` FROM fit z CROSS JOIN runs r ON r.id=z.id ORDER BY nth`)
+	var fits, ok, last, more bool
+	row := NewRunReader(v.db.Blob, &fits, &ok, &last)
+	err = v.db.Read(ctx, Stmt{SQL: sql, Args: args, Rows: func(scan Scan) error {
+		r, err := row.Read(scan)
+		RunRow(&p, &page, &more, &r, fits, ok, last)
+		return err
+	}})
+	if err != nil {
+		return store.RunPage{}, err
+	}
+	if more {
+		page.Next = p.CursorBehind(&page.Runs[len(page.Runs)-1])
+	}
+	return page, nil
+}
+
+// CountRuns builds the statement of a count: groups of runs by their part (an arm), and separately
+// those that the filter does not select (ok). It returns the statuses of the parts.
+func CountRuns(db DB, p store.CountParams) (string, []any, [][]store.Status, error) {
+	column := "r.created_at"
+	if !p.Filter.FinishedAfter.IsZero() || !p.Filter.FinishedBefore.IsZero() {
+		column = "r.finished_at"
+	}
+	q, err := selectRuns(db, p.Namespace, &p.Filter, column)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	code := "''"
+	if p.ByFailure {
+		code = "coalesce(" + q.d.failureField("code") + ", '')"
+	}
+	const (
+		grouped = `SELECT part, CASE WHEN ok THEN queue ELSE '' END, CASE WHEN ok THEN workflow ELSE '' END, status, CASE WHEN ok THEN code ELSE '' END, ok, count(*) FROM (`
+		by      = `) r GROUP BY 1, 2, 3, 4, 5, 6`
+	)
+	item := func(part int, ok string) string {
+		return "SELECT " + strconv.Itoa(part) + " AS part, r.queue, r.workflow, r.status, " + code + q.d.pick(` COLLATE "C"`, ``) + " AS code, " + ok + " AS ok FROM pawl.runs r WHERE "
+	}
+	if p.Filter.Few() {
+		return q.text(grouped + item(0, "true") + q.fewRuns(&p.Filter) + by), q.args, nil, nil
+	}
+	var parts []string
+	var statuses [][]store.Status
+	looked := q.arg(int64(MaxScan(p.MaxScan)), "bigint")
+	for i, a := range q.arms(&p.Filter, column, true) {
+		parts = append(parts, "SELECT * FROM ("+item(i, q.selected(a))+q.where(a)+" ORDER BY "+column+" DESC, r.id DESC LIMIT "+looked+") r")
+		statuses = append(statuses, a.statuses)
+	}
+	if len(parts) == 0 {
+		return "", nil, nil, nil
+	}
+	return q.text(grouped + strings.Join(parts, " UNION ALL ") + by), q.args, statuses, nil
+}
+
+// Count implements store.Runs.
+func (v Verbs) Count(ctx context.Context, p store.CountParams) ([]store.RunCount, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	sql, args, parts, err := CountRuns(v.db, p)
+	if err != nil {
+		return nil, err
+	}
+	if sql == "" {
+		return nil, ctx.Err()
+	}
+	var tally store.CountTally
+	err = v.db.Read(ctx, Stmt{SQL: sql, Args: args, Rows: func(scan Scan) error {
+		var n store.RunCount
+		var part int64
+		var ok bool
+		err := scan(&part, &n.Queue, &n.Workflow, &n.Status, &n.FailureCode, &ok, &n.Count)
+		tally.Add(int(part), n, ok)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return tally.Rows(MaxScan(p.MaxScan), parts), nil
+}
+
+// ListActions implements store.Journal.
+func (v Verbs) ListActions(ctx context.Context, p store.ListActionsParams) (store.ActionPage, error) {
+	var page store.ActionPage
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	limit, _ := store.Page(p.Limit)
+	at, last, err := p.Position()
+	if err != nil {
+		return page, err
+	}
+	q := newSelection(v.db, p.Namespace)
+	if !p.Run.IsZero() {
+		q.look("r.run IS NOT NULL AND r.run=" + q.id(p.Run))
+	}
+	if p.Actor != "" {
+		q.look("r.actor=" + q.arg(p.Actor, "text"))
+	}
+	if p.Cursor != "" {
+		t, id := q.time(at), q.id(last)
+		q.look("r.at<=" + t + " AND (r.at<" + t + " OR r.id<" + id + ")")
+	}
+	sql := q.text("SELECT r.id, r.at, r.actor, r.verb, r.target, r.run, r.details FROM pawl.actions r WHERE " + All(append([]string{q.namespace}, q.rest...)) +
+		" ORDER BY r.at DESC, r.id DESC LIMIT " + q.arg(int64(limit), "bigint") + "+1")
+	err = v.db.Read(ctx, Stmt{SQL: sql, Args: q.args, Rows: func(scan Scan) error {
+		a, err := ScanAction(scan)
+		page.Actions = append(page.Actions, a)
+		return err
+	}})
+	if err != nil {
+		return store.ActionPage{}, err
+	}
+	if last := Cut(&page.Actions, limit); last != nil {
+		page.Next = p.NextCursor(last)
+	}
+	return page, nil
+}

@@ -1,0 +1,39 @@
+package sqlkit
+
+import "strings"
+
+// Split splits SQL at the semicolons that are neither in quotes nor in comments, and removes
+// comments. It does not support triggers.
+func Split(sql string) []string {
+	var list []string
+	var b strings.Builder
+	end := func() {
+		if s := strings.TrimSpace(b.String()); s != "" {
+			list = append(list, s)
+		}
+		b.Reset()
+	}
+	for len(sql) > 0 {
+		switch c := sql[0]; {
+		case strings.HasPrefix(sql, "--"):
+			_, sql, _ = strings.Cut(sql, "\n")
+			b.WriteByte('\n')
+			continue
+		case c == '\'' || c == '"':
+			n := strings.IndexByte(sql[1:], c)
+			if n < 0 {
+				n = len(sql) - 2
+			}
+			b.WriteString(sql[:n+2])
+			sql = sql[n+2:]
+			continue
+		case c == ';':
+			end()
+		default:
+			b.WriteByte(c)
+		}
+		sql = sql[1:]
+	}
+	end()
+	return list
+}

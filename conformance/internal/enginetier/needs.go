@@ -1,0 +1,18 @@
+package enginetier
+
+import (
+	"github.com/pawlhq/pawl/conformance/internal/harness"
+	"github.com/pawlhq/pawl/store"
+)
+
+// engineNeeds is the same for the engine tier. The other cases tx/... check that a backend without
+// transactions refuses them.
+var engineNeeds = map[store.Ability][]string{
+	store.Imports:      {"export/"},
+	store.Exports:      {"export/", "histories/checked", "histories/open-items", "metrics/balance"},
+	store.Ranks:        {"explain/waiting-for-a-worker"},
+	store.Transactions: {"flow/transaction", "lost/recorded"},
+}
+
+// Needs lists the abilities that a case of the engine tier needs.
+func (cs Case) Needs() []store.Ability { return harness.Needed(engineNeeds, cs.Name) }

@@ -1,0 +1,279 @@
+package linearizable
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlhq/pawl/conformance/internal/model"
+	"github.com/pawlhq/pawl/conformance/internal/mutant"
+	"github.com/pawlhq/pawl/conformance/internal/suitetest"
+	"github.com/pawlhq/pawl/store"
+)
+
+func TestFocusesOnTheModel(t *testing.T) {
+	s := suitetest.NewModel(t)
+	runFocuses(t, [2]store.Store{s, s})
+}
+
+// storyOf runs a seed's story on a store in a bubble, where the seed alone decides which calls
+// overlap. It returns what no order explains.
+func storyOf(t *testing.T, wrap func(*model.Store) store.Store, f focus, seed uint64) (report string) {
+	synctest.Test(t, func(t *testing.T) {
+		s := wrap(model.New(model.Options{PayloadLimit: suitetest.MutantLimit}))
+		st := newStory(t.Context(), f, [2]store.Store{s, s}, f.name, seed)
+		st.bubble = true
+		st.tell()
+		report = st.check()
+	})
+	return report
+}
+
+// between lets the simulated time between two statements pass. Other calls proceed meanwhile.
+func between() { time.Sleep(time.Millisecond) } // the bubble's clock, not the machine's
+
+// These stores have faults that only concurrent callers can see.
+type (
+	workflowsOneByOne  struct{ *model.Store }
+	pauseWrittenLater  struct{ *model.Store }
+	removalWrittenLate struct{ *model.Store }
+	deletedLate        struct{ *model.Store }
+	lockLooksFirst     struct{ *model.Store }
+	compareLooksFirst  struct{ *model.Store }
+	cancelLooksFirst   struct{ *model.Store }
+	stepsInTwo         struct{ *model.Store }
+	inboxInTwo         struct{ *model.Store }
+	firingsInTwo       struct{ *model.Store }
+	signalLooksFirst   struct{ *model.Store }
+	claimReadsLater    struct{ *model.Store }
+	unpinWrittenLater  struct{ *model.Store }
+)
+
+func (s unpinWrittenLater) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
+	runs, err := s.Get(ctx, store.GetParams{Namespace: p.Namespace, IDs: p.IDs})
+	if err != nil || len(runs) != 1 || runs[0].Pin == nil || runs[0].Status.Final() {
+		return s.Store.Unpin(ctx, p)
+	}
+	go func() {
+		between()
+		_, _ = s.Store.Unpin(context.WithoutCancel(ctx), p)
+	}()
+	return []store.ControlResult{{Status: runs[0].Status}}, nil
+}
+
+func (s workflowsOneByOne) PutWorkflows(ctx context.Context, p store.PutWorkflowsParams) error {
+	for i := range p.Workflows {
+		q := p
+		q.Workflows = p.Workflows[i : i+1]
+		if err := s.Store.PutWorkflows(ctx, q); err != nil {
+			return err
+		}
+		between()
+	}
+	return nil
+}
+
+func (s pauseWrittenLater) PauseTarget(ctx context.Context, p store.PauseTargetParams) error {
+	go func() {
+		between()
+		_ = s.Store.PauseTarget(context.WithoutCancel(ctx), p)
+	}()
+	return nil
+}
+
+func (s removalWrittenLate) RemoveWorker(ctx context.Context, p store.RemoveWorkerParams) error {
+	go func() {
+		between()
+		_ = s.Store.RemoveWorker(context.WithoutCancel(ctx), p)
+	}()
+	return nil
+}
+
+func (s deletedLate) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
+	page, err := s.ListSchedules(ctx, store.ListSchedulesParams{Namespace: p.Namespace, Names: []string{p.Name}})
+	if err != nil || len(page.Schedules) == 0 {
+		return s.Store.DeleteSchedule(ctx, p)
+	}
+	between()
+	_ = s.Store.DeleteSchedule(ctx, p) // which another one may have deleted
+	return nil
+}
+
+func (s lockLooksFirst) Lock(ctx context.Context, p store.LockParams) (store.LockResult, error) {
+	was, err := s.Store.Lock(ctx, store.LockParams{Namespace: p.Namespace, Name: p.Name, Owner: "nobody", Now: p.Now})
+	if err != nil || was.Owner != "" || p.For == 0 {
+		return s.Store.Lock(ctx, p)
+	}
+	between()
+	if _, err := s.Store.Lock(ctx, p); err != nil {
+		return store.LockResult{}, err
+	}
+	return store.LockResult{Held: true, Owner: p.Owner, Until: p.Now.Add(p.For)}, nil
+}
+
+func (s compareLooksFirst) SetState(ctx context.Context, p store.SetStateParams) ([]store.StateEntry, error) {
+	held, err := s.GetState(ctx, store.GetStateParams{Namespace: p.Namespace, Run: p.Run})
+	p.Writes = slices.Clone(p.Writes)
+	for i, w := range p.Writes {
+		version := int64(0)
+		for _, e := range held {
+			if e.Key == w.Key {
+				version = e.Version
+			}
+		}
+		if err != nil || w.IfVersion == nil || *w.IfVersion != version {
+			return s.Store.SetState(ctx, p)
+		}
+		p.Writes[i].IfVersion = nil
+	}
+	between()
+	return s.Store.SetState(ctx, p)
+}
+
+func (s cancelLooksFirst) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+	runs, err := s.Get(ctx, store.GetParams{Namespace: p.Namespace, IDs: p.IDs})
+	if err != nil || len(runs) != 1 || runs[0].Status.Final() || len(p.IDs) != 1 {
+		return s.Store.Cancel(ctx, p)
+	}
+	between()
+	out, err := s.Store.Cancel(ctx, p)
+	if err == nil && out[0].Err != nil {
+		out[0] = store.ControlResult{Status: store.Canceling}
+	}
+	return out, err
+}
+
+func (s stepsInTwo) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
+	before, err := s.Store.Steps(ctx, p)
+	if err != nil || len(before.Steps) < 2 {
+		return before, err
+	}
+	between()
+	after, err := s.Store.Steps(ctx, p)
+	if err == nil && len(after.Steps) > 0 {
+		after.Steps = append(before.Steps[:1], after.Steps[1:]...)
+	}
+	return after, err
+}
+
+func (s inboxInTwo) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
+	before, err := s.Store.Inbox(ctx, p)
+	if err != nil {
+		return before, err
+	}
+	between()
+	after, err := s.Store.Inbox(ctx, p)
+	after.Signals = before.Signals
+	return after, err
+}
+
+func (s firingsInTwo) ListFirings(ctx context.Context, p store.ListFiringsParams) (store.FiringPage, error) {
+	page, err := s.ListSchedules(ctx, store.ListSchedulesParams{Namespace: p.Namespace, Names: []string{p.Schedule}})
+	if err != nil || len(page.Schedules) == 0 {
+		return s.Store.ListFirings(ctx, p)
+	}
+	between()
+	out, err := s.Store.ListFirings(ctx, p)
+	if err != nil {
+		return store.FiringPage{}, nil // it was there when the schedule was read
+	}
+	return out, nil
+}
+
+func (s signalLooksFirst) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
+	runs, err := s.Get(ctx, store.GetParams{Namespace: p.Namespace, IDs: []store.ID{p.Signals[0].Run}})
+	if err != nil || len(runs) == 0 || runs[0].Status.Final() {
+		return s.Store.Signal(ctx, p)
+	}
+	between()
+	out, err := s.Store.Signal(ctx, p)
+	if err == nil && out[0].Err != nil {
+		out[0] = store.SignalResult{Run: p.Signals[0].Run} // it was there, and stores nothing now
+	}
+	return out, err
+}
+
+func (s claimReadsLater) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	out, err := s.Store.Claim(ctx, p)
+	if err != nil || len(out.Runs) == 0 {
+		return out, err
+	}
+	between()
+	for i := range out.Runs {
+		in, err := s.Inbox(ctx, store.InboxParams{Namespace: p.Namespace, Run: out.Runs[i].Run.ID})
+		if err != nil {
+			return store.Claimed{}, err
+		}
+		out.Runs[i].Inbox.Signals, out.Runs[i].Inbox.State = in.Signals, in.State
+	}
+	return out, nil
+}
+
+// The check can fail: in every run, the story of one of these seeds finds each fault.
+func TestFocusesFindFaults(t *testing.T) {
+	faults := map[string]struct {
+		focus string
+		wrap  func(*model.Store) store.Store
+	}{
+		"workflows put one by one":   {"registry", func(m *model.Store) store.Store { return workflowsOneByOne{m} }},
+		"pause written later":        {"pause", func(m *model.Store) store.Store { return pauseWrittenLater{m} }},
+		"worker removed later":       {"registry", func(m *model.Store) store.Store { return removalWrittenLate{m} }},
+		"schedule deleted twice":     {"schedules", func(m *model.Store) store.Store { return deletedLate{m} }},
+		"lock looks first":           {"registry", func(m *model.Store) store.Store { return lockLooksFirst{m} }},
+		"compare looks first":        {"state", func(m *model.Store) store.Store { return compareLooksFirst{m} }},
+		"cancel looks first":         {"tree", func(m *model.Store) store.Store { return cancelLooksFirst{m} }},
+		"steps read in two":          {"fork", func(m *model.Store) store.Store { return stepsInTwo{m} }},
+		"inbox read in two":          {"commit", func(m *model.Store) store.Store { return inboxInTwo{m} }},
+		"firings of a gone schedule": {"schedules", func(m *model.Store) store.Store { return firingsInTwo{m} }},
+		"signal looks first":         {"mail", func(m *model.Store) store.Store { return signalLooksFirst{m} }},
+		"unpin written later":        {"pins", func(m *model.Store) store.Store { return unpinWrittenLater{m} }},
+		"claim reads a later inbox":  {"mail", func(m *model.Store) store.Store { return claimReadsLater{m} }},
+	}
+	for name, focus := range map[string]string{
+		"restart-of-a-purged-run": "restart", "purge-of-a-restarted-run": "restart", "restart-clears-the-failure-later": "restart",
+		"restart-overlooks-a-create": "names", "create-overlooks-a-restart": "names", "import-overlooks-a-create": "names", "find-of-two-moments": "names",
+		"fire-of-a-deleted-schedule": "schedules", "fire-undoes-a-put": "schedules", "schedule-deleted-and-put": "schedules", "run-before-its-firing": "schedules",
+		"fork-without-its-steps-first": "fork", "forked-twice-at-once": "fork", "fork-of-a-purged-run": "fork",
+		"imported-twice-at-once": "import", "import-onto-a-created-run": "import", "import-without-its-steps-first": "import",
+		"tree-canceled-level-by-level": "tree", "children-of-a-canceled-run": "tree", "pause-of-a-run-that-was-leased": "pause", "asked-twice-at-once": "registry",
+		"get-of-two-moments": "tree", "page-of-two-moments": "lists", "page-status-by-status": "lists", "count-status-by-status": "lists", "batch-made-run-by-run": "lists",
+		"signals-consumed-behind-their-commit": "commit", "children-before-their-commit": "commit", "state-set-key-by-key": "state",
+	} {
+		f := faults[name]
+		f.focus, f.wrap = focus, suitetest.ByName(t, name).Wrap
+		faults[name] = f
+	}
+	for name, fault := range faults {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			f := focuses[slices.IndexFunc(focuses, func(f focus) bool { return f.name == fault.focus })]
+			for seed := range uint64(focusSeeds) {
+				if report := storyOf(t, fault.wrap, f, seed); report != "" {
+					t.Logf("seed %d: %s", seed, report)
+					return
+				}
+			}
+			t.Errorf("%d stories of %s saw no fault", focusSeeds, f.name)
+		})
+	}
+}
+
+// focusSeeds is the number of stories within which a fault must be found.
+const focusSeeds = 150
+
+// The same stories find nothing in the model.
+func TestFocusesFindNothingInTheModel(t *testing.T) {
+	for _, f := range focuses {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(20) {
+				if report := storyOf(t, mutant.None().Wrap, f, seed); report != "" {
+					t.Fatalf("seed %d: %s", seed, report)
+				}
+			}
+		})
+	}
+}

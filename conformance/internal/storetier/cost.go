@@ -1,0 +1,664 @@
+package storetier
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/conformance/internal/harness"
+	"github.com/pawlhq/pawl/conformance/internal/runner"
+	"github.com/pawlhq/pawl/store"
+)
+
+// The numbers of other runs in the store while the cost of a call is measured: few and many. Times
+// are compared over a wider range, because they are less exact.
+const (
+	fewAside      = 1_000
+	manyAside     = 20_000
+	manyMoreAside = 50_000
+)
+
+// enoughReads reports whether a call reads no more with many other runs than with few. An index
+// over more rows may be a level higher, and a page fuller.
+func enoughReads(few, many int64) bool { return many <= few+few/2+24 }
+
+// enoughTime reports whether a call takes about as long with many other runs as with few. Other
+// programs use the machine, too; a call that reads everything takes 50 times as long.
+func enoughTime(few, many time.Duration) bool { return many <= 8*few || many <= 20*time.Millisecond }
+
+// A probe is a call whose cost is measured.
+type probe struct {
+	name, rule string
+	// prepare creates what the call is about and returns the call to be measured. A nil call means
+	// that the backend does not have the verb.
+	prepare func(c *C, b *aside) (call func())
+}
+
+// cost is the cost of a call.
+type cost struct {
+	reads int64
+	time  time.Duration
+}
+
+// costs are the costs of all probes, measured once for all cases of a suite.
+type costs struct {
+	t     testing.TB // it lives as long as the filled store
+	once  sync.Once
+	mu    sync.Mutex
+	known map[string]string // the problem with a probe; empty: none
+}
+
+// costCases has a case for each probe.
+func costCases() []Case {
+	var cases []Case
+	for _, p := range probes {
+		cases = append(cases, Case{"cost/" + p.name, "P18", p.rule, func(c *C) { c.cost(p) }})
+	}
+	return cases
+}
+
+func (c *C) cost(p probe) {
+	if c.h.Unmeasured != "" {
+		c.Skipf("what a call costs is not measured: %s", c.h.Unmeasured)
+	}
+	if c.h.Progress {
+		c.Skipf("what calls cost is measured when all verbs are written")
+	}
+	all := c.h.costs
+	if all == nil {
+		all = &costs{t: c.host}
+	}
+	all.once.Do(func() { all.measure(c) })
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	wrong, ok := all.known[p.name]
+	switch {
+	case !ok:
+		c.Fatalf("its cost was not measured: the calls before it have failed")
+	case wrong != "":
+		c.Errorf("%s", wrong)
+	}
+}
+
+// measure measures all probes, for the first case that needs them.
+func (all *costs) measure(c *C) {
+	m := newMetered(c.TB, all.t, c.h)
+	begun := m.reads()
+	few := m.all(fewAside)
+	many := m.all(m.much)
+	if testing.Verbose() {
+		for _, p := range probes {
+			c.Logf("%-20s %6d reads, %v beside few runs; %d, %v beside many", p.name, few[p.name].reads, few[p.name].time, many[p.name].reads, many[p.name].time)
+		}
+	}
+	for name := range few {
+		all.mu.Lock()
+		if all.known == nil {
+			all.known = map[string]string{}
+		}
+		all.known[name] = m.wrong(few[name], many[name])
+		if m.meter.Reads != nil && m.reads() == begun {
+			all.known[name] = "saw no call read anything: the meter does not count"
+		}
+		all.mu.Unlock()
+	}
+}
+
+// metered is a store that is filled while probes are measured.
+type metered struct {
+	*C
+	meter harness.Meter
+	aside aside
+	much  int
+}
+
+func newMetered(t, host testing.TB, h suite) *metered {
+	m := &metered{much: manyAside}
+	if h.Meter != nil {
+		m.meter = h.Meter(host)
+	} else {
+		m.meter.Store, m.much = h.New(host), manyMoreAside
+	}
+	m.C = newC(t, host, h, m.meter.Store, m.meter.Store, Case{Name: "cost/measured", Promise: "P18", Rule: "the cost of a call follows what it is about"})
+	return m
+}
+
+// all fills the store with n runs and measures all probes.
+func (m *metered) all(n int) map[string]cost {
+	m.aside.fill(m.C, n)
+	if m.meter.Settle != nil {
+		m.meter.Settle()
+	}
+	got := map[string]cost{}
+	for _, p := range probes {
+		got[p.name] = m.of(p)
+	}
+	return got
+}
+
+// of measures a probe: the least of a few times, because the first call may read data that stays in
+// memory, such as the schema.
+func (m *metered) of(p probe) (least cost) {
+	for range 3 {
+		call := p.prepare(m.C, &m.aside)
+		if call == nil {
+			return cost{}
+		}
+		reads, begun := m.reads(), time.Now()
+		call()
+		c := cost{m.reads() - reads, time.Since(begun)}
+		if least == (cost{}) {
+			least = c
+		}
+		least = cost{min(least.reads, c.reads), min(least.time, c.time)}
+	}
+	return least
+}
+
+func (m *metered) reads() int64 {
+	if m.meter.Reads == nil {
+		return 0
+	}
+	return m.meter.Reads()
+}
+
+// wrong describes what is wrong with a probe's costs; empty: nothing.
+func (m *metered) wrong(few, many cost) string {
+	switch {
+	case m.meter.Reads == nil && !enoughTime(few.time, many.time):
+		return fmt.Sprintf("saw it take %v beside %d runs and %v beside %d, expected about the same: it reads what it is not about", few.time, fewAside, many.time, m.much)
+	case m.meter.Reads != nil && !enoughReads(few.reads, many.reads):
+		return fmt.Sprintf("saw it read %d beside %d runs and %d beside %d, expected about the same: it reads what it is not about", few.reads, fewAside, many.reads, m.much)
+	}
+	return ""
+}
+
+// CostFault is conformance.CostFault.
+type CostFault struct {
+	Name  string
+	Begin func(s store.Store) (end func()) // nil: the fault stays
+}
+
+// CostOfFaults is conformance.CostOfFaults.
+func CostOfFaults(t testing.TB, h harness.Harness, faults []CostFault) map[string][]string {
+	t.Helper()
+	m := newMetered(t, t, suite{Harness: h})
+	few := m.all(fewAside)
+	many := m.all(m.much)
+	found := map[string][]string{}
+	for _, p := range probes {
+		if m.wrong(few[p.name], many[p.name]) != "" {
+			found[""] = append(found[""], "cost/"+p.name)
+		}
+	}
+	for _, f := range faults {
+		end := f.Begin(m.meter.Store)
+		for _, p := range probes {
+			if m.finds(t, p, few[p.name]) {
+				found[f.Name] = append(found[f.Name], "cost/"+p.name)
+			}
+		}
+		if end == nil {
+			break
+		}
+		end()
+		m.clear()
+	}
+	return found
+}
+
+// finds reports whether a probe fails now: it reads more than with few runs, or ends with an error.
+func (m *metered) finds(t testing.TB, p probe, few cost) (yes bool) {
+	rec := &runner.Recorder{TB: t}
+	rec.Do(func() {
+		under := *m
+		under.C = newC(rec, t, m.h, m.s, m.s2, m.cs)
+		under.now, under.seqs = m.now, m.seqs
+		defer func() { m.now = under.now }()
+		yes = under.wrong(few, under.of(p)) != ""
+	})
+	return yes || rec.Failed()
+}
+
+// clear ends runs that failed probes have left due.
+func (m *metered) clear() {
+	for runs := m.claimN(100); len(runs) > 0; runs = m.claimN(100) {
+		for _, run := range runs {
+			m.end(run, cancelRun())
+		}
+	}
+}
+
+// aside holds the other runs in the store, which the measured calls are not about; most are in the
+// same lane.
+type aside struct {
+	runs   int
+	sleeps []store.ID
+	parent store.ID         // has children that are final
+	inbox  store.ClaimedRun // has consumed signals and state
+	fired  time.Time
+}
+
+// fill creates runs until there are n in total.
+func (b *aside) fill(c *C, n int) {
+	c.Helper()
+	part := (n - b.runs) / 10
+	first := b.runs == 0
+	b.runs = n
+	// Runs that need a lease are first, while nothing else is due.
+	b.final(c, part)
+	b.asleep(c, part/2)
+	b.pinned(c, part)
+	b.family(c, part)
+	b.receiver(c, 4*part) // signals are small
+	c.createN(part, store.NewRun{Queue: "held"})
+	for left := part; left > 0; {
+		got := c.claim(store.ClaimParams{Worker: "other", LeaseFor: 1000 * time.Hour, Demands: []store.Demand{demand("held", left)}}).Runs
+		if len(got) == 0 {
+			c.Fatalf("Claim: saw no run, expected some of the %d that are due", left)
+		}
+		left -= len(got)
+	}
+	// Then the runs that are only created.
+	c.createN(part, store.NewRun{Queue: "other", Priority: 5})
+	c.createN(part, store.NewRun{Workflow: "other", Priority: 5})
+	c.createN(2*part+part/2, store.NewRun{After: 500 * time.Hour, Priority: 5})
+	for _, ids := range batches(c.createN(part, store.NewRun{Priority: 5})) {
+		c.tryPause(false, ids...)
+	}
+	for _, ids := range batches(c.createN(part, store.NewRun{Priority: 5})) {
+		c.tryCancel(ids...)
+	}
+	ns := c.ns
+	c.ns = ns + "/other"
+	c.createN(part, store.NewRun{Priority: 5})
+	c.ns = ns
+	b.externals(c, part)
+	b.rest(c, part, first)
+}
+
+// final creates n runs that are claimed and ended.
+func (b *aside) final(c *C, n int) {
+	c.createN(n, store.NewRun{})
+	for i, part := range leases(c.claimAll(n)) {
+		var cms []store.Commit
+		for j, l := range part {
+			t := complete("out")
+			if b.fired.IsZero() && i == 0 && j < 20 { // only the first few have failed
+				t = failWith("broken")
+			}
+			cms = append(cms, store.Commit{Lease: l, Steps: []store.StepRecord{step(1, "a", "1")}, Transition: t})
+		}
+		c.allApplied(c.commits(cms...))
+	}
+}
+
+// asleep creates n runs that sleep, with steps, state and signals.
+func (b *aside) asleep(c *C, n int) {
+	c.createN(n, store.NewRun{})
+	for _, part := range leases(c.claimAll(n)) {
+		var cms []store.Commit
+		var sigs []store.NewSignal
+		for i, l := range part {
+			b.sleeps = append(b.sleeps, l.Run)
+			cms = append(cms, store.Commit{Lease: l, Steps: []store.StepRecord{step(1, "a", "1"), step(2, "b", "2")},
+				State: []store.StateWrite{{Key: "k", Value: []byte("v")}}, Transition: sleepFor(time.Duration(500+i) * time.Hour)})
+			sigs = append(sigs, store.NewSignal{ID: store.NewID(), Run: l.Run, Name: "n"})
+		}
+		c.allApplied(c.commits(cms...))
+		for _, res := range c.signals(sigs...) {
+			c.ok("Signal's item", res.Err)
+		}
+	}
+}
+
+// pinned creates n runs that are due and pinned to a build that nobody has.
+func (b *aside) pinned(c *C, n int) {
+	c.createN(n, store.NewRun{Priority: 5})
+	for _, part := range leases(c.claimAll(n)) {
+		var cms []store.Commit
+		for _, l := range part {
+			cms = append(cms, store.Commit{Lease: l, Pin: misfit(), Transition: giveBack()})
+		}
+		c.allApplied(c.commits(cms...))
+	}
+}
+
+// family creates a parent of n children, all final.
+func (b *aside) family(c *C, n int) {
+	parent := c.start()
+	b.parent = parent.Run.ID
+	for left, next := n, int64(1); left > 0; left -= 500 {
+		spawn := make([]store.NewRun, min(left, 500))
+		ids := make([]store.ID, len(spawn))
+		for i := range spawn {
+			spawn[i] = kid(next)
+			ids[i] = spawn[i].ID
+			next++
+		}
+		c.commit(store.Commit{Lease: parent.Lease, Spawn: spawn})
+		c.tryCancel(ids...)
+	}
+	c.end(parent, cancelRun())
+}
+
+// receiver creates a run that has read n signals, and holds it.
+func (b *aside) receiver(c *C, n int) {
+	c.create(store.NewRun{Queue: "inbox"})
+	b.inbox = c.one(c.claim(store.ClaimParams{LeaseFor: 1000 * time.Hour, Demands: []store.Demand{demand("inbox", 1)}}).Runs)
+	for left := n; left > 0; left -= 500 {
+		sigs := make([]store.NewSignal, min(left, 500))
+		ids := make([]store.SignalID, len(sigs))
+		for i := range sigs {
+			sigs[i] = store.NewSignal{ID: store.NewID(), Run: b.inbox.Run.ID, Name: "n"}
+			ids[i] = sigs[i].ID
+		}
+		c.signals(sigs...)
+		c.commit(store.Commit{Lease: b.inbox.Lease, Consumed: ids})
+	}
+	c.signal(b.inbox.Run.ID, "n", "unread")
+}
+
+// externals creates n runs that hold external ids, and others that have held some.
+func (b *aside) externals(c *C, n int) {
+	var ids []store.ID
+	for left := n; left > 0; left -= 1000 {
+		runs := make([]store.NewRun, min(left, 1000))
+		for i := range runs {
+			runs[i] = fill(store.NewRun{Queue: "named"})
+			runs[i].ExternalID = "x" + runs[i].ID.String()
+			if i%2 == 0 {
+				ids = append(ids, runs[i].ID)
+			}
+		}
+		for _, res := range c.creates(runs...) {
+			c.ok("Create's item", res.Err)
+		}
+	}
+	for _, part := range batches(ids) {
+		c.tryCancel(part...)
+	}
+}
+
+// rest creates everything that is not a run.
+func (b *aside) rest(c *C, n int, first bool) {
+	if first {
+		b.fired = c.now.Add(-time.Hour)
+		c.putSchedule(store.Schedule{Name: "fired", Workflow: aWorkflow, Queue: "fired", Spec: "@hourly", NextAt: b.fired})
+	}
+	c.race(8, func(worker int, s store.Store) error {
+		for i := worker; i < n/4; i += 8 {
+			name := store.NewID().String()
+			_, err := patient(c.ctx, func() (store.Schedule, error) {
+				return s.PutSchedule(c.ctx, store.PutScheduleParams{Namespace: c.ns, Now: c.now, Schedule: store.Schedule{
+					Name: name, Workflow: aWorkflow, Queue: aQueue, Spec: "@hourly", Input: make([]byte, 300), NextAt: c.now.Add(500 * time.Hour)}})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	journal, ok := c.s.(store.Journal)
+	for left := n; ok && left > 0; left -= 50 {
+		actions := make([]store.Action, min(left, 50))
+		for i := range actions {
+			actions[i] = store.Action{ID: store.NewID(), Actor: "a@b", Verb: "pause", Target: "run", Run: store.NewID(), Details: strings.Repeat("because ", 40)}
+		}
+		at := c.now.Add(time.Duration(-left) * time.Second) // rows of one moment are read together
+		c.ok("Record", journal.Record(c.ctx, store.RecordParams{Namespace: c.ns, Actions: actions, Now: at}))
+	}
+}
+
+// leases returns the leases of claimed runs, in parts.
+func leases(runs []store.ClaimedRun) [][]store.Lease {
+	var all []store.Lease
+	for _, r := range runs {
+		all = append(all, r.Lease)
+	}
+	return slices.Collect(slices.Chunk(all, 500))
+}
+
+func (c *C) allApplied(res []store.CommitResult) {
+	c.Helper()
+	for _, r := range res {
+		c.ok("Commit's item", r.Err)
+	}
+}
+
+// during returns what a probe measures: a call that must succeed.
+func during[T any](c *C, what string, call func() (T, error)) func() {
+	return func() {
+		_, err := call()
+		c.ok(what, err)
+	}
+}
+
+// probes are the calls whose cost must depend only on what they are about.
+var probes = []probe{
+	{"claim", "a claim reads what it returns, however many runs sleep, are final, paused, canceled, held, scheduled or foreign", func(c *C, _ *aside) func() {
+		c.create(store.NewRun{})
+		return func() { c.end(c.claim1(), complete("")) }
+	}},
+	{"claim-none", "a claim that finds nothing due reads as much as nothing", func(c *C, _ *aside) func() {
+		return func() { c.claimNone("all that is due was claimed") }
+	}},
+	{"create", "a run is made at the same cost, however many there are", func(c *C, _ *aside) func() {
+		return func() { c.tryCancel(c.create(store.NewRun{Queue: "made"})) }
+	}},
+	{"create-external-id", "a start whose external id is held finds its run at the same cost, however many ids are or were held", func(c *C, _ *aside) func() {
+		name := store.NewID().String()
+		id := c.create(store.NewRun{Queue: "made", ExternalID: name})
+		return func() {
+			res := c.creates(fill(store.NewRun{Queue: "made", ExternalID: name}))[0]
+			c.eq("the run that holds the external id", res.ID, id)
+		}
+	}},
+	{"extend", "a lease is extended at the same cost, however many are held", func(c *C, _ *aside) func() {
+		run := c.start()
+		return func() {
+			c.eq("Lost", c.extend(run.Lease).Lost, false)
+			c.end(run, complete(""))
+		}
+	}},
+	{"commit-steps", "steps and state are recorded at the same cost, however many other runs have", func(c *C, _ *aside) func() {
+		run := c.start()
+		return func() {
+			c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "1")}, State: []store.StateWrite{{Key: "k", Value: []byte("v")}}})
+			c.end(run, complete(""))
+		}
+	}},
+	{"commit-failure", "a run fails at the same cost, however many have", func(c *C, _ *aside) func() {
+		run := c.start()
+		return func() { c.end(run, cancelRun()) }
+	}},
+	{"commit-release", "a run is given back and retried at the same cost, however many are due elsewhere", func(c *C, _ *aside) func() {
+		run := c.start()
+		return func() {
+			c.end(run, release())
+			c.end(c.claim1(), retryIn(0))
+			c.end(c.claim1(), complete(""))
+		}
+	}},
+	{"wake-due", "a sleeper whose time has come is found at the same cost, however many sleep on", func(c *C, _ *aside) func() {
+		run := c.start()
+		c.end(run, sleepFor(time.Microsecond))
+		c.advance(time.Millisecond)
+		return func() { c.end(c.claim1(), complete("")) }
+	}},
+	{"signal", "a signal wakes its run at the same cost, however many runs and signals there are", func(c *C, _ *aside) func() {
+		run := c.start()
+		c.end(run, sleepOn(store.WakeSignal))
+		return func() {
+			c.signal(run.Run.ID, "n", "")
+			c.end(c.claim1(), complete(""))
+		}
+	}},
+	{"signal-external-id", "a signal by external id finds its run at the same cost, however many ids are held", func(c *C, _ *aside) func() {
+		name := store.NewID().String()
+		c.create(store.NewRun{Queue: "made", ExternalID: name})
+		return func() {
+			c.ok("Signal's item", c.signals(store.NewSignal{ID: store.NewID(), ExternalID: name, Name: "n"})[0].Err)
+		}
+	}},
+	{"signal-repeat", "a signal that is sent again is known at the same cost, however many its run has had", func(c *C, b *aside) func() {
+		sig := store.NewSignal{ID: store.NewID(), Run: b.inbox.Run.ID, Name: "n"}
+		c.signals(sig)
+		c.commit(store.Commit{Lease: b.inbox.Lease, Consumed: []store.SignalID{sig.ID}})
+		return func() { c.ok("Signal's item", c.signals(sig)[0].Err) }
+	}},
+	{"inbox", "an inbox is read at the cost of what is unread, however many signals were read", func(c *C, b *aside) func() {
+		return func() { c.eq("unread signals", len(c.inbox(b.inbox.Run.ID).Signals), 1) }
+	}},
+	{"state", "state is set and read at the same cost, however many other runs have some", func(c *C, b *aside) func() {
+		return func() {
+			c.setState(b.sleeps[0], "k", "w")
+			c.eq("state", values(c.getState(b.sleeps[0], "k")), []string{"k=w"})
+		}
+	}},
+	{"steps", "a run's steps are read at their own cost", func(c *C, b *aside) func() {
+		return func() { c.eq("steps", c.stepNames(b.sleeps[0]), []string{"a", "b"}) }
+	}},
+	{"get", "a run is read at the same cost, however many there are", func(c *C, b *aside) func() {
+		return func() { c.status(b.sleeps[0], store.Sleeping) }
+	}},
+	{"find", "a run is found by its external id at the same cost, whether it holds the id or has held it", func(c *C, _ *aside) func() {
+		held, past := store.NewID().String(), store.NewID().String()
+		c.create(store.NewRun{Queue: "made", ExternalID: held})
+		c.cancel(c.create(store.NewRun{Queue: "made", ExternalID: past}))
+		return func() {
+			for _, name := range []string{held, past} {
+				_, err := c.s.Find(c.ctx, store.FindParams{Namespace: c.ns, ExternalID: name})
+				c.ok("Find", err)
+			}
+		}
+	}},
+	{"children", "a page of children is read at its own cost, however many there are", func(c *C, b *aside) func() {
+		return during(c, "Children", func() (store.ChildPage, error) {
+			return c.s.Children(c.ctx, store.ChildrenParams{Namespace: c.ns, Parent: b.parent, Group: "g", After: 10, Limit: 10})
+		})
+	}},
+	{"parent-ends", "a parent ends at the cost of its open children, however many are final", func(c *C, b *aside) func() {
+		if c.get(b.parent).Status.Final() {
+			c.ok("Restart", itemErr(c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, IDs: []store.ID{b.parent}, Now: c.now})))
+		}
+		run := c.claim1()
+		return func() { c.end(run, cancelRun()) }
+	}},
+	{"parent-canceled", "a parent is canceled at the cost of its open children, however many are final", func(c *C, b *aside) func() {
+		if c.get(b.parent).Status.Final() {
+			c.ok("Restart", itemErr(c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, IDs: []store.ID{b.parent}, Now: c.now})))
+		}
+		return func() { c.cancel(b.parent) }
+	}},
+	{"list", "a page of runs is read at its own cost", costOfList(store.ListParams{Limit: 10})},
+	{"list-active", "a page of runs that are not final is read at its own cost", costOfList(store.ListParams{Limit: 10, Filter: store.RunFilter{Statuses: []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling}}})},
+	{"list-failed", "a page of failed runs is read at its own cost, however many others have ended since", costOfList(store.ListParams{Limit: 10, Filter: store.RunFilter{Statuses: []store.Status{store.Failed}}})},
+	{"list-failed-by-end", "a page of failed runs by their ends is read at its own cost, however many others have ended since", costOfList(store.ListParams{Limit: 10, ByEnd: true, Filter: store.RunFilter{Statuses: []store.Status{store.Failed}}})},
+	{"list-by-end", "a page of final runs by their ends is read at its own cost", costOfList(store.ListParams{Limit: 10, ByEnd: true})},
+	{"builds", "a page of builds is read at the cost of what it lists, however many runs are pinned to builds before it", func(c *C, _ *aside) func() {
+		p := store.ListBuildsParams{Namespace: c.ns, MaxScan: 1}
+		p.Cursor = p.NextCursor(oldBuild)
+		return func() { c.eq("builds", len(c.builds(p).Builds), 0) }
+	}},
+	{"count", "what has ended since is counted at its own cost, however many have ended before", func(c *C, _ *aside) func() {
+		since := c.now.Add(time.Minute)
+		return during(c, "Count", func() ([]store.RunCount, error) {
+			return c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: store.RunFilter{FinishedAfter: since}})
+		})
+	}},
+	{"cancel", "a run is canceled at its own cost", func(c *C, _ *aside) func() {
+		id := c.create(store.NewRun{Queue: "made"})
+		return func() { c.cancel(id) }
+	}},
+	{"pause", "a run is paused and resumed at its own cost", func(c *C, b *aside) func() {
+		return func() {
+			c.pause(b.sleeps[0])
+			c.resume(b.sleeps[0])
+		}
+	}},
+	{"restart", "a failed run is restarted at its own cost", func(c *C, _ *aside) func() {
+		id := c.create(store.NewRun{Queue: "made"})
+		c.cancel(id)
+		return func() {
+			c.ok("Restart", itemErr(c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, IDs: []store.ID{id}, Now: c.now})))
+			c.cancel(id)
+		}
+	}},
+	{"fork", "a run is forked at the cost of its steps", func(c *C, b *aside) func() {
+		return func() {
+			res, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: b.sleeps[0], New: store.NewID(), Now: c.now})
+			c.ok("Fork", cmp.Or(err, res.Err))
+			c.cancel(res.ID)
+		}
+	}},
+	{"purge", "old runs are purged at their own cost, however many are younger", func(c *C, _ *aside) func() {
+		now := c.now
+		c.now = now.Add(-100 * time.Hour)
+		for range 3 {
+			c.cancel(c.create(store.NewRun{Queue: "made"}))
+		}
+		c.now = now
+		return func() {
+			n, err := c.s.Purge(c.ctx, store.PurgeParams{Namespace: c.ns, OlderThan: 50 * time.Hour, Now: c.now})
+			c.ok("Purge", err)
+			c.eq("purged runs", n, 3)
+		}
+	}},
+	{"fire", "a schedule fires at the same cost, however many others and runs there are", func(c *C, b *aside) func() {
+		due := c.schedules(store.ListSchedulesParams{Names: []string{"fired"}}).Schedules[0].NextAt
+		return func() {
+			run := fill(store.NewRun{Queue: "fired"})
+			c.mustFire(store.FireParams{Schedule: "fired", At: due, Next: due.Add(time.Second), Run: &run})
+		}
+	}},
+	{"schedules-due", "schedules that are due are found at their own cost, however many are not", func(c *C, _ *aside) func() {
+		return func() {
+			c.eq("due schedules", len(c.schedules(store.ListSchedulesParams{Due: true}).Schedules), 1)
+		}
+	}},
+	{"lock", "a lock is taken and given back at the same cost", func(c *C, _ *aside) func() {
+		return func() {
+			for _, d := range []time.Duration{time.Minute, 0} {
+				_, err := c.s.Lock(c.ctx, store.LockParams{Namespace: c.ns, Name: "l", Owner: "o", For: d, Now: c.now})
+				c.ok("Lock", err)
+			}
+		}
+	}},
+	{"worker", "a worker at work tells that it lives at the same cost", func(c *C, _ *aside) func() {
+		return func() {
+			c.putWorker(store.Worker{ID: aWorker, TTL: time.Minute, Answers: time.Minute})
+			c.extends()
+		}
+	}},
+	{"journal", "a page of what people did is read at its own cost, of all runs or of one", func(c *C, _ *aside) func() {
+		journal, ok := c.s.(store.Journal)
+		if !ok {
+			return nil
+		}
+		run := store.NewID()
+		c.ok("Record", journal.Record(c.ctx, store.RecordParams{Namespace: c.ns, Now: c.now.Add(-time.Minute), Actions: []store.Action{{ID: store.NewID(), Actor: "a@b", Verb: "pause", Target: "run", Run: run}}}))
+		return func() {
+			for _, p := range []store.ListActionsParams{{Namespace: c.ns, Limit: 10}, {Namespace: c.ns, Limit: 10, Run: run}} {
+				_, err := journal.ListActions(c.ctx, p)
+				c.ok("ListActions", err)
+			}
+		}
+	}},
+}
+
+// costOfList returns the preparation of a listing.
+func costOfList(p store.ListParams) func(*C, *aside) func() {
+	return func(c *C, _ *aside) func() {
+		p.Namespace = c.ns
+		return func() {
+			page, err := c.s.List(c.ctx, p)
+			c.ok("List", err)
+			c.eq("runs of the page", len(page.Runs), p.Limit)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package storetier
+
+import (
+	"github.com/pawlhq/pawl/conformance/internal/harness"
+	"github.com/pawlhq/pawl/store"
+)
+
+// needs lists the cases of the store tier that need an ability. A name that ends with a slash or a
+// hyphen matches all cases that begin with it. TestNeeds compares the table with what the cases
+// use.
+var needs = map[store.Ability][]string{
+	store.Hints: {
+		"hints/queue", "hints/woken-queue", "hints/canceled-queue", "hints/event", "hints/state", "hints/final", "hints/schedule", "hints/asked",
+		"hints/each-subscriber", "hints/other-handle", "hints/end-with-context", "hints/unread-hinders-nobody", "close/ends-hints", "close/tells-first", "hints/of-",
+	},
+	store.Processes:    {"hints/other-handle", "close/tells-first", "close/leaves-the-data"},
+	store.Journals:     {"journal/", "clock/actions", "names/registry", "sizes/lists"},
+	store.Imports:      {"import/", "build/imported", "clock/imports", "sizes/events", "sizes/imported-numbers"},
+	store.Exports:      {"export/", "import/consumed-signals"},
+	store.Transactions: {"tx/"},
+	store.Diagnoses:    {"diagnose/"},
+	store.Ranks:        {"build/ahead", "claim/ahead", "claim/ahead-is-capped", "clock/ranks"},
+}
+
+// Needs lists the abilities that a case of the store tier needs. The case is not run for a backend
+// that lacks one of them.
+func (cs Case) Needs() []store.Ability { return harness.Needed(needs, cs.Name) }

@@ -1,0 +1,116 @@
+package conformance
+
+import "strings"
+
+// methods names, for the cases of the store tier, what of package store each is about: a
+// method ("Leases.Claim"), or an interface ("Runs", "Store") for a rule that holds for all
+// of its methods. Of the entries that match a case, the longest one counts; one that ends
+// with a slash or a hyphen matches all names that begin with it.
+var methods = map[string]string{
+	"create/": "Runs.Create",
+	"get/":    "Runs.Get", "get/find-": "Runs.Find",
+	"list/": "Runs.List", "list/count": "Runs.Count", "list/count-": "Runs.Count",
+	"cancel/": "Runs.Cancel", "cancel/retry-is-due-at-once": "Leases.Commit", "cancel/continue-is-due-at-once": "Leases.Commit",
+	"pause/": "Runs.Pause", "pause/queue": "Registry.PauseTarget", "pause/queue-": "Registry.PauseTarget", "pause/workflow": "Registry.PauseTarget",
+	"pause/listed": "Registry.ListPaused", "pause/pages": "Registry.ListPaused", "pause/behind-": "Registry.ListPaused",
+	"restart/": "Runs.Restart",
+	"fork/":    "Runs.Fork",
+	"purge/":   "Runs.Purge",
+
+	"claim/": "Leases.Claim", "claim/release-": "Leases.Commit", "claim/released-": "Leases.Commit", "claim/crashes-kept-": "Leases.Commit",
+	"claim/crashes-reset-by-commit": "Leases.Commit", "claim/ahead": "Ranker.Ahead", "claim/ahead-": "Ranker.Ahead",
+	"extend/": "Leases.Extend",
+	"commit/": "Leases.Commit",
+	"sleep/":  "Leases.Commit",
+	"steps/":  "Leases.Commit", "steps/pages-": "Runs.Steps", "steps/page-": "Runs.Steps", "steps/behind-": "Runs.Steps",
+	"children/": "Leases.Commit", "children/list-": "Runs.Children", "children/bounded-": "Runs.Children", "children/behind-": "Runs.Children",
+
+	"signal/": "Coordination.Signal",
+	"state/":  "Coordination.SetState", "state/set-and-get": "Coordination.SetState, Coordination.GetState", "state/by-commit": "Leases.Commit",
+	"state/byte-order": "Coordination.GetState", "state/unknown-run": "Coordination.GetState", "state/pages": "Coordination.GetState", "state/behind-": "Coordination.GetState",
+	"inbox/": "Coordination.Inbox",
+
+	"workers/": "Registry.PutWorker", "workers/remove": "Registry.RemoveWorker", "workers/asked": "Registry.AskWorkers", "workers/asked-": "Registry.AskWorkers",
+	"workers/put-and-list": "Registry.PutWorker, Registry.ListWorkers", "workers/held": "Registry.ListWorkers", "workers/without-held": "Registry.ListWorkers",
+	"workers/bounded-": "Registry.ListWorkers", "workers/pages": "Registry.ListWorkers", "workers/behind-": "Registry.ListWorkers", "workers/not-needed": "Leases.Claim",
+	"workers/offline-": "Registry.PutWorker, Registry.ListWorkers",
+	"workflows/":       "Registry.PutWorkflows", "workflows/put-and-list": "Registry.PutWorkflows, Registry.ListWorkflows",
+	"workflows/bounded-": "Registry.ListWorkflows", "workflows/pages": "Registry.ListWorkflows",
+	"lock/": "Registry.Lock",
+
+	"build/": "Leases.Claim", "build/given-back-": "Leases.Commit", "build/pinned-by-": "Leases.Commit", "build/recorded-": "Leases.Commit",
+	"build/new-generation": "Leases.Commit", "build/eager-start": "Runs.Create", "build/restarted": "Runs.Restart, Runs.Fork", "build/unpin": "Runs.Unpin",
+	"build/unpin-": "Runs.Unpin", "build/filtered": "Runs.List, Runs.Count", "build/listed": "Registry.ListBuilds", "build/of-workers": "Registry.PutWorker, Registry.ListWorkers",
+	"build/ahead": "Ranker.Ahead", "build/imported": "Importer.Import",
+
+	"schedules/": "Schedules.PutSchedule", "schedules/put-and-list": "Schedules.PutSchedule, Schedules.ListSchedules", "schedules/delete": "Schedules.DeleteSchedule",
+	"schedules/due": "Schedules.ListSchedules", "schedules/due-": "Schedules.ListSchedules", "schedules/pages": "Schedules.ListSchedules",
+	"schedules/bounded-": "Schedules.ListSchedules", "schedules/behind-": "Schedules.ListSchedules",
+	"fire/": "Schedules.Fire", "fire/list": "Schedules.ListFirings",
+
+	"hints/":   "Hinter.Hints",
+	"import/":  "Importer.Import",
+	"export/":  "Exporter.Sent",
+	"journal/": "Journal.Record", "journal/record-and-list": "Journal.Record, Journal.ListActions", "journal/pages": "Journal.ListActions",
+	"diagnose/": "Diagnoser.Diagnose",
+	"tx/join-":  "Transactor.Join", "tx/claim-": "Leases.Claim", "tx/join-refused": "Transactor.Join, Tx.Backend", "tx/step-": "Transaction.Commit", "tx/zombie": "Transaction.Commit",
+	"tx/step-commits": "Transactor.Begin, Transaction.Commit", "tx/step-refused": "Transactor.Begin, Transaction.Commit",
+	"tx/step-rolls-back": "Transaction.Rollback", "tx/recorded": "Transactor.Recorded",
+	"features/": "Store.Features", "features/counts": "Counter.Counts",
+	"close/": "Store.Close",
+
+	"payload/": "Store", "payload/limits-declared": "Store.Limits",
+	"payload/run-input": "Runs.Create", "payload/run-meta": "Runs.Create", "payload/call-of-runs": "Runs.Create", "payload/claimed-": "Leases.Claim", "payload/forked-": "Runs.Fork",
+	"payload/continued-input": "Leases.Commit", "payload/child-input": "Leases.Commit", "payload/run-output": "Leases.Commit", "payload/child-output": "Runs.Children",
+	"payload/step-output": "Leases.Commit", "payload/committed-state": "Leases.Commit", "payload/call-of-commits": "Leases.Commit", "payload/large-commit": "Leases.Commit",
+	"payload/failure-text": "Leases.Commit", "payload/signal": "Coordination.Signal", "payload/call-of-signals": "Coordination.Signal", "payload/state": "Coordination.SetState",
+	"payload/schedule-": "Schedules.PutSchedule", "payload/fired-input": "Schedules.Fire", "payload/workflow-meta": "Registry.PutWorkflows",
+
+	"time/": "Store", "time/store-clock": "Store.Clock",
+	"clock/readings": "Store.Clock, Leases.Claim, Schedules.ListSchedules", "clock/creates": "Runs.Create", "clock/claims": "Leases.Claim", "clock/extends": "Leases.Extend",
+	"clock/records": "Leases.Commit", "clock/delays": "Leases.Commit", "clock/due": "Leases.Claim", "clock/events": "Coordination", "clock/steering": "Runs", "clock/purges": "Runs.Purge",
+	"clock/schedules": "Schedules", "clock/workers": "Registry.PutWorker, Registry.ListWorkers", "clock/asked": "Registry.AskWorkers", "clock/registry": "Registry",
+	"clock/locks": "Registry.Lock", "clock/imports": "Importer.Import", "clock/actions": "Journal.Record", "clock/ranks": "Ranker.Ahead",
+
+	"namespaces/": "Store", "namespaces/runs": "Runs", "namespaces/leases": "Leases", "namespaces/coordination": "Coordination", "namespaces/registry": "Registry",
+	"namespaces/schedules": "Schedules", "namespaces/external-ids": "Runs.Create", "namespaces/locks": "Registry.Lock",
+	"errors/": "Store",
+	"faults/": "Store", "faults/step-commit": "Transaction.Commit, Transactor.Recorded",
+	"durable/": "Store", "durable/runs": "Runs", "durable/commits": "Leases.Commit", "durable/leases": "Leases", "durable/coordination": "Coordination",
+	"durable/schedules": "Schedules", "durable/registry": "Registry",
+	"names/": "Store", "names/runs": "Runs", "names/registry": "Registry", "names/order": "Registry.ListWorkflows",
+
+	"sizes/": "Store", "sizes/steps": "Leases.Commit", "sizes/replaced-steps": "Leases.Commit", "sizes/commits": "Leases.Commit", "sizes/leases": "Leases",
+	"sizes/tree": "Runs.Cancel", "sizes/lanes": "Leases.Claim", "sizes/queues": "Leases.Claim", "sizes/imported-numbers": "Importer.Import", "sizes/events": "Leases.Commit",
+	"sizes/signals": "Coordination.Signal, Coordination.Inbox", "sizes/state": "Coordination.SetState, Coordination.GetState", "sizes/groups": "Leases.Commit",
+	"sizes/worker": "Registry.PutWorker, Registry.ListWorkers",
+
+	"cost/claim": "Leases.Claim", "cost/claim-none": "Leases.Claim", "cost/wake-due": "Leases.Claim", "cost/extend": "Leases.Extend", "cost/commit-": "Leases.Commit",
+	"cost/create": "Runs.Create", "cost/create-": "Runs.Create", "cost/get": "Runs.Get", "cost/find": "Runs.Find", "cost/children": "Runs.Children", "cost/steps": "Runs.Steps",
+	"cost/parent-ends": "Leases.Commit", "cost/parent-canceled": "Runs.Cancel", "cost/cancel": "Runs.Cancel", "cost/pause": "Runs.Pause", "cost/restart": "Runs.Restart",
+	"cost/fork": "Runs.Fork", "cost/purge": "Runs.Purge", "cost/list": "Runs.List", "cost/list-": "Runs.List", "cost/count": "Runs.Count",
+	"cost/signal": "Coordination.Signal", "cost/signal-": "Coordination.Signal", "cost/inbox": "Coordination.Inbox", "cost/state": "Coordination.SetState, Coordination.GetState",
+	"cost/fire": "Schedules.Fire", "cost/schedules-due": "Schedules.ListSchedules", "cost/lock": "Registry.Lock", "cost/worker": "Registry.PutWorker, Leases.Extend",
+	"cost/journal": "Journal.ListActions",
+	"cost/builds":  "Registry.ListBuilds",
+}
+
+// Methods names what of package store a case is about: methods such as "Leases.Claim", or
+// an interface such as "Store" for a rule that holds for all of its methods. Package store
+// states the rule there.
+func (cs Case) Methods() []string { return methodsOf(cs.Name) }
+
+// methodsOf is [Case.Methods], by the name of the case.
+func methodsOf(name string) []string {
+	best := ""
+	for key := range methods {
+		prefix := strings.ContainsAny(key[len(key)-1:], "/-")
+		if len(key) > len(best) && (key == name || prefix && strings.HasPrefix(name, key)) {
+			best = key
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	return strings.Split(methods[best], ", ")
+}

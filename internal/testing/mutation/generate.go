@@ -1,0 +1,141 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// generated lists every mutation of the files that the patterns name.
+func generated(root string, patterns []string) ([]Mutation, error) {
+	var out []Mutation
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return nil, err
+			}
+			list, err := ofFile(filepath.ToSlash(rel), src)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, list...)
+		}
+	}
+	return out, nil
+}
+
+// ofFile lists the mutations of one file of Go, SQL in its string literals included.
+func ofFile(name string, src []byte) ([]Mutation, error) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{name: name, src: src, offset: func(p token.Pos) int { return fset.Position(p).Offset }}
+	ast.Inspect(f, g.visit)
+	return g.out, nil
+}
+
+type generator struct {
+	name   string
+	src    []byte
+	offset func(token.Pos) int
+	out    []Mutation
+}
+
+func (g *generator) replace(kind string, from, to token.Pos, text string) {
+	g.put(kind, g.offset(from), g.offset(to), text)
+}
+
+func (g *generator) put(kind string, from, to int, text string) {
+	m := replaced(g.name, g.src, from, to, text)
+	m.Kind = kind
+	g.out = append(g.out, m)
+}
+
+func (g *generator) text(n ast.Node) string {
+	return string(g.src[g.offset(n.Pos()):g.offset(n.End())])
+}
+
+// neighbors are the comparisons to which a comparison is weakened or strengthened.
+var neighbors = map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}
+
+func (g *generator) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.ImportSpec:
+		return false
+	case *ast.IfStmt:
+		if !aboutError(g.text(n.Cond)) {
+			g.replace("go: condition negated", n.Cond.Pos(), n.Cond.End(), "!("+g.text(n.Cond)+")")
+		}
+	case *ast.BinaryExpr:
+		if to, ok := neighbors[n.Op]; ok {
+			g.replace("go: bound moved", n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to)
+		}
+		if n.Op == token.LAND || n.Op == token.LOR {
+			g.replace("go: condition dropped", n.Pos(), n.End(), g.text(n.X))
+			g.replace("go: condition dropped", n.Pos(), n.End(), g.text(n.Y))
+		}
+	case *ast.BasicLit:
+		g.literal(n)
+	case *ast.BlockStmt:
+		for _, s := range n.List {
+			if g.removable(s) {
+				g.replace("go: statement removed", s.Pos(), s.End(), "")
+			}
+		}
+	}
+	return true
+}
+
+// aboutError recognizes conditions on errors: negating one breaks everything and shows nothing.
+func aboutError(cond string) bool {
+	return strings.Contains(cond, "err ") || strings.Contains(cond, "err)")
+}
+
+// removable recognizes statements without which the function usually still compiles.
+func (g *generator) removable(s ast.Stmt) bool {
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		return s.Tok != token.DEFINE
+	case *ast.IncDecStmt:
+		return true
+	case *ast.ExprStmt:
+		_, call := s.X.(*ast.CallExpr)
+		return call
+	}
+	return false
+}
+
+func (g *generator) literal(n *ast.BasicLit) {
+	switch n.Kind {
+	case token.INT:
+		if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil && v > 1 {
+			g.replace("go: number halved", n.Pos(), n.End(), strconv.FormatInt(v/2, 10))
+		}
+	case token.STRING:
+		if !looksLikeSQL(n.Value) {
+			return
+		}
+		at := g.offset(n.Pos())
+		for _, c := range sqlChanges(n.Value) {
+			g.put(c.kind, at+c.from, at+c.to, c.text)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+// sqliteRunner contains the transactions of SQLite.
+const sqliteRunner = "backends/sqlite/runner.go"
+
+// filePatches are planted in how SQLite uses transactions. A database in memory has one connection,
+// which shows none of these faults; in a file, a case holds each statement of a call until another
+// call has ended.
+var filePatches = []Patch{
+	{"read-of-several-moments", "transaction", sqliteRunner, snapshot, severalMoments, "commit/consumed-seen-whole"},
+	{"find-of-several-moments", "transaction", sqliteRunner, snapshot, severalMoments, "get/find-of-one-moment"},
+	{"fork-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "fork/seen-whole"},
+	{"import-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "import/seen-whole"},
+	{"purge-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "purge/seen-whole"},
+	{"fire-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "fire/seen-whole"},
+	{"children-spawn-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "children/spawn-seen-whole"},
+	{"children-close-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "children/close-seen-whole"},
+	{"state-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "state/seen-whole"},
+}
+
+const (
+	snapshot       = "if len(stmts) == 1 { // a snapshot"
+	severalMoments = "if len(stmts) >= 1 { // a snapshot"
+
+	oneTransaction      = "\t\terr := c.run(j.ctx, j.stmts)\n"
+	severalTransactions = `		var err error
+		for i := range j.stmts {
+			if err == nil && i > 0 {
+				_ = c.exec("COMMIT")
+				err = c.begin(j.ctx)
+			}
+			if err == nil {
+				err = c.run(j.ctx, j.stmts[i:i+1])
+			}
+		}
+`
+)

@@ -1,0 +1,85 @@
+package main
+
+import "strings"
+
+const pg = "backends/postgres/"
+
+// postgresPatches are planted in the backend for PostgreSQL. Faults of locks and of what two
+// transactions see of each other are here; SQLite has one writer.
+var postgresPatches = []Patch{
+	// Claims.
+	{"claim-waits-for-others", "lock", pg + "claim.go", `LIMIT share.runs FOR NO KEY UPDATE SKIP LOCKED`, `LIMIT share.runs FOR NO KEY UPDATE`, "tx/claim-waits-for-none"},
+	{"claim-beyond-its-bytes", "bound", pg + "claim.go", `WHERE d.nth=1 OR d.total<=$14::bigint`, `WHERE d.nth>=1 OR d.total<=$14::bigint`, "claim/inputs-bounded-in-bytes"},
+	{"claim-of-one-at-least-is-none", "bound", pg + "claim.go", `WHERE d.nth=1 OR d.total<=$14::bigint`, `WHERE d.total<=$14::bigint`, "claim/inputs-bounded-in-bytes"},
+	{"claim-id-of-any-worker", "condition", "backends/internal/sqlkit/stamp.go", `h.Write([]byte(p.Worker))`, `h.Write([]byte(p.Namespace))`, "claim/id-of-two-workers"},
+	{"claim-beyond-a-demand", "bound", pg + "claim.go", `least(busy.n, $7::bigint)`, `$7::bigint`, "claim/never-more-than-asked"},
+	{"claim-of-its-share-only", "condition", pg + "claim.go", `c.statements(wait >= brief)`, `c.statements(wait > patience)`, "tx/claim-waits-for-none"},
+	{"claim-of-lanes-in-turn", "order", pg + "claim.go", `ORDER BY head.priority DESC, head.visible_at, head.id LIMIT`, `ORDER BY head.place LIMIT`, "claim/order-over-demands"},
+	{"claim-without-its-history", "condition", pg + "claim.go", `past.parts & {partsToReplay} <> 0)`, `past.parts & {partsToReplay} < 0)`, "claim/brings-replay"},
+	{"claim-again-of-another-claim", "condition", pg + "claim.go", `AND r.stamp=$8::bigint AND r.leased`, `AND $8::bigint IS NOT NULL AND r.leased`, "claim/again-of-its-own"},
+	{"claim-brings-read-signals", "condition", pg + "claim.go", "` AND NOT x.consumed`, `pos`", "``, `pos`", "signal/consumed-once"},
+	{"claim-brings-no-second-group", "bound", pg + "claim.go", `ORDER BY x.name LIMIT 1001) s ORDER BY m.place`, `ORDER BY x.name LIMIT 1) s ORDER BY m.place`, "inbox/pages-of-groups"},
+	{"claim-says-nothing-of-being-asked", "condition", pg + "claim.go", `w.id=$11::text AND w.asked_at IS NOT NULL)`, `w.id=$11::text AND false)`, "workers/asked-is-told"},
+
+	// Extensions.
+	{"extend-ignores-the-epoch", "condition", pg + "extend.go", `AND r.epoch=l.epoch AND r.leased`, `AND r.leased`, "extend/lost-after-takeover"},
+	{"extend-of-what-is-finished", "condition", pg + "extend.go", `AND r.epoch=l.epoch AND r.leased`, `AND r.epoch=l.epoch`, "extend/lost-after-finish"},
+	{"extend-ignores-the-worker", "condition", pg + "extend.go", `AND r.worker=$6::text AND r.epoch=l.epoch`, `AND $6::text IS NOT NULL AND r.epoch=l.epoch`, "extend/lost-of-others"},
+	{"extend-in-any-namespace", "name", pg + "extend.go", `AND r.namespace=$5::text AND r.worker`, `AND $5::text<>'' AND r.worker`, "namespaces/leases"},
+	{"extend-hides-a-cancel", "condition", pg + "extend.go", `RETURNING r.id, r.epoch, r.status={canceling}`, `RETURNING r.id, r.epoch, r.status=9`, "extend/tells-canceling"},
+
+	// Commits.
+	{"commit-plain-ignores-the-epoch", "condition", pg + "commit.go", `AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased`, `AND r.epoch>=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased`, "commit/old-epoch-of-any-kind"},
+	{"commit-plain-ignores-the-worker", "condition", pg + "commit.go", `AND r.worker=coalesce(c.worker, $29::text)`, `AND coalesce(c.worker, $29::text)<>''`, "commit/other-worker-of-any-kind"},
+	{"commit-plain-skips-numbers", "condition", pg + "commit.go", `AND r.seq=c.seq-1 AND r.leased`, `AND r.seq<c.seq AND r.leased`, "commit/gap-of-any-kind"},
+	{"commit-plain-over-an-event", "condition", pg + "commit.go", `AND r.status={running} AND r.events=coalesce(c.seen, 0)` + "`", `AND r.status={running} AND r.events>=coalesce(c.seen, 0)` + "`", "extend/tells-events"},
+	{"commit-plain-hides-a-pause", "condition", pg + "commit.go", `c.status={running} AND NOT r.pausing OR c.status>{running}`, `c.status={running} OR c.status>{running}`, "pause/running-at-next-transition"},
+	{"commit-plain-end-counts-no-child", "condition", pg + "commit.go", `c.status>{running} AND r.grp IS NULL AND (r.parts & {partChildren})=0)`, `c.status>{running} AND (r.parts & {partChildren})=0)`, "children/last-one-wakes"},
+	{"commit-plain-end-leaves-children", "condition", pg + "commit.go", `c.status>{running} AND r.grp IS NULL AND (r.parts & {partChildren})=0)`, `c.status>{running} AND r.grp IS NULL)`, "children/follow-a-final-parent"},
+	{"commit-ignores-the-epoch", "condition", pg + "commit.go", `AND epoch=$9::bigint AND seq=$1::bigint-1 AND leased`, `AND epoch>=$9::bigint AND seq=$1::bigint-1 AND leased`, "commit/old-epoch"},
+	{"commit-of-a-transition-ignores-the-epoch", "condition", pg + "commit.go", `AND epoch=$10::bigint AND seq=$2::bigint-1 AND leased`, `AND epoch>=$10::bigint AND seq=$2::bigint-1 AND leased`, "commit/old-epoch"},
+	{"commit-of-a-transition-skips-numbers", "condition", pg + "commit.go", `AND epoch=$10::bigint AND seq=$2::bigint-1 AND leased`, `AND epoch=$10::bigint AND seq<$2::bigint AND leased`, "commit/gap-of-any-kind"},
+	{"commit-sleeps-over-an-event", "condition", pg + "commit.go", `WHEN events>$16::bigint THEN`, `WHEN events>$16::bigint+1000000 THEN`, "sleep/unseen-event"},
+	{"commit-sleeps-past-the-deadline", "condition", pg + "commit.go", `ELSE least(` + "` + now + `" + `+$17::bigint, $18::bigint, deadline) END`, `ELSE least(` + "` + now + `" + `+$17::bigint, $18::bigint) END`, "sleep/deadline"},
+	{"commit-of-a-canceling-run-sleeps", "condition", pg + "commit.go", `status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing THEN {paused} ELSE $12`, `status=CASE WHEN pausing THEN 4 ELSE $12`, "sleep/canceling"},
+	{"commit-keeps-the-generation", "condition", pg + "commit.go", `generation=generation+1`, `generation=generation`, "commit/continue-as-new"},
+	{"commit-replaces-final-steps", "condition", pg + "commit.go", `WHERE steps.status<{stepFinal}`, `WHERE steps.status<9`, "steps/later-record-replaces"},
+	{"commit-leaves-signals-unread", "condition", pg + "commit.go", `SET consumed=true, payload=NULL`, `SET consumed=false, payload=NULL`, "signal/consumed-once"},
+	{"commit-counts-repeated-children", "condition", pg + "commit.go", `total=g.total+excluded.total, open=g.open+excluded.open`, `total=g.total+excluded.total, open=g.open+excluded.open+1`, "children/last-one-wakes"},
+	{"commit-sleeps-on-a-met-await", "condition", pg + "commit.go", `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN ({sleeping},{paused})`, `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN (4)`, "children/finished-before-sleep"},
+
+	// Children and parents.
+	{"children-are-not-locked-together", "lock", pg + "children.go", `ORDER BY r.id FOR NO KEY UPDATE` + "`\n\n\t// lockBatch", `ORDER BY r.id` + "`\n\n\t// lockBatch", "children/concurrent-ends"},
+	{"children-canceled-do-not-count", "condition", pg + "children.go", `SET open=g.open-t.n, canceled=g.canceled+t.n`, `SET canceled=g.canceled+t.n`, "children/canceled-counts"},
+	{"children-wake-an-older-sleep", "condition", pg + "children.go", `g.run_id=r.id AND g.armed=r.epoch`, `g.run_id=r.id AND g.armed>0`, "children/earlier-await-of-another-group"},
+	{"children-failures-never-wake", "condition", pg + "children.go", `OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))`, `))`, "children/failures-wake"},
+	{"children-recorded-end-at-once", "condition", pg + "children.go", "AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)", "AND (false", "cancel/recorded-is-canceling"},
+	{"children-abandoned-are-canceled", "condition", pg + "children.go", `AND x.parent IS NOT NULL AND x.on_close={closeCancel} AND x.status<{final} AND x.status<>{canceling} OFFSET 0) c` + "`)\n\n\tfamily", `AND x.parent IS NOT NULL AND x.status<{final} AND x.status<>{canceling} OFFSET 0) c` + "`)\n\n\tfamily", "cancel/abandoned-child-lives"},
+
+	// Control.
+	{"pause-loses-the-status", "condition", pg + "control.go", `SET paused_from=CASE status WHEN {running} THEN paused_from ELSE status END`, `SET paused_from=1`, "pause/resume-keeps-time"},
+	{"resume-leaves-the-mark", "condition", pg + "control.go", `AND (status={paused} OR pausing) RETURNING queue`, `AND status={paused} RETURNING queue`, "pause/unmark"},
+	{"restart-keeps-the-epoch", "condition", pg + "control.go", `attempt=1, epoch=epoch+1, seq=0, worker=NULL`, `attempt=1, seq=0, worker=NULL`, "restart/zombie"},
+	{"restart-counts-a-child-twice", "condition", pg + "control.go", `finished_at=NULL, grp=NULL, ordinal=0`, `finished_at=NULL, ordinal=0`, "restart/child-counts-once"},
+	{"fork-copies-the-named-step", "bound", pg + "control.go", `OR s.position<(SELECT b.position`, `OR s.position<=(SELECT b.position`, "fork/keeps-steps-before"},
+	{"purge-of-what-is-young", "condition", pg + "control.go", "r.finished_at<=` + now + `-$3::bigint", "r.finished_at<=` + now + `-0*$3::bigint", "purge/only-final-and-old"},
+	{"purge-of-children-whose-parent-lives", "condition", pg + "control.go", `WHERE p.id=r.parent), {canceled})>={final}`, `WHERE p.id=r.parent), 8)>=0`, "purge/keeps-children-of-live-parents"},
+	{"purge-leaves-signals", "condition", pg + "control.go", `DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v))`, `DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v)) AND false`, "purge/with-all-that-belongs"},
+
+	// Coordination.
+	{"signal-without-a-lock", "lock", pg + "signals.go", `WHERE id=$6::uuid AND namespace=$2::text AND status<{final} FOR NO KEY UPDATE)`, `WHERE id=$6::uuid AND namespace=$2::text AND status<9)`, "signal/finished"},
+	{"signal-wakes-nobody", "condition", pg + "signals.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & {wakeSignal} <> 0`, `WHEN r.status IN (5) AND r.wakes & {wakeSignal} <> 0`, "signal/wakes-sleeper"},
+	{"signal-wakes-who-does-not-ask", "condition", pg + "signals.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & {wakeSignal} <> 0`, `WHEN r.status IN ({sleeping},{paused})`, "signal/no-wake-unasked"},
+	{"signal-to-the-next-run-again", "condition", pg + "signals.go", `s.run_id=p.id AND s.id=$3::uuid))`, `s.run_id=p.id AND s.id=$3::uuid AND false))`, "signal/repeat-to-the-next-run"},
+	{"state-ignores-versions", "condition", pg + "state.go", `, 0)<>w.version)`, `, 0)<>w.version AND false)`, "state/compare-and-set"},
+	{"state-of-what-is-final", "condition", pg + "state.go", `AND r.status<{final} AND NOT EXISTS`, `AND r.status<9 AND NOT EXISTS`, "state/finished"},
+
+	// Schedules, registry, locks.
+	{"fire-early", "condition", pg + "schedules.go", "AND $4::bigint<=` + now + `", "AND $4::bigint<=` + now + `+999999999", "fire/not-early"},
+	{"fire-of-an-edited-schedule", "condition", pg + "schedules.go", `AND ($6::bigint IS NULL OR s.updated_at=$6::bigint)`, `AND ($6::bigint IS NULL OR true)`, "fire/put-meanwhile"},
+	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$20::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$20::bigint)`, "fire/made-once"},
+	{"fire-does-not-advance", "condition", pg + "schedules.go", `SET next_at=$4::bigint, last_at=s.next_at`, `SET next_at=s.next_at, last_at=coalesce(s.next_at, $4::bigint)`, "fire/advances"},
+	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},
+	{"workers-asked-while-they-speak", "condition", sqlKit + "registry.go", `AND w.seen_at<=:now-:silent`, `AND w.seen_at<=:now-0*:silent`, "workers/asked-whom"},
+	{"workers-asked-twice", "condition", sqlKit + "registry.go", askedOnce, strings.NewReplacer(" AND w.asked_at IS NULL", "", " AND asked_at IS NULL", "").Replace(askedOnce), "workers/asked-once"},
+}

@@ -1,0 +1,144 @@
+package main
+
+import "strings"
+
+const (
+	sqliteCore = "backends/internal/sqlitecore/"
+	sqlKit     = "backends/internal/sqlkit/" // shared with PostgreSQL
+)
+
+// sqlitePatches are planted in the code that SQLite and Turso share, and in SQLite's own.
+var sqlitePatches = []Patch{
+	// Claims.
+	{"claim-takes-of-a-paused-queue", "condition", sqliteCore + "claim.go", ` WHERE namespace=?2 AND queue=j.value->>'q' AND workflow='')`, ` WHERE namespace=?2 AND queue=j.value->>'q' AND workflow='' AND false)`, "pause/queue"},
+	{"claim-takes-of-a-paused-workflow", "condition", sqliteCore + "claim.go", ` WHERE namespace=?2 AND queue='' AND workflow=j.value->>'w')`, ` WHERE namespace=?2 AND queue='' AND workflow=j.value->>'w' AND false)`, "pause/workflow"},
+	{"claim-of-the-highest-priority-alone", "condition", sqliteCore + "claim.go", `AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority<level.priority`, `AND x.workflow=level.workflow AND x.priority<level.priority-1000000`, "claim/priority-first"},
+	{"claim-in-the-order-of-ids", "order", sqliteCore + "claim.go", `ORDER BY x.visible_at, x.id LIMIT ?4+0)
+		WHERE`, `ORDER BY x.id LIMIT ?4+0)
+		WHERE`, "claim/due-time-next"},
+	{"claim-with-the-lowest-priority-first", "order", sqliteCore + "claim.go", `WHERE place<=n ORDER BY priority DESC, visible_at, id`, `WHERE place<=n ORDER BY priority, visible_at, id`, "claim/order-over-demands"},
+	{"claim-beyond-a-demand", "bound", sqliteCore + "claim.go", `WHERE place<=n ORDER`, `WHERE place<=n+1 ORDER`, "claim/never-more-than-asked"},
+	{"claim-early", "condition", sqliteCore + "claim.go", `AND x.visible_at<=?3 AND x.visible_at IS NOT NULL`, `AND x.visible_at<=?3+1 AND x.visible_at IS NOT NULL`, "claim/not-early"},
+	{"claim-a-microsecond-late", "condition", sqliteCore + "claim.go", `AND x.visible_at<=?3 AND x.visible_at IS NOT NULL`, `AND x.visible_at<?3 AND x.visible_at IS NOT NULL`, "claim/not-early"},
+	{"claim-runs-a-canceling-run-as-usual", "condition", sqliteCore + "claim.go", `SET status=CASE status WHEN {canceling} THEN {canceling} ELSE {running} END`, `SET status={running}`, "cancel/holder-crashes"},
+	{"claim-keeps-the-epoch", "condition", sqliteCore + "claim.go", `epoch=epoch+(visible_at<>?7), seq=0`, `epoch=max(epoch, 1), seq=0`, "claim/epoch-grows"},
+	{"claim-id-of-any-worker", "condition", "backends/internal/sqlkit/stamp.go", `h.Write([]byte(p.Worker))`, `h.Write([]byte(p.Namespace))`, "claim/id-of-two-workers"},
+	{"claim-keeps-the-epoch-of-an-id-used-again", "condition", sqliteCore + "claim.go", `epoch=epoch+(visible_at<>?7), seq=0`, `epoch=epoch+(stamp<>?5), seq=0`, "claim/id-of-two-workers"},
+	{"claim-keeps-seq", "condition", sqliteCore + "claim.go", `epoch=epoch+(visible_at<>?7), seq=0,`, `epoch=epoch+(visible_at<>?7),`, "commit/seq-begins-anew"},
+	{"claim-counts-each-claim-as-a-crash", "condition", sqliteCore + "claim.go", `crashes=crashes+(leased AND visible_at<>?7)`, `crashes=crashes+1`, "claim/crashes-counted"},
+	{"claim-counts-no-crash", "condition", sqliteCore + "claim.go", `crashes=crashes+(leased AND visible_at<>?7)`, `crashes=crashes`, "claim/crashes-counted"},
+	{"claim-resets-the-start", "condition", sqliteCore + "claim.go", `started_at=coalesce(started_at, ?3)`, `started_at=?3`, "claim/takeover-after-expiry"},
+	{"claim-beyond-its-bytes", "bound", sqliteCore + "claim.go", `WHERE nth=1 OR total<=?9`, `WHERE nth>=1 OR total<=?9`, "claim/inputs-bounded-in-bytes"},
+	{"claim-of-one-at-least-is-none", "bound", sqliteCore + "claim.go", `WHERE nth=1 OR total<=?9`, `WHERE total<=?9`, "claim/inputs-bounded-in-bytes"},
+	{"claim-misses-what-is-next", "condition", sqliteCore + "claim.go", `AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)`, `AND x.stamp<>?4 ORDER BY x.visible_at DESC LIMIT 1)`, "claim/next-due-of-the-rest"},
+	{"claim-brings-read-signals", "condition", sqliteCore + "claim.go", "` AND s.consumed=0\n\t\t\tAND s.pos IN (SELECT x.pos FROM signals x WHERE x.run_id=mine.id AND x.consumed=0 ORDER", "` AND s.consumed>=0\n\t\t\tAND s.pos IN (SELECT x.pos FROM signals x WHERE x.run_id=mine.id ORDER", "signal/consumed-once"},
+	{"claim-brings-two-groups", "bound", sqliteCore + "claim.go", `ORDER BY x.name LIMIT 1001+0) ORDER BY mine.id, g.name`, `ORDER BY x.name LIMIT 2) ORDER BY mine.id, g.name`, "inbox/pages-of-groups"},
+	{"claim-leaves-out-large-inputs", "condition", sqliteCore + "claim.go", `mine CROSS JOIN large_inputs l ON l.run_id=mine.id`, `mine CROSS JOIN large_inputs l ON l.run_id=mine.id AND false`, "payload/at-the-limit"},
+
+	// Extensions.
+	{"extend-ignores-the-epoch", "condition", sqliteCore + "extend.go", `AND worker=? AND epoch=? AND leased=1`, `AND worker=? AND epoch>=? AND leased=1`, "extend/lost-after-takeover"},
+	{"extend-of-what-is-finished", "condition", sqliteCore + "extend.go", `AND epoch=? AND leased=1`, `AND epoch=?`, "extend/lost-after-finish"},
+	{"extend-in-any-namespace", "name", sqliteCore + "extend.go", `WHERE id=? AND namespace=? AND worker=?`, `WHERE id=? AND ?<>'' AND worker=?`, "namespaces/leases"},
+	{"extend-hides-a-cancel", "condition", sqliteCore + "extend.go", `RETURNING status={canceling}, pausing`, `RETURNING status=9, pausing`, "extend/tells-canceling"},
+	{"extend-is-no-heartbeat", "condition", sqliteCore + "extend.go", `SET seen_at=?, asked_at=NULL`, `SET host=coalesce(host, ?), asked_at=NULL`, "extend/heartbeat"},
+
+	// Commits.
+	{"commit-ignores-the-epoch", "condition", sqliteCore + "commit.go", "AND epoch=? AND seq=?-1 AND leased=1\n\t\tRETURNING", "AND epoch>=? AND seq=?-1 AND leased=1\n\t\tRETURNING", "commit/old-epoch"},
+	{"commit-ignores-the-worker", "condition", sqliteCore + "commit.go", "` WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1\n\t\tRETURNING", "` WHERE id=? AND namespace=? AND ?<>'' AND epoch=? AND seq=?-1 AND leased=1\n\t\tRETURNING", "commit/other-worker"},
+	{"commit-plain-ignores-the-epoch", "condition", sqliteCore + "commit.go", `AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`, `AND epoch>=? AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`, "commit/old-epoch-of-any-kind"},
+	{"commit-plain-end-ignores-the-epoch", "condition", sqliteCore + "commit.go", `AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`, `AND epoch>=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`, "commit/old-epoch-of-any-kind"},
+	{"commit-plain-skips-numbers", "condition", sqliteCore + "commit.go", `AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`, `AND seq<=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`, "commit/gap-of-any-kind"},
+	{"commit-skips-numbers", "condition", sqliteCore + "commit.go", "AND seq=?-1 AND leased=1\n\t\tRETURNING", "AND seq<=?-1 AND leased=1\n\t\tRETURNING", "commit/gap-of-any-kind"},
+	{"commit-plain-keeps-crashes", "condition", sqliteCore + "commit.go", "plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0,", "plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?,", "claim/crashes-reset-by-commit"},
+	{"commit-plain-hides-a-pause", "condition", sqliteCore + "commit.go", `AND status={running} AND pausing=0 AND events=?`, `AND status={running} AND events=?`, "pause/running-at-next-transition"},
+	{"commit-plain-end-counts-no-child", "condition", sqliteCore + "commit.go", `AND events=? AND grp IS NULL AND parts & {partChildren} = 0`, `AND events=? AND parts & {partChildren} = 0`, "children/last-one-wakes"},
+	{"commit-plain-end-leaves-children", "condition", sqliteCore + "commit.go", `AND grp IS NULL AND parts & {partChildren} = 0`, `AND grp IS NULL`, "children/follow-a-final-parent"},
+	{"commit-sleeps-over-an-event", "condition", sqliteCore + "commit.go", `WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))`, `WHEN events>?+1000000 THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))`, "sleep/unseen-event"},
+	{"commit-sleeps-past-the-deadline", "condition", sqliteCore + "commit.go", `ELSE coalesce(min(?, deadline), ?, deadline) END`, `ELSE coalesce(?, ?) END`, "sleep/deadline"},
+	{"commit-of-a-canceling-run-sleeps", "condition", sqliteCore + "commit.go", `status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END`, `status=CASE WHEN pausing=1 THEN 4 ELSE ? END`, "sleep/canceling"},
+	{"commit-forgets-a-pause", "condition", sqliteCore + "commit.go", `WHEN pausing=1 THEN {paused} ELSE ? END`, `WHEN pausing=2 THEN 4 ELSE ? END`, "pause/running-at-next-transition"},
+	{"commit-keeps-the-generation", "condition", sqliteCore + "commit.go", `generation=generation+1`, `generation=generation`, "commit/continue-as-new"},
+	{"commit-replaces-final-steps", "condition", sqliteCore + "commit.go", `WHERE steps.status<{stepFinal}`, `WHERE steps.status<9`, "steps/later-record-replaces"},
+	{"commit-never-replaces-steps", "condition", sqliteCore + "commit.go", `WHERE steps.status<{stepFinal}`, `WHERE steps.status<0`, "steps/later-record-replaces"},
+	{"commit-leaves-signals-unread", "condition", sqliteCore + "commit.go", `SET consumed=1, payload=NULL`, `SET consumed=0, payload=NULL`, "signal/consumed-once"},
+	{"commit-counts-children-twice", "condition", sqliteCore + "commit.go", `SET total=total+1, open=open+1`, `SET total=total+1, open=open+2`, "children/last-one-wakes"},
+	{"commit-awaits-at-any-epoch", "condition", sqliteCore + "commit.go", `armGroup = ` + "`" + `UPDATE groups SET armed=?, wake_open`, `armGroup = ` + "`" + `UPDATE groups SET armed=?+1, wake_open`, "children/last-one-wakes"},
+	{"commit-sleeps-on-a-met-await", "condition", sqliteCore + "commit.go", `WHERE id=? AND stamp=? AND status IN ({sleeping},{paused})`, `WHERE id=? AND stamp=? AND status IN (4)`, "children/finished-before-sleep"},
+	{"commit-retry-keeps-failed-steps", "condition", sqliteCore + "commit.go", `AND f.status={stepFailed} AND f.position<=s.position`, `AND f.status={canceling} AND f.position<=s.position`, "commit/retry-forgets-failed-steps"},
+	{"commit-retry-forgets-what-came-before", "condition", sqliteCore + "commit.go", `AND f.status={stepFailed} AND f.position<=s.position`, `AND f.status={stepFailed}`, "commit/retry-forgets-failed-steps"},
+	{"commit-retry-forgets-other-branches", "condition", sqliteCore + "commit.go", `AND (f.branch='' OR s.branch='' OR`, `AND (true OR f.branch='' OR s.branch='' OR`, "commit/retry-forgets-failed-steps"},
+	{"commit-continue-keeps-groups", "condition", sqliteCore + "commit.go", `SET grp=NULL, ordinal=0 WHERE parent=? AND grp IS NOT NULL`, `SET ordinal=0 WHERE parent=? AND grp IS NOT NULL`, "children/continue-keeps-them-running"},
+	{"commit-repeat-is-lost", "condition", sqlKit + "commit.go", `case f.Seq >= c.Seq:`, `case f.Seq > c.Seq:`, "commit/repeat"},
+	{"commit-repeat-of-another-worker", "condition", sqlKit + "commit.go", `case f.Epoch != c.Lease.Epoch || f.Worker != c.Lease.Worker:`, `case f.Epoch != c.Lease.Epoch:`, "commit/repeat-by-another-worker"},
+	{"commit-truncates-due-times", "bound", sqliteCore + "commit.go", `due = b.after(s.DueIn)`, `due = b.after(s.DueIn.Truncate(time.Millisecond))`, "steps/due-in-goes-first"},
+	{"commit-keeps-the-later-of-two-times", "bound", sqliteCore + "commit.go", `At.UnixMicro() < due.(int64))`, `At.UnixMicro() > due.(int64))`, "sleep/earlier-of-both"},
+
+	// Children and parents.
+	{"children-canceled-do-not-count", "condition", sqliteCore + "children.go", `SET open=open-t.n, canceled=canceled+t.n`, `SET canceled=canceled+t.n`, "children/canceled-counts"},
+	{"children-wake-an-older-sleep", "condition", sqliteCore + "children.go", `g.run_id=runs.id AND g.armed=runs.epoch`, `g.run_id=runs.id AND g.armed>0`, "children/earlier-await-of-another-group"},
+	{"children-failures-never-wake", "condition", sqliteCore + "children.go", `OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures`, ``, "children/failures-wake"},
+	{"children-failures-always-wake", "condition", sqliteCore + "children.go", `g.wake_failures>0 AND g.failed+g.canceled`, `g.failed+g.canceled`, "children/failures-do-not-matter"},
+	{"children-abandoned-are-canceled", "condition", sqliteCore + "children.go", `c.parent=tree.id WHERE c.parent IS NOT NULL AND c.on_close={closeCancel} AND`, `c.parent=tree.id WHERE c.parent IS NOT NULL AND c.on_close>=0 AND`, "cancel/abandoned-child-lives"},
+	{"children-final-ones-are-canceled", "condition", sqliteCore + "children.go", `WHERE id=?1 AND namespace=?2 AND status<{final} AND status<>{canceling}`, `WHERE id=?1 AND namespace=?2 AND status<=6 AND status<>{canceling}`, "cancel/finished"},
+	{"children-of-any-namespace-are-canceled", "name", sqliteCore + "children.go", `WHERE id=?1 AND namespace=?2 AND status<{final}`, `WHERE id=?1 AND ?2<>'' AND status<{final}`, "namespaces/runs"},
+	{"children-recorded-end-at-once", "condition", sqliteCore + "children.go", `AND EXISTS (SELECT 1 FROM steps WHERE run_id=runs.id)`, `AND false`, "cancel/recorded-is-canceling"},
+
+	// Control.
+	{"pause-loses-the-status", "condition", sqliteCore + "control.go", `SET paused_from=iif(status={running}, paused_from, status)`, `SET paused_from=1`, "pause/resume-keeps-time"},
+	{"pause-does-not-mark-a-running-run", "condition", sqliteCore + "control.go", `pausing=status={running}`, `pausing=0`, "pause/running-at-next-transition"},
+	{"resume-leaves-the-mark", "condition", sqliteCore + "control.go", `WHERE id=? AND namespace=? AND (status={paused} OR pausing=1)`, `WHERE id=? AND namespace=? AND status={paused}`, "pause/unmark"},
+	{"restart-keeps-the-epoch", "condition", sqliteCore + "control.go", `attempt=1, epoch=epoch+1, seq=0, worker=NULL`, `attempt=1, seq=0, worker=NULL`, "restart/zombie"},
+	{"restart-of-what-completed", "condition", sqliteCore + "control.go", `status IN ({failed},{canceled}) AND NOT EXISTS`, `status IN (6,7,8) AND NOT EXISTS`, "restart/not-finished"},
+	{"restart-takes-a-held-id", "condition", sqliteCore + "control.go", `AND (o.status<{final} OR o.reuse={reuseNever}) AND o.id<>runs.id)`, `AND o.status<0 AND o.id<>runs.id)`, "restart/external-id-taken"},
+	{"restart-counts-a-child-twice", "condition", sqliteCore + "control.go", `finished_at=NULL, grp=NULL, ordinal=0`, `finished_at=NULL, ordinal=0`, "restart/child-counts-once"},
+	{"fork-copies-the-named-step", "bound", sqliteCore + "control.go", `AND (? OR position<(SELECT position`, `AND (? OR position<=(SELECT position`, "fork/keeps-steps-before"},
+	{"fork-copies-unfinished-steps", "condition", sqliteCore + "control.go", `FROM steps WHERE run_id=? AND status={stepCompleted}`, `FROM steps WHERE run_id=? AND status>0`, "fork/keeps-all"},
+	{"purge-of-what-is-young", "condition", sqliteCore + "control.go", `AND finished_at<=? AND finished_at IS NOT NULL`, `AND finished_at<=?+3600000000 AND finished_at IS NOT NULL`, "purge/only-final-and-old"},
+	{"purge-of-children-whose-parent-lives", "condition", sqliteCore + "control.go", `WHERE p.id=runs.parent AND p.status<{final})`, `WHERE p.id=runs.parent AND p.status<0)`, "purge/keeps-children-of-live-parents"},
+	{"purge-leaves-large-inputs", "condition", sqliteCore + "control.go", `"signals", "large_inputs"}`, `"signals"}`, "purge/with-all-that-belongs"},
+
+	// Coordination.
+	{"signal-to-what-is-final", "condition", sqliteCore + "signals.go", `FROM runs r WHERE r.status<{final} AND r.namespace=?`, `FROM runs r WHERE r.status<9 AND r.namespace=?`, "signal/finished"},
+	{"signal-wakes-nobody", "condition", sqliteCore + "signals.go", `WHEN status IN ({sleeping},{paused}) AND wakes & ? THEN min(`, `WHEN status IN (5) AND wakes & ? THEN min(`, "signal/wakes-sleeper"},
+	{"signal-wakes-who-does-not-ask", "condition", sqliteCore + "signals.go", `WHEN status IN ({sleeping},{paused}) AND wakes & ? THEN min(`, `WHEN status IN ({sleeping},{paused}) AND (wakes & ? OR true) THEN min(`, "signal/no-wake-unasked"},
+	{"signal-to-the-next-run-again", "condition", sqliteCore + "signals.go", `s.run_id=p.id AND s.id=?))`, `s.run_id=p.id AND s.id=? AND false))`, "signal/repeat-to-the-next-run"},
+	{"signal-out-of-order", "order", sqliteCore + "signals.go", `SELECT r.id, ?, r.events+1, ?`, `SELECT r.id, ?, -r.events-1, ?`, "signal/order"},
+	{"state-of-what-is-final", "condition", sqliteCore + "state.go", `AND status<{final} AND NOT EXISTS`, `AND status<9 AND NOT EXISTS`, "state/finished"},
+	{"state-ignores-versions", "condition", sqliteCore + "state.go", `, 0)<>j.value->>'v')`, `, 0)<>j.value->>'v' AND false)`, "state/compare-and-set"},
+	{"state-versions-of-one-call-are-one", "condition", sqliteCore + "state.go", `SELECT r.id, ?, ?, r.events-?, ?`, `SELECT r.id, ?, ?, r.events-0*?, ?`, "state/set-and-get"},
+
+	// Creation.
+	{"create-eager-on-a-paused-queue", "condition", sqliteCore + "create.go", `WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?)) ON CONFLICT`, `WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?) AND false) ON CONFLICT`, "create/eager-on-paused-queue"},
+	{"create-with-the-earlier-of-delay-and-time", "bound", sqliteCore + "create.go", `visible = max(visible, r.At.UnixMicro())`, `visible = min(visible, r.At.UnixMicro())`, "create/later-of-delay-and-time"},
+	{"create-is-not-due-at-its-deadline", "condition", sqliteCore + "create.go", `deadline, visible = d, min(visible, d)`, `deadline = d`, "create/deadline-makes-claimable"},
+	{"create-forgets-the-priority", "condition", sqliteCore + "create.go", `r.Queue, int64(r.Priority), visible`, `r.Queue, int64(0), visible`, "claim/priority-first"},
+
+	// Schedules, registry, locks.
+	{"fire-early", "condition", sqliteCore + "schedules.go", `AND next_at=?3 AND ?3<=?4`, `AND next_at=?3`, "fire/not-early"},
+	{"fire-of-an-edited-schedule", "condition", sqliteCore + "schedules.go", `AND ?3<=?4 AND (?8 IS NULL OR updated_at=?8)`, `AND ?3<=?4`, "fire/put-meanwhile"},
+	{"fire-does-not-advance", "condition", sqliteCore + "schedules.go", `UPDATE schedules SET next_at=?1, last_at=next_at`, `UPDATE schedules SET next_at=next_at, last_at=coalesce(next_at, ?1)`, "fire/advances"},
+	{"fire-forgets-nothing", "condition", sqliteCore + "schedules.go", `AND at<?4 ORDER BY at LIMIT ?5+0)`, `AND at<?4 AND false ORDER BY at LIMIT ?5+0)`, "fire/forgets"},
+	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},
+	{"schedules-delete-leaves-firings", "condition", sqlKit + "schedules.go", `DELETE FROM pawl.firings WHERE namespace=:namespace AND schedule=:schedule`, `DELETE FROM pawl.firings WHERE namespace=:namespace AND schedule=:schedule AND false`, "schedules/delete"},
+	{"lock-of-another-is-taken", "condition", sqlKit + "registry.go", `WHERE l.until<=:now OR l.owner=excluded.owner`, `WHERE l.until<=:now OR true`, "lock/one-owner"},
+	{"lock-never-expires", "condition", sqlKit + "registry.go", `WHERE l.until<=:now OR l.owner=excluded.owner`, `WHERE l.until<=:now-1000000000000 OR l.owner=excluded.owner`, "lock/expires"},
+	{"lock-released-by-anyone", "condition", sqlKit + "registry.go", `DELETE FROM pawl.locks WHERE namespace=:namespace AND name=:name AND owner=:owner`, `DELETE FROM pawl.locks WHERE namespace=:namespace AND name=:name AND owner<>''`, "lock/release"},
+	{"lock-of-any-namespace-is-released", "name", sqlKit + "registry.go", `DELETE FROM pawl.locks WHERE namespace=:namespace AND name=:name`, `DELETE FROM pawl.locks WHERE namespace<>'' AND name=:name`, "namespaces/locks"},
+	{"workers-never-offline", "condition", sqlKit + "registry.go", `s.seen_at+s.ttl<=:now OR`, `s.seen_at+1000*s.ttl<=:now OR`, "workers/offline-after-ttl"},
+	{"workers-asked-while-they-speak", "condition", sqlKit + "registry.go", `AND w.seen_at<=:now-:silent`, `AND w.seen_at<=:now-0*:silent`, "workers/asked-whom"},
+	{"workers-asked-twice", "condition", sqlKit + "registry.go", askedOnce, strings.NewReplacer(" AND w.asked_at IS NULL", "", " AND asked_at IS NULL", "").Replace(askedOnce), "workers/asked-once"},
+	{"workflows-updated-in-part", "condition", sqlKit + "registry.go", `SET queue=excluded.queue, meta=excluded.meta`, `SET meta=excluded.meta`, "workflows/replace"},
+
+	// Pages.
+	{"bounds-ignore-bytes", "bound", sqliteCore + "bounds.go", `OR before+size<=`, `OR 0*before+0*size<=`, "claim/bounded-in-bytes"},
+	{"bounds-of-half-a-page", "bound", sqlKit + "page.go", "fits {\n\t\t*list", "fits && len(*list) < 400 {\n\t\t*list", "inbox/pages-of-signals"},
+}
+
+// askedOnce is the text of two statements, each of which would suffice to ask a worker once.
+const askedOnce = `AND w.answers>0 AND w.asked_at IS NULL
+	AND w.seen_at<=:now-:silent AND w.seen_at+w.ttl>:now` + "`" + `
+
+var (
+	someAskable = NewQuery("some workers to ask", ` + "`" + `SELECT EXISTS (SELECT 1` + "`" + `+askable+` + "`" + `)` + "`" + `)
+	// It locks the workers in the order of their ids, as every statement does that locks several.
+	askWorkers = NewQuery("ask workers", ` + "`" + `UPDATE pawl.workers SET asked_at=:late WHERE namespace=:namespace AND asked_at IS NULL`

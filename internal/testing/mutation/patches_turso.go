@@ -1,0 +1,24 @@
+package main
+
+const turso = "backends/turso/"
+
+// tursoPatches are planted in Turso's own code, and in the statements for many items that only
+// Turso uses.
+var tursoPatches = []Patch{
+	{"commit-many-ignores-the-epoch", "condition", sqliteCore + "commit.go", "AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "AND worker=j.value->>5 AND epoch>=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "commit/old-epoch-of-any-kind"},
+	{"commit-many-ignores-the-worker", "condition", sqliteCore + "commit.go", "AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "commit/other-worker-of-any-kind"},
+	{"commit-many-hides-a-pause", "condition", sqliteCore + "commit.go", `AND events=j.value->>7 AND pausing=0`, `AND events=j.value->>7`, "pause/running-at-next-transition"},
+	{"commit-many-skips-numbers", "condition", sqliteCore + "commit.go", "AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "AND seq<j.value->>1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "commit/gap-of-any-kind"},
+	{"commit-many-keeps-crashes", "condition", sqliteCore + "commit.go", "stamp=j.value->>2, crashes=0, parts=parts | j.value->>3\n\tFROM", "stamp=j.value->>2, parts=parts | j.value->>3\n\tFROM", "claim/crashes-reset-by-commit"},
+	{"end-many-counts-no-child", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND parts & {partChildren}=0", "children/last-one-wakes"},
+	{"end-many-leaves-children", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL", "children/follow-a-final-parent"},
+	{"end-many-ends-some", "transaction", sqliteCore + "commit.go", `AND ?5=(SELECT count(*) FROM json_each(?1) k`, `AND ?5>=(SELECT count(*) FROM json_each(?1) k`, "children/whole-family-in-one-batch"},
+	{"end-many-replaces-steps", "condition", sqliteCore + "commit.go", `WHERE steps.status<{stepFinal}`, `WHERE steps.status<9`, "steps/later-record-replaces"},
+	{"count-many-is-one", "bound", sqliteCore + "children.go", `SET open=open-t.n, completed=completed+t.done`, `SET open=open-1, completed=completed+t.done`, "children/ends-in-one-batch"},
+	{"count-many-loses-failures", "condition", sqliteCore + "children.go", `failed=failed+t.lost`, `failed=failed`, "children/ends-in-one-batch"},
+	{"wake-many-wakes-nobody", "condition", sqliteCore + "children.go", `AND r.status>={final} AND r.parent IS NOT NULL)`, `AND r.status>=9 AND r.parent IS NOT NULL)`, "children/ends-in-one-batch"},
+	{"create-many-eager-on-a-paused-queue", "condition", sqliteCore + "create.go", `OR queue='' AND workflow=j.value->>1)) FROM`, `OR queue='' AND workflow=j.value->>1) AND false) FROM`, "create/eager-on-paused-queue"},
+	{"create-many-forgets-the-priority", "condition", sqliteCore + "create.go", `?3, v->>1, v->>2, v->>3,`, `?3, v->>1, v->>2, 0*(v->>3),`, "claim/priority-first"},
+	{"create-many-loses-large-inputs", "bound", sqliteCore + "create.go", `WHERE j.value->>17 IS NOT NULL ON CONFLICT`, `WHERE j.value->>17 IS NULL ON CONFLICT`, "payload/at-the-limit"},
+	{"write-is-not-committed", "transaction", turso + "runner.go", `p.step(ok(p.steps-1), "COMMIT", false)`, `p.step(ok(p.steps-1), "ROLLBACK", false)`, "get/seen-by-every-handle"},
+}
