@@ -120,9 +120,10 @@ func (inv *Invocation) missedLocked() bool {
 // joinsTooEarlyLocked returns a branch that waits for the end of another one, although it has
 // recorded a later operation. The code that recorded it did not wait there, if the other branch can
 // end only by what was under way then. That is not known while a branch does something of which
-// nothing is recorded, or again what was forgotten.
+// nothing is recorded, or again what was forgotten. The branches of a graph are left out: a node
+// that the end of its flow overtakes waits for ever, whatever is recorded of it.
 func (inv *Invocation) joinsTooEarlyLocked() (key store.StepKey, who string, early bool) {
-	if inv.front.fresh > 0 || inv.run.Attempt > 1 || inv.history.forgot() {
+	if inv.front.fresh > 0 || inv.run.Attempt > 1 || inv.history.loose || inv.history.forgot() {
 		return key, "", false
 	}
 	at := int64(math.MaxInt64)

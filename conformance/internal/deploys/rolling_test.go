@@ -100,7 +100,7 @@ func (p *pair) replace(old, young string) {
 		h, err := wf.Start(p.t.Context(), p.eng, len(p.handles))
 		require.NoError(p.t, err)
 		p.handles = append(p.handles, h)
-		time.Sleep(program.Duration() / (underWay + 1)) // they come to different places
+		passes(program.Duration() / (underWay + 1)) // they come to different places
 	}
 	synctest.Wait()
 	for _, h := range p.handles[len(p.handles)-underWay:] {
@@ -109,7 +109,7 @@ func (p *pair) replace(old, young string) {
 		require.False(p.t, run.Status.Final(), "run %v is %v, expected it under way", h.ID(), run.Status)
 	}
 	p.deploy(young)
-	time.Sleep(program.Duration() / 3)
+	passes(program.Duration() / 3)
 	p.stop(old)
 	p.rest()
 }
@@ -143,7 +143,7 @@ func (p *pair) stop(build string) {
 // exactly those.
 func (p *pair) rest() {
 	const limit = 24 * time.Hour
-	for began := time.Now(); ; time.Sleep(deploys.Nap / 2) {
+	for began := time.Now(); ; passes(deploys.Nap / 2) {
 		synctest.Wait()
 		stranded, moving := p.unfinished()
 		if len(moving) > 0 {

@@ -81,6 +81,30 @@ func (l *lines) with(text string) (list []string) {
 	return list
 }
 
+// waitsEarlier has the old build of a program record so many steps, which go on past the place where
+// the new one waits for the child. The new build gives the run back when wake has reached it, and
+// the old one ends it when finish has reached the child.
+func waitsEarlier(e *E, kid *workflow.Workflow[int, int], version func(early bool) *workflow.Workflow[int, int], steps int, expected string, wake func(workflow.Handle[int]), finish func(child store.ID)) {
+	before, after := version(false), version(true)
+	old := e.process(defs(before, kid), worker.Build(oldBuild))
+	h := start(e, before, 7)
+	for len(e.children(h.ID())) == 0 || len(e.steps(h.ID())) < steps {
+		pause(e)
+	}
+	e.until(h.ID(), store.Sleeping)
+	old.stop()
+	report, err := worker.CheckHistories(e.ctx, e.eng, defs(after, kid))
+	e.ok("check", err)
+	e.eq("unfit", report.Unfit, 1)
+	e.process(defs(after, kid), worker.Build(newBuild))
+	wake(h)
+	run := e.pinnedTo(h.ID(), oldBuild)
+	e.eq("the reason", *run.Pin, store.Pin{Build: oldBuild, By: newBuild, Step: "prepare", Expected: expected, Found: "step prepare"})
+	e.process(defs(before, kid), worker.Build(oldBuild))
+	finish(e.children(h.ID())[0].ID)
+	e.eq("output", result(e, h), 8)
+}
+
 var buildEngineCases = []Case{
 	{Name: "build/rolling-deploy", Promise: "P20", Rule: "While an old and a new build overlap, runs that come to a step which one of them does not know wait for the other: none fails, and no step runs twice.", Run: func(e *E) {
 		const runs = 40
@@ -320,24 +344,9 @@ var buildEngineCases = []Case{
 				return child.Get(ctx)
 			})
 		}
-		before, after := version(false), version(true)
-		old := e.process(defs(before, kid), worker.Build(oldBuild))
-		h := start(e, before, 7)
-		for len(e.children(h.ID())) == 0 || len(e.steps(h.ID())) < 3 {
-			pause(e)
-		}
-		e.until(h.ID(), store.Sleeping)
-		old.stop()
-		report, err := worker.CheckHistories(e.ctx, e.eng, defs(after, kid))
-		e.ok("check", err)
-		e.eq("unfit", report.Unfit, 1)
-		e.ok("send", release.Send(e.ctx, e.eng, h.ID(), 1))
-		e.process(defs(after, kid), worker.Build(newBuild))
-		run := e.pinnedTo(h.ID(), oldBuild)
-		e.eq("the reason", *run.Pin, store.Pin{Build: oldBuild, By: newBuild, Step: "prepare", Expected: "the end of child c", Found: "step prepare"})
-		e.process(defs(before, kid), worker.Build(oldBuild))
-		e.ok("send", release.Send(e.ctx, e.eng, e.children(h.ID())[0].ID, 8))
-		e.eq("output", result(e, h), 8)
+		waitsEarlier(e, kid, version, 3, "the end of child c", func(h workflow.Handle[int]) {
+			e.ok("send", release.Send(e.ctx, e.eng, h.ID(), 1))
+		}, func(child store.ID) { e.ok("send", release.Send(e.ctx, e.eng, child, 8)) })
 	}},
 	{Name: "build/joins-too-early", Promise: "P20", Rule: "A run whose history goes on past a branch that the code waits for is given back before the branch ends, and a check says so.", Run: func(e *E) {
 		kid := workflow.New("kid", func(ctx workflow.Context, _ int) (int, error) { return release.Receive(ctx) })
@@ -355,23 +364,9 @@ var buildEngineCases = []Case{
 				return side.Get(ctx)
 			})
 		}
-		before, after := version(false), version(true)
-		old := e.process(defs(before, kid), worker.Build(oldBuild))
-		h := start(e, before, 7)
-		for len(e.children(h.ID())) == 0 || len(e.steps(h.ID())) < 2 {
-			pause(e)
-		}
-		e.until(h.ID(), store.Sleeping)
-		old.stop()
-		report, err := worker.CheckHistories(e.ctx, e.eng, defs(after, kid))
-		e.ok("check", err)
-		e.eq("unfit", report.Unfit, 1)
-		e.process(defs(after, kid), worker.Build(newBuild))
-		e.ok("send", release.Send(e.ctx, e.eng, e.children(h.ID())[0].ID, 8))
-		run := e.pinnedTo(h.ID(), oldBuild)
-		e.eq("the reason", *run.Pin, store.Pin{Build: oldBuild, By: newBuild, Step: "prepare", Expected: `the end of branch "side"`, Found: "step prepare"})
-		e.process(defs(before, kid), worker.Build(oldBuild))
-		e.eq("output", result(e, h), 8)
+		waitsEarlier(e, kid, version, 2, `the end of branch "side"`, func(h workflow.Handle[int]) {
+			e.ok("send", release.Send(e.ctx, e.eng, e.children(h.ID())[0].ID, 8))
+		}, func(store.ID) {})
 	}},
 	{Name: "build/killed-at-rest", Promise: "P6", Rule: "If the last worker of a build was killed while it was idle, the build has no online worker within a minute, even for a caller that asks only once.", Run: func(e *E) {
 		var ran tally

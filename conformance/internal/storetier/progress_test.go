@@ -25,7 +25,7 @@ func (s wrongToo) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed
 	return s.Store.Claim(ctx, p)
 }
 
-// A verb that is not implemented hides no fault: a fault that occurs before it fails the case, and
+// A verb that is not written yet hides no fault: a fault that occurs before it fails the case, and
 // so does a fault in a case that needs nothing else.
 func TestProgressShowsFaults(t *testing.T) {
 	h := harness.Harness{New: newHalfWritten, Progress: true}
@@ -43,7 +43,7 @@ func TestProgressShowsFaults(t *testing.T) {
 	require.Equal(t, []string{"Fork"}, m.Waits())
 }
 
-// Without progress mode, a verb that is not implemented fails its cases.
+// Without progress mode, a verb that is not written yet fails its cases.
 func TestUnwrittenFailsWithoutProgress(t *testing.T) {
 	suitetest.WantReport(t, try(t, harness.Harness{New: newHalfWritten}, newHalfWritten(t), "commit/repeat"), "commit/repeat breaks P4", "unsupported")
 }

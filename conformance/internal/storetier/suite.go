@@ -28,7 +28,7 @@ type suite struct {
 	simulated bool   // the case itself runs in a bubble
 }
 
-// probed returns the suite with stores that record which verbs are not implemented.
+// probed returns the suite with stores that record which verbs return [errors.ErrUnsupported].
 func (h suite) probed(m *harness.Met) suite {
 	h.Harness = h.Harness.Probed(m)
 	return h
