@@ -28,16 +28,16 @@ func (a *app) actionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "actions [flags]",
 		Short: "List who did what",
-		Long: `List the actions on runs, queues, workflows and schedules, newest first: those of
-this command line, and those of programs that name an actor. An action is listed
-when it was requested; the run shows whether it took effect. Actions are kept for
-ninety days.`,
+		Long: `List the actions on runs, queues, workflows and schedules, newest first. The list
+has the actions of this command line, and those of programs that set an actor. An
+action is recorded when it is requested; the run shows whether it took effect.
+Actions are kept for ninety days.`,
 		Example: "  pawl actions\n  pawl actions --run 0191a5c2-7e9a\n  pawl actions --by ada@laptop --json",
 		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&run, "run", "", "only actions on this `run`")
-	f.StringVar(&by, "by", "", "only actions of this `actor`, spelled as listed")
+	f.StringVar(&by, "by", "", "only actions of this `actor`, exactly as WHO shows it")
 	f.IntVarP(&limit, "limit", "l", limit, "actions per page, at most 1000")
 	f.StringVar(&after, "after", "", "`cursor` printed by the previous page")
 	a.complete(cmd, "run", runIDs)

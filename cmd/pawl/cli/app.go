@@ -131,8 +131,8 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.db, "db", "", "`URL` of the database (default: PAWL_DB)")
 	f.StringVarP(&a.namespace, "namespace", "n", "", "`name` of the namespace (default: PAWL_NAMESPACE, else \"default\")")
 	f.BoolVar(&a.json, "json", false, "print JSON")
-	f.StringVar(&a.color, "color", "auto", "`when` to use colors: auto, always or never (auto heeds NO_COLOR)")
-	f.DurationVar(&a.patience, "connect-timeout", 10*time.Second, "`time` limit for connecting")
+	f.StringVar(&a.color, "color", "auto", "`when` to use colors: auto, always or never (auto respects NO_COLOR)")
+	f.DurationVar(&a.patience, "connect-timeout", 10*time.Second, "`time` limit for connecting to the database")
 	f.BoolVarP(&a.logs, "verbose", "v", false, "print the library's log to standard error")
 	a.complete(root, "color", func(context.Context, *engine.Engine, string) ([]string, error) {
 		return []string{"auto", "always", "never"}, nil
@@ -364,7 +364,7 @@ func (a *app) suggest(cmd *cobra.Command, begins string, ask func(ctx context.Co
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	a.patience = completionTime
-	eng, _ := a.engine(ctx) // nil: what needs none is completed all the same
+	eng, _ := a.engine(ctx) // nil on failure; some lists need no engine
 	list, err := ask(ctx, eng, begins)
 	if err != nil {
 		return nil

@@ -18,17 +18,18 @@ type buildLine struct {
 	Build    string `json:"build"`
 	Online   int64  `json:"online"`           // workers
 	Draining int64  `json:"draining"`         // workers
-	Runs     int64  `json:"runs"`             // unfinished ones whose last step it recorded
+	Runs     int64  `json:"runs"`             // unfinished runs whose last step it recorded
 	Capped   bool   `json:"capped,omitempty"` // Runs is a lower bound
-	Pinned   int64  `json:"pinned"`           // unfinished ones
-	Stranded bool   `json:"stranded"`         // Pinned are not claimed: no worker is online
-	// MayStop says that no run needs the workers of the build: none is pinned to it, and other
-	// builds have online workers, or it has none. Reason says why, or why not.
+	Pinned   int64  `json:"pinned"`           // unfinished runs pinned to it
+	Stranded bool   `json:"stranded"`         // runs are pinned to it, but it has no online worker
+	// MayStop reports whether the workers of the build may be stopped for good: no run is
+	// pinned to it, and either another build has an online worker or this build has none.
+	// Reason explains the answer.
 	MayStop bool   `json:"may_stop"`
 	Reason  string `json:"reason"`
 }
 
-// buildLines says of each build whether its workers may be stopped for good.
+// buildLines reports for each build whether its workers may be stopped for good.
 func buildLines(builds []store.Build) []buildLine {
 	var online int64
 	for _, b := range builds {
@@ -62,18 +63,18 @@ func (a *app) buildsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "builds [flags]",
 		Short: "List builds, and whether their workers may be stopped",
-		Long: `List the builds of the namespace: the identities of the code that workers run.
-RUNS is the number of runs that are not final and whose last step the build
-recorded; PINNED is the number of those that only its workers may claim. Pinned
-runs of a build without an online worker are stranded.
+		Long: `List the builds of the namespace. A build identifies the code that workers run.
+RUNS counts the runs that are not final and whose last step the build recorded.
+PINNED counts the runs that are not final and that only workers of the build may
+claim. If the build has no online worker, its pinned runs are stranded.
 
-MAY STOP answers whether the workers of the build may be stopped for good. It is
-yes if no run is pinned to the build, and other builds have workers: these
-continue its other runs. A run that then turns out not to fit their code is pinned
-to the build, and 'pawl doctor' reports it.
+MAY STOP says whether the workers of the build may be stopped for good. It is yes
+if no run is pinned to the build, and another build has an online worker: workers
+of other builds then continue its runs. If one of these runs does not fit their
+code, it is pinned to the build, and 'pawl doctor' reports it.
 
-Workers that have not reported for 20 seconds are asked first, as by 'pawl workers
-list'.`,
+Like 'pawl workers list', the command first asks the workers that have not
+reported for 20 seconds.`,
 		Example: "  pawl builds\n  pawl builds --json | jq -e '.builds[] | select(.build==\"v1\") | .may_stop'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -116,13 +117,13 @@ func buildTable(lines []buildLine) *table {
 	return &t
 }
 
-// misfit says why a run was pinned, where a build gave it back.
+// misfit describes why a build gave a run back and pinned it to another build.
 func misfit(p *store.Pin) string {
 	switch {
 	case p.By == "":
 		return ""
 	case p.Ramp:
-		return fmt.Sprintf(", left to it by the share of build %s", p.By)
+		return fmt.Sprintf(": build %s takes only a share of the new runs", p.By)
 	}
 	at := ""
 	if p.Step != "" {
@@ -131,7 +132,7 @@ func misfit(p *store.Pin) string {
 	return fmt.Sprintf(", given back by build %s%s: expected %s, found %s", p.By, at, p.Expected, p.Found)
 }
 
-// byBuild is a selection of runs by what they are pinned to.
+// byBuild selects runs by the build that they are pinned to.
 type byBuild struct {
 	builds   []string
 	stranded bool
@@ -139,14 +140,14 @@ type byBuild struct {
 
 func (b *byBuild) flags(a *app, cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&b.builds, "build", nil, "comma-separated `builds`; selects the runs that are pinned to one of them")
-	f.BoolVar(&b.stranded, "stranded", false, "only stranded runs: not final, and pinned to a build that no online worker has")
+	f.StringSliceVar(&b.builds, "build", nil, "comma-separated `builds`: only runs pinned to one of them")
+	f.BoolVar(&b.stranded, "stranded", false, "only stranded runs: not final, and pinned to a build without an online worker")
 	a.complete(cmd, "build", buildNames)
 }
 
 func (b *byBuild) given() bool { return len(b.builds) > 0 || b.stranded }
 
-// longAgo is before every run was created.
+// longAgo is a time before the creation of any run.
 var longAgo = time.UnixMicro(1)
 
 // apply adds the selection to a filter.
@@ -210,15 +211,15 @@ func (a *app) unpinCommand() *cobra.Command {
 		name: "unpin", done: "unpinned", statuses: active,
 		narrow: func(f *store.RunFilter) { f.Pinned = true },
 		about: `Unpin runs, so that workers of any build may claim them. A worker tries the run,
-and pins it again if its history does not fit. A run that is not pinned is an
-error if it is named, and is not selected by flags.`,
+and pins it again if its history does not fit the worker's code. Naming a run that
+is not pinned is an error. Flags select only pinned runs.`,
 		example: "  pawl runs unpin 0191a5c2-7e9a\n  pawl runs unpin --stranded --workflow mail\n  pawl runs unpin --build v1.4.1 --yes",
 		one:     func(ctx context.Context, eng *engine.Engine, id store.ID) error { return eng.Unpin(ctx, id) },
 		many:    (*engine.Engine).UnpinMany,
 	})
 }
 
-// builds reports runs that wait for a build without workers.
+// builds reports runs that are pinned to a build without an online worker.
 func (d *doctor) builds(ctx context.Context, eng *engine.Engine) error {
 	builds, err := eng.Stranded(ctx)
 	if err != nil {
@@ -231,7 +232,7 @@ func (d *doctor) builds(ctx context.Context, eng *engine.Engine) error {
 	list := each(builds, func(b store.Build) string {
 		return fmt.Sprintf("build %q (%s %s)", b.Name, group3(b.Pinned), plural(b.Pinned, "run"))
 	})
-	d.found("builds", store.Fault, "start workers of these builds, or let any build try the runs: pawl runs unpin --stranded; to list them: pawl runs list --stranded; to see why: pawl runs explain RUN",
+	d.found("builds", store.Fault, "start workers of these builds, or let any build try the runs with pawl runs unpin --stranded; to list the runs: pawl runs list --stranded; to see why a run is pinned: pawl runs explain RUN",
 		"runs are pinned to builds without an online worker: %s", few(list))
 	return nil
 }

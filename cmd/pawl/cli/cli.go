@@ -1,5 +1,5 @@
-// Package cli implements the command line pawl. A program that imports it and a package
-// that registers a backend is the same command line with one more URL scheme:
+// Package cli implements the command line pawl. To add a URL scheme, write a program that
+// imports this package and a package that registers a backend:
 //
 //	package main
 //
@@ -33,7 +33,7 @@ import (
 )
 
 // Main executes the program's arguments and returns the exit code. SIGINT and SIGTERM
-// interrupt it.
+// interrupt the command.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,7 +42,7 @@ func Main() int {
 
 // Run executes args, which do not include the program's name, and returns the exit code. It
 // uses the standard streams and the environment of the process, and sets [slog.Default],
-// to which backends log. Run is interrupted when ctx ends.
+// to which backends log. The end of ctx interrupts the command.
 func Run(ctx context.Context, args ...string) int {
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelError)
@@ -65,8 +65,8 @@ func Run(ctx context.Context, args ...string) int {
 
 func openURL(ctx context.Context, url string) (store.Store, error) { return backends.Open(ctx, url) }
 
-// who returns the user and the host. For a user who acts as another by sudo, it names
-// both.
+// who returns the user and the host. Under sudo, it names both the calling and the target
+// user.
 func who() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {

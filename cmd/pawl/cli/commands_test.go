@@ -283,7 +283,7 @@ func exportAndFork(t *testing.T, s *shell, lamp string) {
 	there.must("migrate", "up")
 	there.in = s.must("runs", "export", lamp, "--children")
 	require.Contains(t, there.must("runs", "import"), "completed")
-	require.Contains(t, there.must("runs", "import", "-"), "left alone")
+	require.Contains(t, there.must("runs", "import", "-"), "not changed")
 	require.Contains(t, there.must("runs", "show", "--external-id", "order-1"), "└─ approval")
 	there.must("runs", "fork", lamp, "--from", "approval")
 	var fork struct {

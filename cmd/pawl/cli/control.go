@@ -34,14 +34,14 @@ func (a *app) cancelCommand() *cobra.Command {
 	cmd := a.verbCommand(verb{
 		name: "cancel", done: "canceled", statuses: active,
 		about: `Cancel runs. A run that has recorded nothing ends at once. Any other run is
-canceling until its code has cleaned up: the worker that holds it is told, and a
-run that waits is claimed once more. Children are canceled too. A run that has
+canceling until its code has cleaned up: the worker that holds the run cleans up,
+or a worker claims the run to do so. Children are canceled too. A run that has
 completed or failed cannot be canceled.
 
 --force ends runs at once, even if a worker holds them. Use it for runs that stay
 canceling because their code does not stop. The worker loses the run and can no
-longer change it. Its cleanup does not run, and what it does outside continues
-until it notices.`,
+longer change it. The run's cleanup does not run. Its code may still cause side
+effects until the worker notices.`,
 		example: `  pawl runs cancel 0191a5c2-7e9a --reason "ordered twice"
   pawl runs cancel --workflow import --status pending
   pawl runs cancel 0191a5c2-7e9a --force --reason "does not stop"`,
@@ -90,8 +90,8 @@ func (a *app) resumeCommand() *cobra.Command {
 func (a *app) restartCommand() *cobra.Command {
 	return a.verbCommand(verb{
 		name: "restart", done: "restarted", statuses: []store.Status{store.Failed},
-		about: `Restart failed or canceled runs. They keep the steps that completed and retry
-what failed. The old deadline no longer applies.`,
+		about: `Restart failed or canceled runs. A run keeps the steps that completed, and retries
+what failed. Its old deadline no longer applies.`,
 		example: "  pawl runs restart 0191a5c2-7e9a\n  pawl runs restart --workflow mail --status failed --since 2h",
 		one:     func(ctx context.Context, eng *engine.Engine, id store.ID) error { return eng.Restart(ctx, id) },
 		many:    (*engine.Engine).RestartMany,
@@ -111,15 +111,15 @@ func (a *app) verbCommand(v verb) *cobra.Command {
 		Long: v.about + `
 
 Name the runs, or select them with flags. Runs selected with flags are counted
-first, and you are asked to confirm. If the command is interrupted, the runs
-changed so far stay changed; run it again to continue with the rest.`,
+first, and you are asked to confirm. If the command is interrupted, the runs that
+it has changed stay changed; repeat it to change the rest.`,
 		Example:           v.example,
 		ValidArgsFunction: a.completeArgs(0, runIDs),
 	}
 	m.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&suffix, "suffix", "", "with --external-id: the idempotency `suffix`; selects the active run with this id and suffix")
-	f.BoolVar(&all, "all", false, "select all runs of the namespace to which the command applies")
+	f.StringVar(&suffix, "suffix", "", "with --external-id: select the active run with this idempotency `suffix`")
+	f.BoolVar(&all, "all", false, "select all runs of the namespace that the command can change")
 	f.Int64Var(&most, "at-most", 0, "stop after this `number` of runs")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -147,8 +147,8 @@ changed so far stay changed; run it again to continue with the rest.`,
 	return cmd
 }
 
-// do applies a verb to the selected runs, to at most that many if most is positive. It
-// asks first, unless yes.
+// do applies a verb to the selected runs. A positive most limits their number. It asks for
+// confirmation unless yes is true.
 func (m *many) do(ctx context.Context, eng *engine.Engine, v verb, most int64, yes bool) error {
 	a := m.a
 	filter, err := m.filter(ctx, eng)
@@ -204,10 +204,10 @@ func (m *many) do(ctx context.Context, eng *engine.Engine, v verb, most int64, y
 	} else if err == nil {
 		a.print("%s %s %s", group3(done.Done), plural(done.Done, "run"), v.done)
 		if done.Canceling > 0 {
-			a.print(" (%s canceling, until their cleanup is done)", group3(done.Canceling))
+			a.print(" (%s still cleaning up)", group3(done.Canceling))
 		}
 		if done.Skipped > 0 {
-			a.print(", %s skipped because they had ended or changed meanwhile", group3(done.Skipped))
+			a.print(", %s skipped because they ended or changed meanwhile", group3(done.Skipped))
 		}
 		a.print("\n")
 	}
@@ -281,7 +281,7 @@ func (a *app) doEach(ctx context.Context, eng *engine.Engine, v verb, args []str
 func (a *app) becomes(v verb, run store.Run) string {
 	switch {
 	case run.Pausing:
-		return run.Status.String() + ", to be paused after the current step"
+		return run.Status.String() + ", pauses after the current step"
 	case run.Status == store.Canceling && run.Worker == "":
 		return "canceling: a worker will claim it to clean up"
 	case run.Status == store.Canceling:
@@ -298,12 +298,13 @@ func (a *app) forkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork RUN [flags]",
 		Short: "Start a new run from a step of an existing run",
-		Long: `Start a new run from a run of any status. The new run has the same workflow,
-queue, priority and input, and the results of the steps that completed before
---from. It executes that step and all that follow again. Without --from, it keeps
-all completed steps. The old run does not change. Name the step as 'pawl runs
-show' prints it: charge, charge#2 for the second use of the name, branch/charge
-in a branch.`,
+		Long: `Start a new run from an existing run, whatever its status. The new run has the
+same workflow, queue, priority and input. It keeps the results of the steps that
+completed before --from, and executes that step and all later ones again. Without
+--from, it keeps all completed steps. The old run does not change.
+
+Name the step as 'pawl runs show' prints it: charge, charge#2 for the second use
+of the name, or branch/charge in a branch.`,
 		Example:           "  pawl runs fork 0191a5c2-7e9a --from ship",
 		Args:              o.args(0, 0),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
@@ -311,7 +312,7 @@ in a branch.`,
 	f := cmd.Flags()
 	o.flags(f)
 	f.StringVar(&from, "from", "", "first `step` to execute again")
-	f.Int64Var(&position, "from-position", 0, "the same, by the position of the step in the JSON of runs show")
+	f.Int64Var(&position, "from-position", 0, "like --from, but with the `position` of the step in the JSON of runs show")
 	f.StringVar(&newID, "run-id", "", "`id` for the new run, which makes the command safe to repeat")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -350,7 +351,7 @@ in a branch.`,
 			}
 		}
 		tell("kept", forked.Kept)
-		tell("run again", forked.Again)
+		tell("to run again", forked.Again)
 		return nil
 	}
 	return cmd

@@ -22,7 +22,7 @@ const (
 	longOverdue = time.Minute
 	sample      = 1000 // runs to check
 	failedSince = time.Hour
-	manyFailed  = 10 // failures of a workflow in that time that are a fault, if more than half of its ended runs failed
+	manyFailed  = 10 // so many failures of a workflow in that time are a fault, if over half of its ended runs failed
 	manyTries   = 10 // attempts that look like an endless retry
 )
 
@@ -34,8 +34,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Check the connection to the database, its schema and health, and the workers and
 runs of the namespace. Report problems and suggest fixes. Nothing is changed.
 
-The exit code is 0 if no fault is found, and 1 otherwise. With --strict, a
-warning counts as a fault.`,
+The exit code is 1 if a fault is found, and 0 otherwise. With --strict, it is 1 on
+a warning too.`,
 		Example: "  pawl doctor\n  pawl doctor --json | jq '.findings[] | select(.level!=\"ok\")'",
 		Args:    cobra.NoArgs,
 	}
@@ -125,8 +125,8 @@ func (d *doctor) found(name string, level store.Level, advice, seen string, args
 	d.findings = append(d.findings, store.Finding{Name: name, Level: level, Advice: advice, Seen: fmt.Sprintf(seen, args...)})
 }
 
-// examine makes one check after the other. It ends early if further checks are not
-// possible. It returns an error only if it is interrupted.
+// examine makes the checks in order. It stops early if a failed check makes the rest
+// impossible. It returns an error only if it is interrupted.
 func (d *doctor) examine(ctx context.Context) error {
 	began := d.now()
 	schema, err := d.schema(ctx)
@@ -138,7 +138,7 @@ func (d *doctor) examine(ctx context.Context) error {
 				seen += ", " + v
 			}
 			d.found("connection", store.Fine, "", "%s, in %s", seen, span(d.now().Sub(began)))
-			d.found("schema", store.Fine, "", "this backend has none with versions")
+			d.found("schema", store.Fine, "", "this backend does not use schema versions")
 		}, "connection")
 	case err != nil:
 		return d.broken(ctx, "connection", err)
@@ -146,17 +146,17 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.found("connection", store.Fine, "", "%s, in %s", schema.Place, span(d.now().Sub(began)))
 	switch {
 	case schema.Version == 0:
-		d.found("schema", store.Fault, "run pawl migrate up; or, if the tables are elsewhere, correct the URL", "Pawl's tables do not exist")
+		d.found("schema", store.Fault, "run pawl migrate up; if the tables are in another database or schema, correct the URL", "Pawl's tables do not exist")
 		return nil
 	case schema.Version < schema.Newest:
-		d.found("schema", store.Fault, fmt.Sprintf("run pawl migrate up, or apply the output of pawl migrate sql --since %d", schema.Version), "version %d; this program needs %d", schema.Version, schema.Newest)
+		d.found("schema", store.Fault, fmt.Sprintf("run pawl migrate up, or apply the output of pawl migrate sql --since %d", schema.Version), "version %d is too old; this program needs version %d", schema.Version, schema.Newest)
 		return nil
 	case !schema.Usable():
-		d.found("schema", store.Fault, "upgrade pawl and your programs", "version %d, which needs programs that know version %d; the newest that this program knows is %d",
+		d.found("schema", store.Fault, "upgrade pawl and your programs", "version %d is too new: it needs programs that know version %d or later, and this program knows versions up to %d",
 			schema.Version, schema.Minimum, schema.Newest)
 		return nil
 	case schema.Version > schema.Newest:
-		d.found("schema", store.Fine, "", "version %d, which programs from version %d on can use; this program knows version %d", schema.Version, schema.Minimum, schema.Newest)
+		d.found("schema", store.Fine, "", "version %d; programs that know version %d or later can use it, and this program knows version %d", schema.Version, schema.Minimum, schema.Newest)
 	default:
 		d.found("schema", store.Fine, "", "version %d, the newest", schema.Version)
 	}
@@ -203,7 +203,7 @@ func (d *doctor) broken(ctx context.Context, name string, err error) error {
 	case errors.As(err, &invalid) && invalid.Field == "database URL":
 		advice = "correct --db or PAWL_DB"
 	case store.Retryable(err):
-		advice = "check that the server is running and reachable from this machine, then try again"
+		advice = "check that the server is running and that this machine can reach it, then try again"
 	}
 	d.found(name, store.Fault, advice, "%v", err)
 	return nil
@@ -224,15 +224,15 @@ func (d *doctor) clock(ctx context.Context) error {
 	}
 	switch f := d.store.Features(); {
 	case skew-trip/2 > muchSkew:
-		advice := "synchronize the clocks by NTP; leases and timers use only the database's clock, but times set by programs (engine.At) and times shown here do not"
+		advice := "synchronize the clocks with NTP; leases and timers use only the database's clock, but times that programs set (engine.At) come from their machines' clocks, and times shown here from this machine's"
 		if !f.SharedClock {
-			advice = "synchronize the clocks by NTP: all processes that use this database need the same time"
+			advice = "synchronize the clocks with NTP: all processes that use this database need the same time"
 		}
 		d.found("clock", store.Warning, advice, "the database's clock is %s %s this machine's", span(skew), words)
 	case f.SharedClock:
 		d.found("clock", store.Fine, "", "the database's clock is %s %s this machine's; round trip %s", span(skew), words, span(trip))
 	default:
-		d.found("clock", store.Fine, "", "this machine's clock")
+		d.found("clock", store.Fine, "", "the store uses this machine's clock")
 	}
 	return nil
 }
@@ -318,16 +318,16 @@ func (d *doctor) workers(workers []store.Worker, b backlog) (online int) {
 		if len(offline) > 0 {
 			gone = "; offline: " + few(offline)
 		}
-		d.found("workers", store.Fault, "start a worker in this namespace, or check --namespace", "none online; %s %s for one%s", bound3(b.all, b.more), wait, gone)
+		d.found("workers", store.Fault, "start a worker in this namespace, or check that --namespace is right", "no worker is online; %s %s for one%s", bound3(b.all, b.more), wait, gone)
 	case len(offline) > 0:
-		d.found("workers", store.Warning, "find out why they stopped, and remove them with pawl workers remove; other workers take over their runs", "%s; offline: %s", seen, few(offline))
+		d.found("workers", store.Warning, "check why they stopped, then remove them with pawl workers remove; other workers take over their runs", "%s; offline: %s", seen, few(offline))
 	default:
 		d.found("workers", store.Fine, "", "%s", seen)
 	}
 	return online
 }
 
-// queues reports the lanes with runs that no worker takes.
+// queues reports the lanes that have runs but no online worker.
 func (d *doctor) queues(workers []store.Worker, paused []store.PausedTarget, b backlog, online int) {
 	var alone []string
 	for _, l := range b.order {
@@ -342,7 +342,7 @@ func (d *doctor) queues(workers []store.Worker, paused []store.PausedTarget, b b
 		alone = append(alone, fmt.Sprintf("%s (%s %s)", s, bound3(b.runs[l], b.more), plural(b.runs[l], "run")))
 	}
 	if len(alone) > 0 && online > 0 {
-		d.found("queues", store.Fault, "start a worker that registers these workflows, with worker.Queues for a queue that is not the workflow's own; pawl workers list --json shows which worker takes which workflow from which queue", "no online worker takes %s", few(alone))
+		d.found("queues", store.Fault, "start a worker that registers these workflows; if a queue is not the workflow's own, add it with worker.Queues; pawl workers list --json shows which worker takes which workflow from which queue", "no online worker takes %s", few(alone))
 	} else if online > 0 || b.all == 0 {
 		d.found("queues", store.Fine, "", "every waiting run has an online worker")
 	}
@@ -416,7 +416,7 @@ func (d *doctor) failures(ctx context.Context, eng *engine.Engine) error {
 		}
 	}
 	if all.failed == 0 {
-		d.found("failures", store.Fine, "", "none of %s %s that ended in the last hour", bound3(all.ended, more), plural(all.ended, "run"))
+		d.found("failures", store.Fine, "", "0 of %s %s that ended in the last hour failed", bound3(all.ended, more), plural(all.ended, "run"))
 		return nil
 	}
 	tallies := slices.Collect(maps.Values(byName))
@@ -431,14 +431,14 @@ func (d *doctor) failures(ctx context.Context, eng *engine.Engine) error {
 			level = store.Fault
 		}
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(t.codes)), func(x, y string) int { return cmp.Compare(t.codes[x], t.codes[y]) })
-		list = append(list, fmt.Sprintf("%s %s of %s (%d%%), most by %q", t.workflow, bound3(t.failed, more), bound3(t.ended, more), 100*t.failed/t.ended, most))
+		list = append(list, fmt.Sprintf("%s %s of %s (%d%%), mostly with code %q", t.workflow, bound3(t.failed, more), bound3(t.ended, more), 100*t.failed/t.ended, most))
 	}
-	d.found("failures", level, "to see the causes: pawl runs count --status failed --since 1h --by-failure; to see the runs: pawl runs list --status failed --since 1h; once the cause is fixed: pawl runs restart --status failed --since 1h",
+	d.found("failures", level, "to count the causes: pawl runs count --status failed --since 1h --by-failure; to list the runs: pawl runs list --status failed --since 1h; to restart them once the cause is fixed: pawl runs restart --status failed --since 1h",
 		"%s of %s %s that ended in the last hour failed: %s", bound3(all.failed, more), bound3(all.ended, more), plural(all.ended, "run"), few(list))
 	return nil
 }
 
-// retries looks for runs with very many attempts.
+// retries looks for runs and steps with very many attempts.
 func (d *doctor) retries(ctx context.Context, eng *engine.Engine) error {
 	counts, err := eng.CountFailures(ctx, store.RunFilter{Statuses: active, MinAttempt: manyTries})
 	if err != nil {
@@ -454,19 +454,19 @@ func (d *doctor) retries(ctx context.Context, eng *engine.Engine) error {
 		}
 	}
 	if n == 0 {
-		d.found("retries", store.Fine, "", "no run has been tried %d times", manyTries)
+		d.found("retries", store.Fine, "", "no active run or step has %d or more attempts", manyTries)
 		return nil
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		list = append(list, fmt.Sprintf("%s (%s)", name, bound3(byName[name], more)))
 	}
-	d.found("retries", store.Warning, fmt.Sprintf("to list them: pawl runs list --status active --attempts %d; to see why: pawl runs show RUN; to end those that will never succeed: pawl runs cancel", manyTries),
-		"%s active %s with at least %d attempts, of the run or of a step: %s", bound3(n, more), plural(n, "run"), manyTries, few(list))
+	d.found("retries", store.Warning, fmt.Sprintf("to list the runs: pawl runs list --status active --attempts %d; to see the errors: pawl runs show RUN; to end runs that will never succeed: pawl runs cancel", manyTries),
+		"%s active %s with at least %d attempts of the run or of one step: %s", bound3(n, more), plural(n, "run"), manyTries, few(list))
 	return nil
 }
 
-// leases looks for runs that should have been claimed long ago.
+// leases looks for runs that are overdue: pending, or with an expired lease.
 func (d *doctor) leases(ctx context.Context, eng *engine.Engine) error {
 	page, err := eng.Store().List(ctx, store.ListParams{
 		Namespace: eng.Namespace(), Filter: store.RunFilter{Statuses: []store.Status{store.Running, store.Canceling, store.Pending}}, OldestFirst: true, Limit: sample,
@@ -500,14 +500,14 @@ func (d *doctor) leases(ctx context.Context, eng *engine.Engine) error {
 	}
 	var bad []string
 	if lapsed > 0 {
-		bad = append(bad, fmt.Sprintf("%d %s a lease that expired over a minute ago", lapsed, map[bool]string{true: "run has", false: "runs have"}[lapsed == 1]))
+		bad = append(bad, fmt.Sprintf("%d %s a lease that expired more than a minute ago", lapsed, map[bool]string{true: "run has", false: "runs have"}[lapsed == 1]))
 	}
 	if late > 0 {
-		bad = append(bad, fmt.Sprintf("%d pending %s due for over a minute", late, map[bool]string{true: "run is", false: "runs are"}[late == 1]))
+		bad = append(bad, fmt.Sprintf("%d pending %s overdue by more than a minute", late, map[bool]string{true: "run is", false: "runs are"}[late == 1]))
 	}
 	switch {
 	case len(bad) > 0:
-		d.found("overdue", store.Warning, fmt.Sprintf("start more workers, or give them more slots; pawl runs explain %s says what the most overdue run waits for", oldest.ID), "%s", strings.Join(bad, ", "))
+		d.found("overdue", store.Warning, fmt.Sprintf("start more workers, or give them more slots; to see what the most overdue run waits for: pawl runs explain %s", oldest.ID), "%s", strings.Join(bad, ", "))
 	default:
 		d.found("overdue", store.Fine, "", "no run is overdue")
 	}
@@ -517,7 +517,7 @@ func (d *doctor) leases(ctx context.Context, eng *engine.Engine) error {
 			list = append(list, fmt.Sprintf("%s (%d)", w, n))
 		}
 		slices.Sort(list)
-		d.found("crashes", store.Warning, "their workers died, hung or lost the database; check the workers' logs", "runs whose last lease expired: %s", few(list))
+		d.found("crashes", store.Warning, "their workers crashed, hung, or lost the connection to the database; check the workers' logs", "runs whose last lease expired: %s", few(list))
 	}
 	return nil
 }
@@ -539,7 +539,7 @@ func (d *doctor) schedules(ctx context.Context, eng *engine.Engine) error {
 		}
 	}
 	if len(late) > 0 {
-		d.found("schedules", store.Fault, "workers fire schedules: start one in this namespace, or check the logs of the running ones; a schedule with overlap policy queue may be waiting for its previous run", "due but not fired: %s", few(late))
+		d.found("schedules", store.Fault, "workers fire schedules: start a worker in this namespace, or check the logs of those that are online; a schedule with overlap policy queue may be waiting for its previous run", "due but not fired: %s", few(late))
 		return nil
 	}
 	d.found("schedules", store.Fine, "", "no schedule is late")

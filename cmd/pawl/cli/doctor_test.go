@@ -113,7 +113,7 @@ func TestDoctorFindsFaultsOfSQLite(t *testing.T) {
 	raw(t, s)(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`)
 	code, found := diagnose(t, s)
 	require.Equal(t, exitOK, code, "this program may use it")
-	require.Contains(t, found["schema"].Seen, "version 99, which programs from version 7 on can use")
+	require.Contains(t, found["schema"].Seen, "version 99; programs that know version 7 or later can use it")
 	require.Equal(t, exitOK, s.run("migrate", "status").code)
 	raw(t, s)(`UPDATE compatibility SET minimum=99`)
 	_, found = diagnose(t, s)
@@ -151,7 +151,7 @@ func TestDoctorFindsFaultsOfTheWork(t *testing.T) {
 	}
 	start("mail", time.Time{})
 	_, found := diagnose(t, s)
-	found.only(t, "fault", "workers", "none online", "1 run waits", "start a worker", "--namespace")
+	found.only(t, "fault", "workers", "no worker is online", "1 run waits", "start a worker", "--namespace")
 	_, found = diagnose(t, s, "--namespace", "other")
 	found.only(t, "", "")
 
@@ -186,7 +186,7 @@ func TestDoctorFindsFaultsOfTheWork(t *testing.T) {
 
 	start("mail", time.Now().Add(-time.Hour))
 	_, found = diagnose(t, s)
-	found.only(t, "warning", "overdue", "1 pending run is due for over a minute", "runs explain")
+	found.only(t, "warning", "overdue", "1 pending run is overdue by more than a minute", "runs explain")
 	c, err := st.Claim(t.Context(), store.ClaimParams{Namespace: ns, Worker: "w1", LeaseFor: time.Second, Now: time.Now().Add(-time.Hour),
 		Demands: []store.Demand{{Queue: "mail", Workflows: []string{"mail"}, Max: 1}}})
 	require.NoError(t, err)
@@ -241,7 +241,7 @@ func TestDoctorFindsFaultsOfPostgres(t *testing.T) {
 	exec(`INSERT INTO pawl.migrations (version) VALUES (99)`)
 	code, found := diagnose(t, s)
 	require.Equal(t, exitOK, code, "this program may use it")
-	require.Contains(t, found["schema"].Seen, "version 99, which programs from version 7 on can use")
+	require.Contains(t, found["schema"].Seen, "version 99; programs that know version 7 or later can use it")
 	exec(`UPDATE pawl.compatibility SET minimum=99`)
 	_, found = diagnose(t, s)
 	found.only(t, "fault", "schema", "version 99")

@@ -25,10 +25,10 @@ const (
 
 const exitCodes = `Exit codes:
   0    success
-  1    failure for a reason not listed below, or a fault found by doctor
+  1    another failure, or doctor found a fault
   2    invalid command, flag or value; nothing was changed
-  3    no such run, workflow, schedule, ...
-  4    wrong state: finished, already taken or changed meanwhile
+  3    not found: no such run, workflow, schedule, ...
+  4    conflict: the run is final, the id is taken, or the state has changed
   5    database unavailable; the same command may succeed later
   6    the awaited run failed
   7    the awaited run was canceled

@@ -13,9 +13,10 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain RUN [flags]",
 		Short: "Explain why a run is in its state and what you can do",
-		Long: `Explain why a run is in its state: whether it waits for a timer, a worker, a
-signal or its children, whether it or its queue is paused, and which worker holds
-it until when. Suggest what you can do.`,
+		Long: `Explain why a run is in its state, and suggest what you can do. The explanation
+says whether the run waits for a timer, a worker, a signal or its children,
+whether the run, its queue or its workflow is paused, and which worker holds the
+run and until when.`,
 		Example:           "  pawl runs explain --external-id order-42",
 		Args:              o.args(0, 0),
 		ValidArgsFunction: a.completeArgs(1, runIDs),

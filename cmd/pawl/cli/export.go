@@ -20,9 +20,9 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export RUN [flags]",
 		Short: "Write a run as JSON, for import elsewhere",
-		Long: `Write a run as JSON, with its steps, flow state and unread signals. Use it to
-examine a production run on a laptop, or to keep a run before a purge. The export
-contains the run's payloads; protect it like the database.`,
+		Long: `Write a run as JSON, with its steps, flow state and unread signals. Use an export
+to examine a production run on another machine, or to keep a copy before a purge.
+The export contains the run's payloads; protect it like the database.`,
 		Example:           "  pawl runs export 0191a5c2-7e9a --children -o run.json\n  pawl runs export --external-id order-42 | pawl runs import --db sqlite:laptop.db",
 		Args:              o.args(0, 0),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
@@ -47,7 +47,7 @@ contains the run's payloads; protect it like the database.`,
 			}
 			if err := eng.Export(ctx, f, id, opts...); err != nil {
 				_ = f.Close()
-				_ = os.Remove(path) // nothing of use is in it
+				_ = os.Remove(path) // it is incomplete
 				return err
 			}
 			return f.Close()
@@ -56,7 +56,7 @@ contains the run's payloads; protect it like the database.`,
 			out := &visibleWriter{to: a.out}
 			return errors.Join(eng.Export(ctx, out, id, opts...), out.Flush())
 		}
-		b := bufio.NewWriter(a.out) // payloads come back byte for byte, so that nothing is escaped
+		b := bufio.NewWriter(a.out) // not escaped: an import reads the payloads byte for byte
 		if err := eng.Export(ctx, b, id, opts...); err != nil {
 			return err
 		}
@@ -71,8 +71,8 @@ func (a *app) importCommand() *cobra.Command {
 		Short: "Import the runs of an export",
 		Long: `Import the runs of an export into this namespace, with their ids. Final runs stay
 final. All others are paused, so that no worker executes them by accident. You
-can show them, fork them, or continue them with 'pawl runs resume'. Never resume
-a run while the original is still active: its work would be done twice.
+can show them, fork them, or continue them with 'pawl runs resume'. Do not resume
+a run while the original is still active: its steps would run twice.
 
 Without FILE, or if FILE is -, the command reads standard input.`,
 		Example: "  pawl migrate up --db sqlite:laptop.db\n  pawl runs import run.json --db sqlite:laptop.db",
@@ -112,7 +112,7 @@ Without FILE, or if FILE is -, the command reads standard input.`,
 			}
 			for _, r := range runs {
 				if r.Existing {
-					a.print("%s  already exists, left alone\n", r.ID)
+					a.print("%s  already exists, not changed\n", r.ID)
 					continue
 				}
 				a.print("%s  %s\n", r.ID, a.paint(statusStyle(r.Status), r.Status.String()))

@@ -8,13 +8,13 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// The JSON output. Fields may be added; none is renamed or removed. Times are
+// The JSON output. Fields may be added, but none is renamed or removed. Times are
 // RFC 3339 in UTC. Optional fields without a value are omitted.
 
 type payloadJSON struct {
 	Size   int             `json:"size"`
 	JSON   json.RawMessage `json:"json,omitempty"`
-	Base64 []byte          `json:"base64,omitempty"` // of what is not JSON
+	Base64 []byte          `json:"base64,omitempty"` // if the payload is not JSON
 }
 
 func asPayload(b []byte) *payloadJSON {

@@ -15,9 +15,9 @@ func (a *app) migrateCommand() *cobra.Command {
 	return group("migrate", "Migrate the database schema", `Migrate the database schema, show its version, or print the SQL so that you can
 apply it yourself.
 
-A program works with the newest schema version that it knows, and with later ones
-that do not need a newer program. Programs migrate when they open a store, unless
-the URL contains migrate=false.`,
+A program works with the newest schema version that it knows, and with later
+versions that do not require a newer program. Programs migrate the schema when
+they open a store, unless the URL contains migrate=false.`,
 		a.migrateUpCommand(), a.migrateStatusCommand(), a.migratePlanCommand(), a.migrateSQLCommand())
 }
 
@@ -39,8 +39,8 @@ func (a *app) migrateUpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Apply missing migrations",
-		Long: `Apply missing migrations. If none is missing, do nothing. An SQLite file that does
-not exist is created. Several programs may do this at the same time: each
+		Long: `Apply missing migrations. If none is missing, do nothing. If an SQLite file does
+not exist, create it. Several programs may migrate at the same time: each
 migration is applied once.`,
 		Example: "  pawl migrate up --db sqlite:pawl.db",
 		Args:    cobra.NoArgs,
@@ -103,8 +103,8 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show which migrations have been applied",
 		Long: `Show which migrations have been applied. Nothing is changed. The exit code is 0 if
-this program works with the schema, and 1 if the schema is older than the program
-needs, or needs a newer program.`,
+this program works with the schema, and 1 if the schema is too old, or requires a
+newer program.`,
 		Example: "  pawl migrate status",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -133,9 +133,9 @@ needs, or needs a newer program.`,
 			}
 			switch {
 			case s.Version < s.Newest:
-				return &codedError{exitFailed, fmt.Errorf("schema version %d is older than %d, which this program needs: run pawl migrate up, or apply the output of 'pawl migrate sql --since %d'", s.Version, s.Newest, s.Version)}
+				return &codedError{exitFailed, fmt.Errorf("schema version %d is too old; this program needs version %d: run pawl migrate up, or apply the output of pawl migrate sql --since %d", s.Version, s.Newest, s.Version)}
 			case !s.Usable():
-				return &codedError{exitFailed, fmt.Errorf("schema version %d needs programs that know version %d or later, and this program knows versions up to %d: upgrade pawl",
+				return &codedError{exitFailed, fmt.Errorf("schema version %d is too new: it needs programs that know version %d or later, and this program knows versions up to %d; upgrade pawl",
 					s.Version, s.Minimum, s.Newest)}
 			}
 			return nil
@@ -148,16 +148,17 @@ func (a *app) migrateSQLCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sql [flags]",
 		Short: "Print the SQL of the migrations",
-		Long: `Print the SQL of the migrations, so that you can apply it yourself. It is one
-transaction; for a PostgreSQL schema that has tables already (--since), it is SQL
-that runs outside of a transaction and does not keep workers waiting. After a
-failure, print it again from the version that "pawl migrate status" shows. The
-command does not connect: the URL gives the dialect and, for PostgreSQL, the
-schema name.`,
+		Long: `Print the SQL of the migrations, so that you can apply it yourself. The command
+does not connect to the database: the URL gives the SQL dialect and, for
+PostgreSQL, the schema name.
+
+The SQL is one transaction. With --since and PostgreSQL, it runs outside of a
+transaction, so that workers do not wait for it. If it fails, print it again from
+the version that 'pawl migrate status' shows.`,
 		Example: "  pawl migrate sql --db postgres:///?schema=pawl | psql orders",
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().Int64Var(&since, "since", 0, "omit migrations up to this `version`, which the database already has")
+	cmd.Flags().Int64Var(&since, "since", 0, "omit migrations up to this `version`, the one that the database has")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		db, err := a.url(false)
 		if err != nil {
@@ -168,7 +169,7 @@ schema name.`,
 			return err
 		}
 		if sql == "" {
-			a.note("Nothing to do: that is the newest version.\n")
+			a.note("Nothing to do: %d is the newest version.\n", since)
 		}
 		a.print("%s", sql)
 		return nil

@@ -14,13 +14,14 @@ import (
 func (a *app) migratePlanCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "plan",
-		Short: "Show what missing migrations would lock",
-		Long: `Show the statements of missing migrations, the tables that they lock, who waits
-for them, and roughly for how long. Nothing is changed. Times follow from the
-number of rows, and depend on the machine. WAITS is the longest time that a
-statement of a worker waits at a time; TAKES is how long the statement takes. On
-PostgreSQL an index is built while workers write, and takes longer if old
-transactions are open.`,
+		Short: "Show which locks missing migrations take",
+		Long: `Show the statements of missing migrations, the tables that they lock, what the
+locks block, and roughly for how long. Nothing is changed.
+
+WAITS is the longest time for which a worker's statement has to wait. TAKES is how
+long the migration's statement takes. Both are estimates from the number of rows;
+the real times depend on the machine. On PostgreSQL, an index is built while
+workers write, and the build takes longer if old transactions are open.`,
 		Example: "  pawl migrate plan",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

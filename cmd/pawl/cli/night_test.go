@@ -165,7 +165,7 @@ func TestDoctorSeesFailures(t *testing.T) {
 	code, found := diagnose(t, s)
 	require.Equal(t, exitOK, code)
 	require.Equal(t, "warning", found["failures"].Level)
-	require.Contains(t, found["failures"].Seen, `3 of 3 runs that ended in the last hour failed: mail 3 of 3 (100%), most by "timeout"`)
+	require.Contains(t, found["failures"].Seen, `3 of 3 runs that ended in the last hour failed: mail 3 of 3 (100%), mostly with code "timeout"`)
 	for n := range byte(10) {
 		make1(t, st, 20+n, ago(3*time.Hour), ago(time.Minute), failed("error", "x"))
 	}

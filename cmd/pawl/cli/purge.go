@@ -28,12 +28,12 @@ state and signals, oldest first, in small batches. Children whose parents are no
 final are kept. Deleted runs cannot be restored; use 'pawl runs export' first to
 keep a copy.
 
-Workers already delete runs by the retention of their workflows.`,
+Workers also delete runs on their own, after the retention time of the workflow.`,
 		Example: "  pawl purge --older-than 30d\n  pawl purge --older-than 30d --dry-run\n  pawl purge --older-than 1w --status completed --workflow ping --yes",
 		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.Var(durationFlag{&older}, "older-than", "`time` since the run ended: 90s, 12h, 30d")
+	f.Var(durationFlag{&older}, "older-than", "minimum `time` since the run ended: 90s, 12h, 30d")
 	f.StringSliceVarP(&statuses, "status", "s", nil, "comma-separated `statuses`: completed, failed, canceled")
 	f.StringVarP(&workflow, "workflow", "w", "", "workflow `name`")
 	f.IntVar(&limit, "limit", 0, "maximum number of runs to delete; 0 means all")
@@ -105,7 +105,7 @@ func purged(p engine.PurgeFilter) string {
 }
 
 // purgeable prints how many runs a purge would delete. It reads only runs that ended
-// before the time.
+// at least OlderThan ago.
 func (a *app) purgeable(ctx context.Context, eng *engine.Engine, p engine.PurgeFilter) error {
 	now, err := a.store.Clock(ctx)
 	if err != nil {
@@ -156,6 +156,6 @@ func (a *app) purgeable(ctx context.Context, eng *engine.Engine, p engine.PurgeF
 		t.add(text(r.Workflow), statusCell(r.Status), number(r.Count))
 	}
 	a.printTable(&t, "No run is that old.")
-	a.print("%s %s would be deleted; the count includes children whose parents are not final, which are kept\n", group3(would), plural(would, "run"))
+	a.print("%s %s would be deleted. The count includes children whose parents are not final; a purge keeps these.\n", group3(would), plural(would, "run"))
 	return nil
 }

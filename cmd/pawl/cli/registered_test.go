@@ -38,7 +38,7 @@ func TestRegistered(t *testing.T) {
 
 	doctor := must("doctor")
 	require.Contains(t, doctor, db)
-	require.Regexp(t, `schema +this backend has none`, doctor)
+	require.Regexp(t, `schema +this backend does not use schema versions`, doctor)
 	require.Contains(t, doctor, "0 faults")
 
 	var started struct{ ID string }

@@ -32,8 +32,8 @@ func (a *app) listCommand() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List runs, newest first",
 		Long: `List runs, newest first, one page at a time. If there are more, the last line
-says how to get the next page. If only final runs are selected, the most recently
-ended come first. --all prints all pages, without holding them in memory.`,
+says how to get the next page. If only final runs are selected, the runs that
+ended last come first. --all prints all pages, without holding them in memory.`,
 		Example: `  pawl runs list --status failed --since 24h
   pawl runs list -s failed --since 2h --code timeout --step charge
   pawl runs list -w fulfil-order -s active
@@ -46,7 +46,7 @@ ended come first. --all prints all pages, without holding them in memory.`,
 	f.IntVarP(&limit, "limit", "l", 50, "runs per page, at most 1000")
 	f.StringVar(&after, "after", "", "`cursor` printed by the previous page")
 	f.BoolVar(&all, "all", false, "print all pages")
-	f.StringVar(&sort, "sort", "", "`order`, newest first: created, or ended (default if only final runs are selected)")
+	f.StringVar(&sort, "sort", "", "`order`, newest first: created or ended (default: ended if only final runs are selected)")
 	cmd.MarkFlagsMutuallyExclusive("all", "limit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -68,7 +68,7 @@ ended come first. --all prints all pages, without holding them in memory.`,
 			byEnd = false
 		case "ended":
 			if byEnd = true; len(filter.Statuses) > 0 && !m.onlyFinal(filter) {
-				return usage("--sort ended lists only final runs, but --status selects others")
+				return usage("--sort ended lists only final runs, but --status selects runs that are not final")
 			}
 		default:
 			return usage("invalid --sort %q; want created or ended", sort)
@@ -262,7 +262,7 @@ func (a *app) remark(r store.Run) string {
 		}
 		s := "held by " + r.Worker
 		if r.Pausing {
-			s += ", to be paused"
+			s += ", pauses after the current step"
 		}
 		return s
 	case store.Failed, store.Canceled:
@@ -277,9 +277,10 @@ func (a *app) countCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "count [flags]",
 		Short: "Count runs by queue, workflow and status",
-		Long: `Count runs by queue, workflow and status. The command looks at the last 10,000
-runs of each status; a number with a plus sign is a lower bound. --exact reads
-every run of the namespace. --since reads only the runs that ended after it.`,
+		Long: `Count runs by queue, workflow and status. The command reads the last 10,000 runs
+of each status; a number with a plus sign is a lower bound. With --exact, it reads
+every run of the namespace. With --since, it reads only runs that ended after that
+time.`,
 		Example: `  pawl runs count --status active
   pawl runs count --status failed --since 24h --by-failure
   pawl runs count --since 24h --json`,
@@ -354,12 +355,13 @@ func (a *app) startCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT] [flags]",
 		Short: "Start a run",
-		Long: `Start a run of a workflow and print its id. The input is JSON. If the workflows
-use another codec, pass --raw. With --external-id, if a run with that external id
-already exists, the command prints its id and starts no other.
+		Long: `Start a run of a workflow and print its id. The input is JSON. If the workflow
+uses another codec, pass --raw. With --external-id, if a run with that external id
+already exists, the command prints the id of that run and starts no new one.
 
-This command does not encrypt. If the workflow's workers accept only encrypted
-payloads, it rejects an input; start the run from a program that has their codec.`,
+This command cannot encrypt. If the workflow's workers accept only encrypted
+payloads, it rejects any input; start the run from a program that has the workers'
+codec.`,
 		Example: `  pawl runs start fulfil-order '{"Item":"a lamp"}' --external-id order-42
   pawl runs start report --input-file report.json --wait
   pawl runs start cleanup --delay 2h`,
@@ -374,9 +376,9 @@ payloads, it rejects an input; start the run from a program that has their codec
 	f.StringVar(&runID, "run-id", "", "`id` for the run, which makes the command safe to repeat")
 	f.StringVarP(&queue, "queue", "q", "", "queue `name`, if not the workflow's own queue")
 	f.IntVar(&priority, "priority", 0, "priority from -100 to 100; higher is claimed first")
-	f.Var(durationFlag{&delay}, "delay", "start after this `time` from now: 90s, 12h, 30d")
-	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "start at this `time` or later")
-	f.Var(durationFlag{&timeout}, "deadline", "fail the run if it is not final after this `time` from now")
+	f.Var(durationFlag{&delay}, "delay", "start this `time` from now: 90s, 12h, 30d")
+	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "do not start before this `time`")
+	f.Var(durationFlag{&timeout}, "deadline", "fail the run if it is not final within this `time` from now")
 	f.BoolVar(&anyway, "any", false, "start the run even if no worker has ever registered the workflow")
 	f.BoolVar(&wait, "wait", false, "wait until the run is final and print its output")
 	f.Var(durationFlag{&patience}, "timeout", "with --wait: stop waiting after this `time`; the run continues")
@@ -426,7 +428,7 @@ payloads, it rejects an input; start the run from a program that has their codec
 func (a *app) start(ctx context.Context, eng *engine.Engine, workflow string, input []byte, opts []engine.StartOption) (engine.Started, error) {
 	started, err := eng.Start(ctx, workflow, input, opts...)
 	if errors.Is(err, engine.ErrUnknownWorkflow) {
-		err = &codedError{exitNotFound, fmt.Errorf("no worker has ever registered workflow %q in namespace %q; run pawl workflows list for known workflows, or pass --any to let the run wait for a worker", clean(workflow), eng.Namespace())}
+		err = &codedError{exitNotFound, fmt.Errorf("no worker has ever registered workflow %q in namespace %q; check the name with pawl workflows list, or pass --any to let the run wait for a worker", clean(workflow), eng.Namespace())}
 	}
 	if err != nil || started.Existing {
 		return started, err

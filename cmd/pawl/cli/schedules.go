@@ -16,8 +16,8 @@ func (a *app) schedulesCommand() *cobra.Command {
 		a.schedulesListCommand(), a.scheduleShowCommand(), a.schedulePutCommand(), a.schedulePreviewCommand(), a.scheduleTriggerCommand(),
 		a.scheduleHoldCommand("pause", "paused", `Pause schedules: they do not fire until they are resumed. A fire time that is due
 but has not fired yet is dropped. Runs that they started continue.`, (*engine.Engine).PauseSchedule),
-		a.scheduleHoldCommand("resume", "resumed", `Resume schedules. They fire at the next time of their rule. Times that passed
-while they were paused are not made up for.`, (*engine.Engine).ResumeSchedule),
+		a.scheduleHoldCommand("resume", "resumed", `Resume schedules. They fire at the next time of their rule. They do not fire for
+times that passed while they were paused.`, (*engine.Engine).ResumeSchedule),
 		a.scheduleDeleteCommand())
 }
 
@@ -115,12 +115,12 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 	var after string
 	cmd := &cobra.Command{
 		Use:               "show SCHEDULE [flags]",
-		Short:             "Show a schedule: its rule, next times and past firings",
+		Short:             "Show a schedule: its rule, next fire times and past firings",
 		Example:           "  pawl schedules show nightly-report --times 10",
 		Args:              between(1, 1),
 		ValidArgsFunction: a.completeArgs(1, scheduleNames),
 	}
-	cmd.Flags().IntVar(&times, "times", 5, "how many next times to show")
+	cmd.Flags().IntVar(&times, "times", 5, "how many future fire times to show")
 	cmd.Flags().IntVarP(&firings, "limit", "l", 10, "firings per page, at most 1000")
 	cmd.Flags().StringVar(&after, "after", "", "`cursor` printed by the previous page of firings")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -248,8 +248,7 @@ func (a *app) schedulePutCommand() *cobra.Command {
 		Use:   "put SCHEDULE WORKFLOW RULE [INPUT] [flags]",
 		Short: "Create or change a schedule",
 		Long: `Create a schedule that starts runs of a workflow, or change the schedule with that
-name. If a program puts the same schedule when it starts, it changes the schedule
-back.
+name. A program that puts the same schedule when it starts overwrites the change.
 
 RULE has five fields (minute, hour, day of month, month, day of week) or six with
 seconds first, or is @yearly, @monthly, @weekly, @daily, @hourly or "@every 90s".`,
@@ -262,14 +261,14 @@ seconds first, or is @yearly, @monthly, @weekly, @daily, @hourly or "@every 90s"
 	f.StringVar(&zone, "zone", "UTC", "IANA `name` of the rule's time zone")
 	f.StringVarP(&file, "input-file", "f", "", "read the input from a `file`; - means standard input")
 	f.BoolVar(&raw, "raw", false, "pass the input as is; it need not be JSON")
-	f.StringVar(&catchUp, "catch-up", "none", "`policy` for missed times: none, one or all")
-	f.IntVar(&most, "max-catch-up", engine.DefaultMaxCatchUp, "with --catch-up all: fire at most this many, the latest")
+	f.StringVar(&catchUp, "catch-up", "none", "`policy` for fire times that were missed: none, one or all")
+	f.IntVar(&most, "max-catch-up", engine.DefaultMaxCatchUp, "with --catch-up all: fire only the latest missed times, at most this `number`")
 	f.StringVar(&overlap, "overlap", "allow", "`policy` while a run of the schedule is active: allow, skip, queue or cancel")
 	f.StringVarP(&queue, "queue", "q", "", "queue `name`, if not the workflow's own queue")
 	f.IntVar(&priority, "priority", 0, "priority of the runs, from -100 to 100")
 	f.Var(durationFlag{&delay}, "delay", "`time` between a fire time and the start of its run")
-	f.Var(durationFlag{&timeout}, "deadline", "fail a run if it is not final after this `time`")
-	f.BoolVar(&paused, "paused", false, "create it paused; an existing schedule keeps its state")
+	f.Var(durationFlag{&timeout}, "deadline", "fail a run if it is not final within this `time`")
+	f.BoolVar(&paused, "paused", false, "create the schedule paused; an existing schedule keeps its state")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var arg *string
@@ -330,7 +329,7 @@ func (a *app) schedulePreviewCommand() *cobra.Command {
 	var from time.Time
 	cmd := &cobra.Command{
 		Use:     "preview RULE [flags]",
-		Short:   "Show the times of a rule, without using a database",
+		Short:   "Show the fire times of a rule, without a database",
 		Example: "  pawl schedules preview '30 2 * * *' --zone Europe/Berlin --from 2026-03-28",
 		Args:    between(1, 1),
 	}
@@ -367,7 +366,7 @@ func (a *app) scheduleTriggerCommand() *cobra.Command {
 		Short: "Start a run of a schedule now",
 		Long: `Start a run of a schedule now and print its id, even if the schedule is paused.
 Its fire times do not change. If the schedule does not allow overlaps and one of
-its runs is active, no run is started, and the command prints that run's id.`,
+its runs is active, the command prints the id of that run and starts no new one.`,
 		Example:           "  pawl schedules trigger nightly-report",
 		Args:              between(1, 1),
 		ValidArgsFunction: a.completeArgs(1, scheduleNames),

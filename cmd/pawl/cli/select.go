@@ -29,8 +29,8 @@ func (o *one) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.suffix, "suffix", "", "idempotency `suffix` of the external id")
 }
 
-// args checks the arguments of a command that takes RUN or --external-id, and between least and
-// most further arguments.
+// args checks the arguments of a command that takes RUN or --external-id, followed by
+// least to most other arguments.
 func (o *one) args(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		n := len(args)
@@ -38,7 +38,7 @@ func (o *one) args(least, most int) cobra.PositionalArgs {
 		case o.externalID == "" && o.suffix != "":
 			return fmt.Errorf("--suffix requires --external-id")
 		case o.externalID == "" && n == 0:
-			return fmt.Errorf("no run given: pass a run id, or --external-id with an external id")
+			return fmt.Errorf("no run given: pass a run id, or pass --external-id")
 		case o.externalID == "":
 			n--
 		}
@@ -128,20 +128,20 @@ type many struct {
 
 func (m *many) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVarP(&m.statuses, "status", "s", nil, "comma-separated `statuses`: pending, running, sleeping, paused, canceling, completed, failed, canceled; active and final stand for groups")
+	f.StringSliceVarP(&m.statuses, "status", "s", nil, "comma-separated `statuses`: pending, running, sleeping, paused, canceling, completed, failed, canceled, or a group: active, final")
 	f.StringVarP(&m.workflow, "workflow", "w", "", "workflow `name`")
 	f.StringVarP(&m.queue, "queue", "q", "", "queue `name`")
 	f.StringVar(&m.parent, "parent", "", "only children of this `run`")
 	f.StringVar(&m.externalID, "external-id", "", "external `id`, with any suffix")
 	f.StringVar(&m.prefix, "prefix", "", "`prefix` of the run id")
-	f.Var(momentFlag{a: m.a, to: &m.since}, "since", "ended after this `time`: 2h or 7d ago, 2006-01-02, 2006-01-02T15:04:05Z")
+	f.Var(momentFlag{a: m.a, to: &m.since}, "since", "ended after this `time`: 2h (ago), 7d (ago), 2006-01-02, 2006-01-02T15:04:05Z")
 	f.Var(momentFlag{a: m.a, to: &m.until}, "until", "ended before this `time`")
 	f.Var(momentFlag{a: m.a, to: &m.madeSince}, "created-since", "created after this `time`")
 	f.Var(momentFlag{a: m.a, to: &m.madeUntil}, "created-until", "created before this `time`")
 	f.StringVar(&m.code, "code", "", "failure `code`: error, panic, timeout, ...")
-	f.StringVar(&m.text, "text", "", "exact `text` contained in the failure message")
+	f.StringVar(&m.text, "text", "", "`text` in the failure message (case-sensitive)")
 	f.StringVar(&m.step, "step", "", "`name` of a failed step")
-	f.IntVar(&m.attempts, "attempts", 0, "at least this many attempts, of the run or of a step that has not ended")
+	f.IntVar(&m.attempts, "attempts", 0, "at least this `number` of attempts of the run, or of a step that has not ended")
 	m.byBuild.flags(m.a, cmd)
 	m.a.complete(cmd, "status", func(context.Context, *engine.Engine, string) ([]string, error) {
 		return append(statusNames(), "active", "final"), nil
@@ -194,7 +194,7 @@ func (m *many) none(ctx context.Context, eng *engine.Engine, f store.RunFilter) 
 		case len(page.Runs) == 0:
 			return fmt.Errorf("no run in namespace %q has external id %q: %w", eng.Namespace(), m.externalID, store.ErrNotFound)
 		}
-		return fmt.Errorf("run %s with external id %q is %s, so it is not selected: %w", page.Runs[0].ID, m.externalID, page.Runs[0].Status, store.ErrNotFound)
+		return fmt.Errorf("run %s with external id %q is %s, so the flags do not select it: %w", page.Runs[0].ID, m.externalID, page.Runs[0].Status, store.ErrNotFound)
 	}
 	return m.a.hintUnknown(ctx, eng, m.workflow, m.queue)
 }
@@ -239,7 +239,7 @@ func statusesOf(name string) (list []store.Status, err error) {
 	return []store.Status{s}, err
 }
 
-// says describes the selection, with a number of runs.
+// says describes the selection and states that it has n runs.
 func (m *many) says(statuses []store.Status, n int64) string {
 	var names []string
 	for _, s := range statuses {

@@ -25,8 +25,8 @@ func (a *app) showCommand() *cobra.Command {
 children, with status, attempts, times and output sizes; its flow state; and its
 unread signals.
 
-AT is the start of a step's last attempt, or of a wait, counted from the start of
-the run. TOOK is its duration.`,
+AT is the time from the start of the run to the start of the step's last attempt,
+or of its wait. TOOK is the duration of that attempt or wait.`,
 		Example: `  pawl runs show 0191a5c2-7e9a
   pawl runs show --external-id order-42 --outputs
   pawl runs show 0191a5c2-7e9a --json | jq '.steps[] | select(.status=="failed")'`,
@@ -36,8 +36,8 @@ the run. TOOK is its duration.`,
 	f := cmd.Flags()
 	o.flags(f)
 	f.BoolVarP(&outputs, "outputs", "o", false, "print the outputs of the steps")
-	f.IntVar(&depth, "depth", 1, "show the steps of children, and of their children, to this depth")
-	f.IntVar(&children, "children", 10, "how many children of a run to show; 0 means all")
+	f.IntVar(&depth, "depth", 1, "show the steps of descendants down to this `level`; 1 means children")
+	f.IntVar(&children, "children", 10, "maximum `number` of children to show of each run; 0 means all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		eng, id, _, err := o.open(ctx, args)
@@ -72,7 +72,8 @@ type view struct {
 	opened   bool // steps and children were looked at
 }
 
-// look reads a run and its descendants to a depth, at most that many children of each run.
+// look reads a run and its descendants down to depth, with at most children children of each
+// run; 0 means all children.
 func look(ctx context.Context, eng *engine.Engine, id store.ID, depth, children int) (*view, error) {
 	run, err := eng.Get(ctx, id)
 	if err != nil {
@@ -187,7 +188,7 @@ func (a *app) printRun(v *view, outputs bool) {
 	if !r.Parent.IsZero() {
 		s := r.Parent.String()
 		if r.Group != "" {
-			s += fmt.Sprintf(", number %d of its %q", r.Ordinal, r.Group)
+			s += fmt.Sprintf(", child %d of its step %q", r.Ordinal, r.Group)
 		}
 		line("parent", "%s", s)
 	}

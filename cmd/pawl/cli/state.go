@@ -18,14 +18,14 @@ func (a *app) signalCommand() *cobra.Command {
 		Use:   "signal RUN NAME [PAYLOAD] [flags]",
 		Short: "Send a signal to a run",
 		Long: `Send a signal to a run. The signal stays in the run's inbox until the workflow
-receives it, once. The payload is JSON. If the workflows use another codec, pass
+receives it, once. The payload is JSON. If the workflow uses another codec, pass
 --raw.
 
 With --external-id instead of RUN, the signal goes to the active run with that
 external id.
 
-This command does not encrypt. If the run's workers accept only encrypted
-payloads, it rejects the signal; send it from a program that has their codec.`,
+This command cannot encrypt. If the run's workers accept only encrypted payloads,
+it rejects the signal; send it from a program that has the workers' codec.`,
 		Example:           "  pawl runs signal 0191a5c2-7e9a approved '{\"by\":\"ada\"}'\n  pawl runs signal --external-id order-42 approved true",
 		Args:              o.args(1, 2),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
@@ -82,8 +82,8 @@ payloads, it rejects the signal; send it from a program that has their codec.`,
 	return cmd
 }
 
-// checkPayload rejects a payload that the run's workers would reject. Without an id, it
-// checks the run that o names, which gets the payload.
+// checkPayload rejects a payload that the run's workers would reject. If id is zero, the
+// run is the one that o names.
 func (a *app) checkPayload(ctx context.Context, eng *engine.Engine, o *one, id store.ID, payload []byte) error {
 	if id.IsZero() {
 		var err error
@@ -155,9 +155,9 @@ func (a *app) stateSetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set RUN KEY [VALUE] [flags]",
 		Short: "Set a flow state key",
-		Long: `Set a flow state key, and wake a workflow that waits for it. The value is JSON. If
-the workflows use another codec, pass --raw. If the run's workers accept only
-encrypted payloads, only the key coord.error can be set.`,
+		Long: `Set a flow state key, and wake the run if it waits for a change of the key. The
+value is JSON. If the workflow uses another codec, pass --raw. If the run's
+workers accept only encrypted payloads, this command can set only coord.error.`,
 		Example:           "  pawl runs state set 0191a5c2-7e9a limit 100\n  pawl runs state set --external-id import-7 offset 0 --if-version 12",
 		Args:              o.args(1, 2),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
@@ -166,7 +166,7 @@ encrypted payloads, only the key coord.error can be set.`,
 	o.flags(f)
 	f.StringVarP(&file, "value-file", "f", "", "read the value from a `file`; - means standard input")
 	f.BoolVar(&raw, "raw", false, "pass the value as is; it need not be JSON")
-	f.Int64Var(&version, "if-version", -1, "only if the key has this version; 0 means only if the key does not exist")
+	f.Int64Var(&version, "if-version", -1, "set only if the key has this `version`; 0 means that the key does not exist")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rest := args
 		if o.externalID == "" {
@@ -206,7 +206,7 @@ func (a *app) stateDeleteCommand() *cobra.Command {
 		ValidArgsFunction: a.completeArgs(1, runIDs),
 	}
 	o.flags(cmd.Flags())
-	cmd.Flags().Int64Var(&version, "if-version", -1, "only if the key has this version")
+	cmd.Flags().Int64Var(&version, "if-version", -1, "delete only if the key has this `version`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.writeState(cmd, &o, args, store.StateWrite{Key: args[len(args)-1], Delete: true, IfVersion: ifVersion(version)})
 	}
@@ -223,7 +223,7 @@ func (a *app) writeState(cmd *cobra.Command, o *one, args []string, w store.Stat
 	if err != nil {
 		return err
 	}
-	if w.Key != coordError { // which is read as text where it cannot be opened
+	if w.Key != coordError { // workers read it as text if they cannot decode it
 		if err := eng.CheckPayload(ctx, id, w.Value); err != nil {
 			return err
 		}

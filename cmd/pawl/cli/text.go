@@ -54,11 +54,11 @@ func visible(b []byte) []byte {
 	return out
 }
 
-// visibleWriter applies [visible] to what is written to it. A character may be split
-// over two writes.
+// visibleWriter applies [visible] to what is written to it. Two writes may split a
+// character.
 type visibleWriter struct {
 	to   io.Writer
-	rest []byte // of a character that is not whole yet
+	rest []byte // of an incomplete character
 }
 
 func (w *visibleWriter) Write(b []byte) (int, error) {
@@ -156,7 +156,7 @@ type cell struct {
 	text  string
 	style style
 	right bool
-	long  bool // it may reach over the columns behind it, which are empty
+	long  bool // it may extend over the following columns, which are empty
 }
 
 func text(s string) cell             { return cell{text: clean(s)} }
@@ -206,10 +206,10 @@ type table struct {
 	head []string
 	rows [][]cell
 
-	// more reports that further rows follow after these are printed: the columns keep
-	// their widths, and the head is printed once.
+	// more reports that more rows follow in a later print: the columns keep their widths,
+	// and the head is printed once.
 	more   bool
-	widths []int // of the part before
+	widths []int // of the rows printed before
 }
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
@@ -286,7 +286,7 @@ func (t *table) lines(a *app, width int) []string {
 	return lines
 }
 
-// least is the width of all columns but the last.
+// least returns the width of all columns but the last.
 func (t *table) least() (sum int) {
 	widths := make([]int, len(t.head))
 	last := 0
@@ -307,7 +307,7 @@ func (t *table) least() (sum int) {
 	return sum
 }
 
-// leastNote is the least width of a cut last column; if less is left, nothing is cut.
+// leastNote is the minimum width of a cut last column; if less is left, nothing is cut.
 const leastNote = 20
 
 // printTable prints a table, or a sentence if it is empty. On a terminal, the last
@@ -424,7 +424,7 @@ func (f durationFlag) String() string {
 func (f durationFlag) Set(s string) (err error) { *f.to, err = duration(s); return err }
 func (durationFlag) Type() string               { return "time" }
 
-// momentFlag is a flag for a moment: a time, or a duration ago (or ahead).
+// momentFlag is a flag for a moment: a time, or a duration before now (if ahead, after now).
 type momentFlag struct {
 	a     *app
 	to    *time.Time
@@ -482,19 +482,19 @@ func payload(b []byte, width int) string {
 	return size(len(b)) + ", not JSON"
 }
 
-// readPayload returns the payload of a command, given as an argument or in a file ("-"
-// means standard input). It must be JSON, unless raw.
+// readPayload returns the payload of a command, from an argument or from a file ("-"
+// means standard input). Unless raw is true, the payload must be JSON.
 func (a *app) readPayload(arg *string, file string, raw bool) ([]byte, error) {
 	var b []byte
 	switch {
 	case arg != nil && file != "":
-		return nil, usage("payload given both as an argument and as a file")
+		return nil, usage("payload given both as an argument and as a file; pass only one")
 	case arg != nil:
 		b = []byte(*arg)
 	case file == "-":
 		var err error
 		if b, err = io.ReadAll(a.in); err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
+			return nil, fmt.Errorf("read standard input: %w", err)
 		}
 	case file != "":
 		var err error
@@ -505,7 +505,7 @@ func (a *app) readPayload(arg *string, file string, raw bool) ([]byte, error) {
 		return nil, nil
 	}
 	if !raw && !json.Valid(b) {
-		return nil, usage("payload is not JSON (%s): quote a string, as in '\"text\"', or pass --raw to send the bytes as is", cut(clean(string(b)), 40))
+		return nil, usage("payload is not JSON (%s): quote a string as in '\"text\"', or pass --raw to send the bytes as is", cut(clean(string(b)), 40))
 	}
 	return b, nil
 }

@@ -27,9 +27,9 @@ terminal of 80 by 24 characters.
 
 Keys: q quits, space refreshes, p pauses and resumes the view.
 
-Each refresh counts runs, which may read all of them. If that takes long, the view
-refreshes less often, so that reading takes at most a tenth of the time. Without a
-terminal, the command prints one view.`,
+Each refresh counts the runs of the namespace, and may read all of them. If that
+is slow, the view refreshes less often, so that it reads at most a tenth of the
+time. Without a terminal, the command prints one view.`,
 		Example: "  pawl top\n  pawl top --once",
 		Args:    cobra.NoArgs,
 	}
@@ -171,7 +171,7 @@ func (a *app) frame(s, before *snapshot, width, height int, says string) []strin
 		f.add(text(r.ID.String()), text(cut(r.Workflow, 20)), text(a.ago(r.FinishedAt)), text(why))
 	}
 
-	// Each table gets a third of the remaining lines, and what the others do not need.
+	// Each table gets a third of the remaining lines, and lines that the others do not need.
 	tables := [][]string{queueTable(s, before).lines(a, width), w.lines(a, width), f.lines(a, width)}
 	empty := []string{"no queues", "no workers", "no failures"}
 	room -= len(out) + len(tables)
@@ -262,8 +262,8 @@ func queueTable(s, before *snapshot) *table {
 	return &t
 }
 
-// shares divides room: each gets what it wants, or an equal part of what is
-// left.
+// shares divides room: each gets what it wants, or an equal share of what
+// the others leave.
 func shares(room int, want []int) []int {
 	got := make([]int, len(want))
 	for room > 0 {
@@ -329,7 +329,7 @@ func (a *app) live(ctx context.Context, eng *engine.Engine, every time.Duration)
 			says = "paused, p resumes"
 		}
 		if trouble != "" {
-			says = "no answer"
+			says = "refresh failed, retrying"
 		}
 		lines := a.frame(last, before, width, height, says)
 		fmt.Fprint(a.out, "\x1b[H"+strings.Join(lines, "\x1b[K\r\n")+"\x1b[K\x1b[J")

@@ -105,8 +105,8 @@ func ended(run store.Run) error {
 	return nil
 }
 
-// watch prints changes until the run is final. It does not read again the leading steps
-// that are all final.
+// watch prints changes until the run is final. It reads the leading steps only until they
+// are final.
 func (a *app) watch(ctx context.Context, eng *engine.Engine, id store.ID, every time.Duration) error {
 	hints, err := a.hints(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *app) watch(ctx context.Context, eng *engine.Engine, id store.ID, every 
 		if err != nil {
 			return err
 		}
-		if run.Generation != last.Generation || run.Attempt != last.Attempt { // steps were forgotten
+		if run.Generation != last.Generation || run.Attempt != last.Attempt { // the steps were deleted
 			clear(steps)
 			settled = 0
 		}
@@ -162,7 +162,7 @@ func (a *app) watch(ctx context.Context, eng *engine.Engine, id store.ID, every 
 				a.print("%s\n", output(run.Output))
 			}
 			if err := ended(run); err != nil {
-				return &codedError{code: exitCode(err)} // a line has said why
+				return &codedError{code: exitCode(err)} // the reason has been printed
 			}
 			return nil
 		}

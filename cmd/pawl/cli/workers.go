@@ -59,9 +59,9 @@ runs) or offline (it stopped reporting). HELD is the number of runs that it hold
 out of its SLOTS. With --queue and --workflow together, only workers that take
 that workflow from that queue are listed; --json prints all such pairs (takes).
 
-A worker at rest reports only when asked. This command asks workers that have not
-reported for 20 seconds, and waits for the answers. That takes a moment, or half a
-minute if a worker was killed.`,
+An idle worker reports only when asked. This command asks the workers that have
+not reported for 20 seconds, and waits for their answers. That takes a moment, or
+half a minute if a worker was killed.`,
 		Example: "  pawl workers list\n  pawl workers list --queue mail --status online --json",
 		Args:    cobra.NoArgs,
 	}
@@ -126,8 +126,8 @@ func (a *app) workersRemoveCommand() *cobra.Command {
 		Use:   "remove WORKER [flags]",
 		Short: "Remove the registration of a dead worker",
 		Long: `Remove the registration of a dead worker. Other workers take over its runs when
-their leases end, with or without this command. A worker that is online registers
-again by itself; removing one requires --force.`,
+the leases end, with or without this command. Removing a worker that is not
+offline requires --force; if its process still runs, it registers again.`,
 		Example: "  pawl workers remove web-1/4711",
 		Args:    between(1, 1),
 		ValidArgsFunction: a.completeArgs(1, func(ctx context.Context, eng *engine.Engine, _ string) (ids []string, err error) {
@@ -138,7 +138,7 @@ again by itself; removing one requires --force.`,
 			return each(workers, func(w store.Worker) string { return w.ID + "\t" + w.Status.String() }), err
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "remove the worker even if it is online")
+	cmd.Flags().BoolVar(&force, "force", false, "remove the worker even if it is online or draining")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		eng, err := a.engine(ctx)
@@ -176,14 +176,14 @@ again by itself; removing one requires --force.`,
 // line describes a queue or a workflow.
 type line struct {
 	Name    string           `json:"name"`
-	Queue   string           `json:"queue,omitempty"` // of a workflow: its default
+	Queue   string           `json:"queue,omitempty"` // of a workflow: its default queue
 	Paused  *time.Time       `json:"paused_since,omitempty"`
 	Workers int              `json:"workers"`          // online
-	Slots   int              `json:"slots"`            // of these
+	Slots   int              `json:"slots"`            // of the online workers
 	Runs    map[string]int64 `json:"runs"`             // active ones by status
 	Capped  []string         `json:"capped,omitempty"` // statuses of which there may be more
-	// Alone lists the workflows with runs in the queue that no worker takes from it; for a
-	// workflow, the queues.
+	// Alone lists the workflows that have runs in the queue but that no worker takes from
+	// it. For a workflow, it lists such queues.
 	Alone []string `json:"not_taken,omitempty"`
 }
 
@@ -325,8 +325,8 @@ func (a *app) linesCommand(t target) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   fmt.Sprintf("List %ss with their runs and workers", t.noun),
-		Long: fmt.Sprintf(`List the %ss that workers have registered or that have runs. Show
-their runs that are not final, by status, and their online workers.`, t.noun),
+		Long: fmt.Sprintf(`List the %ss that workers have registered, or that have runs that are
+not final. Show these runs by status, and the online workers.`, t.noun),
 		Example: fmt.Sprintf("  pawl %ss list", t.noun),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -354,11 +354,11 @@ their runs that are not final, by status, and their online workers.`, t.noun),
 
 func (a *app) holdCommand(t target, pause bool) *cobra.Command {
 	do, name, done := t.resume, "resume", "resumed"
-	long := fmt.Sprintf("Resume %ss: workers claim their runs again.", t.noun)
+	long := fmt.Sprintf("Resume %ss: workers may claim their runs again.", t.noun)
 	if pause {
 		do, name, done = t.pause, "pause", "paused"
 		long = fmt.Sprintf(`Pause %ss: no worker claims their runs until they are resumed. Runs that
-a worker holds continue. New runs wait. The %s need not exist yet.`, t.noun, t.noun)
+workers hold continue. New runs wait. The %s need not exist yet.`, t.noun, t.noun)
 	}
 	return &cobra.Command{
 		Use:               fmt.Sprintf("%s %s...", name, t.upper),
