@@ -79,7 +79,7 @@ func refused(scheme string) bool { return scheme == "ws" || scheme == "wss" }
 func find(url string) (Backend, error) {
 	scheme, _, ok := strings.Cut(url, ":")
 	if !ok {
-		return Backend{}, store.Invalid("database URL", "it has no scheme; known are: "+strings.Join(Schemes(), ", "))
+		return Backend{}, store.Invalid("database URL", "it has no scheme; known schemes: "+strings.Join(Schemes(), ", "))
 	}
 	if refused(scheme) {
 		return onTurso, nil
@@ -88,7 +88,7 @@ func find(url string) (Backend, error) {
 	b, ok := registered[scheme]
 	registering.RUnlock()
 	if !ok {
-		return Backend{}, store.Invalid("database URL", fmt.Sprintf("scheme %q is unknown; known are: %s", scheme, strings.Join(Schemes(), ", ")))
+		return Backend{}, store.Invalid("database URL", fmt.Sprintf("unknown scheme %q; known schemes: %s", scheme, strings.Join(Schemes(), ", ")))
 	}
 	return b, nil
 }

@@ -190,10 +190,10 @@ func (f *facts) explain() {
 		f.final()
 		return
 	case store.Paused:
-		f.say(ReasonPaused, "The run is paused: it waits for a person.")
+		f.say(ReasonPaused, "The run is paused until it is resumed.")
 		f.act("resume it")
 		if !r.VisibleAt.IsZero() {
-			f.detail("resumed, it is due at %s", f.when(r.VisibleAt))
+			f.detail("after it is resumed, it is due at %s", f.when(r.VisibleAt))
 		}
 		f.steps()
 	case store.Running, store.Canceling:
@@ -208,9 +208,9 @@ func (f *facts) explain() {
 		f.detail("its deadline is %s; then it fails", f.when(r.Deadline))
 	}
 	if n, alone := exec.Crashes(r); n > 0 {
-		f.detail("its lease has expired %s in a row: its worker was killed, hangs, or was cut off; check the workers' logs of that time", count(n, "time", "times"))
+		f.detail("its lease has expired %s in a row: its worker was killed, hung, or lost the connection to the store; check the workers' logs of that time", count(n, "time", "times"))
 		if alone {
-			f.detail("it is executed alone, or was when its lease expired: if that lease expires and the count is above worker.MaxCrashes, it fails")
+			f.detail("a worker executes it alone, or did when its lease expired: if that lease expires and the count is above worker.MaxCrashes, the run fails")
 		}
 	}
 	for _, p := range f.paused {
@@ -266,9 +266,9 @@ func (f *facts) why(code string) {
 	case exec.CodeDeadlock:
 		f.act("before restarting it, deploy code in which one of the branches named by the failure can proceed: unchanged code blocks at the same place")
 	case exec.CodeCrashed:
-		f.act("before restarting it, find out from the workers' logs why it ends its process (memory, a fatal error, a step that blocks)")
+		f.act("before restarting it, check the workers' logs for why it ends its process (memory, a fatal error, a step that blocks)")
 	case exec.CodeDecode:
-		f.act("deploy code whose type accepts the payload, and restart the run: a signal that was skipped is received again; to change the input, start a new run")
+		f.act("deploy code whose type accepts the payload, and restart the run: it receives a signal that was skipped again; to change the input, start a new run")
 	case exec.CodeDeadline:
 		f.detail("its deadline was %s", f.when(f.run.Deadline))
 		f.act("a restarted run has no deadline")
@@ -305,13 +305,13 @@ func (f *facts) held() {
 		f.x.Until = r.VisibleAt
 		f.say(ReasonHolderSilent, "The run is leased to %s, which does not respond: the lease ends at %s, and then another worker takes the run over.", holder, f.when(r.VisibleAt))
 		if i >= 0 {
-			f.detail("it last reported at %s", f.when(f.workers[i].SeenAt))
+			f.detail("the worker last reported at %s", f.when(f.workers[i].SeenAt))
 		} else {
-			f.detail("it has removed its registration, or never registered")
+			f.detail("the worker has removed its registration, or never registered")
 		}
-		f.act("wait for the end of the lease")
+		f.act("wait until the lease ends")
 	case canceling:
-		f.say(ReasonCanceling, "The run is being canceled (%s), and %s still executes it: it ends once its code has returned after the end of its context and cleaned up.", message(r.Failure), holder)
+		f.say(ReasonCanceling, "The run is being canceled (%s), and %s still executes it: it ends when its code has returned and cleaned up.", message(r.Failure), holder)
 		f.detail("the lease, which the worker renews, lasts until %s", f.when(r.VisibleAt))
 		f.act("check the running step: it should return when its context ends")
 	default:
@@ -323,7 +323,7 @@ func (f *facts) held() {
 	}
 	if r.Pausing {
 		f.detail("a pause is pending: the run stops after the running step")
-		f.act("resume it to withdraw the pause")
+		f.act("resume it to cancel the pause")
 	}
 	f.steps()
 	if len(f.open) == 0 && f.x.Reason == ReasonRunning {
@@ -383,9 +383,9 @@ func (f *facts) unserved() bool {
 	default:
 		f.say(ReasonNoWorker, "The run is due, but no worker that serves its workflow %q is online.", r.Workflow)
 		if f.foreign {
-			f.act("start one with worker.Queues(%q): the run is not in its workflow's default queue", r.Queue)
+			f.act("start a worker that registers it, with worker.Queues(%q): the run is not in its workflow's default queue", r.Queue)
 		} else {
-			f.act("start one")
+			f.act("start a worker that registers it")
 		}
 	}
 	for i := range f.workers {
@@ -423,7 +423,7 @@ func (f *facts) pending() {
 			f.say(ReasonScheduled, "The run is scheduled to start at %s.", f.when(r.VisibleAt))
 		}
 		if online, _ := f.serving(); len(online) == 0 {
-			f.detail("no worker that would take it then is online now")
+			f.detail("no worker that serves its workflow and queue is online now")
 		}
 		return
 	}
@@ -441,7 +441,7 @@ func SetAside(r *store.Run) bool {
 func (f *facts) setAside() {
 	r := f.run
 	f.say(ReasonSetAside, "A worker claimed the run but could not execute it; any worker may claim it again at %s: %s", f.when(r.VisibleAt), message(r.Failure))
-	f.detail("the failure's code is %q; nothing was recorded, and no attempt counts", r.Failure.Code)
+	f.detail("the failure's code is %q; nothing was recorded, and the attempt does not count", r.Failure.Code)
 	if r.Failure.Code == exec.CodeCodec {
 		f.act("give every worker the codec and the keys that encoded the run's payloads; the workers' logs show which worker could not decode them")
 	}
@@ -471,7 +471,7 @@ func (f *facts) turn() {
 			}
 		}
 	}
-	f.detail("%s online with %s in total, and they hold %s", count(len(online), "worker is", "workers are"), count(slots, "slot", "slots"), count(int(busy), "run is", "runs are"))
+	f.detail("%s online with %s in total, and they hold %s", count(len(online), "worker is", "workers are"), count(slots, "slot", "slots"), count(int(busy), "run", "runs"))
 	counts, err := f.e.Count(f.ctx, store.RunFilter{Queue: r.Queue, Statuses: []store.Status{store.Pending}})
 	if err != nil {
 		f.err = err
@@ -516,7 +516,7 @@ func (f *facts) sleeping() {
 	r := f.run
 	if !r.VisibleAt.IsZero() && !r.VisibleAt.After(f.now) {
 		f.turn()
-		f.detail("it was sleeping, and what it waited for has happened")
+		f.detail("it was sleeping, and the event that it waited for has occurred")
 		f.steps()
 		return
 	}
@@ -548,7 +548,7 @@ func (f *facts) sleeping() {
 		f.act("send it the signal, or cancel it")
 	case len(groups) > 0:
 		f.say(ReasonChildren, "The run sleeps %s and waits for children that are not final: %s.", until, strings.Join(groups, "; "))
-		f.act("explain the children that are not final; they are listed by their parent")
+		f.act("explain the children that are not final; to find them, list the runs by parent")
 	case len(waits[0]) > 0:
 		f.say(ReasonStepRetry, "The run sleeps %s, when it retries step %s.", until, list(waits[0]))
 	case len(waits[store.KindSleep]) > 0:
@@ -559,7 +559,7 @@ func (f *facts) sleeping() {
 	}
 	f.steps()
 	if online, _ := f.serving(); len(online) == 0 {
-		f.detail("no worker that would take it then is online now")
+		f.detail("no worker that serves its workflow and queue is online now")
 	}
 }
 
@@ -577,7 +577,7 @@ func (f *facts) steps() {
 			f.detail("step %s failed in attempt %d and is retried at %s: %s", s.StepKey, s.Attempt, f.when(s.DueAt), message(s.Failure))
 		case s.Name == exec.CleanupLimit && s.Kind == store.KindSleep:
 			if !s.DueAt.IsZero() {
-				f.detail("it cleans up, until %s at the latest", f.when(s.DueAt))
+				f.detail("it is cleaning up, until %s at the latest", f.when(s.DueAt))
 			}
 		case s.Kind == store.KindSleep && !s.DueAt.IsZero():
 			f.detail("step %s sleeps until %s", s.StepKey, f.when(s.DueAt))
@@ -593,7 +593,7 @@ func (f *facts) steps() {
 		}
 	}
 	if f.last != nil {
-		f.detail("%s ended, the last of them %s (%s) at %s", count(f.done, "step has", "steps have"), f.last.StepKey, f.last.Status, f.when(f.last.FinishedAt))
+		f.detail("%s ended, the last one %s (%s) at %s", count(f.done, "step has", "steps have"), f.last.StepKey, f.last.Status, f.when(f.last.FinishedAt))
 	}
 }
 

@@ -61,15 +61,15 @@ func (c *Commit) validatePin() error {
 	gives := t != nil && t.Kind == GiveBack
 	switch {
 	case c.Pin == nil && gives:
-		return Invalid("commit", "a run is given back to a build; name it in Pin")
+		return Invalid("commit", "a commit that gives a run back must name a build in Pin")
 	case c.Pin == nil:
 		return nil
 	case t != nil && (t.Kind.Final() || t.Kind == Continue):
-		return Invalid("pin", "a "+t.Kind.String()+" ends what a pin is for")
+		return Invalid("pin", "a "+t.Kind.String()+" removes the pin, so the commit cannot set one")
 	case gives && (len(c.Steps) > 0 || len(c.State) > 0 || len(c.Spawn) > 0 || len(c.Consumed) > 0):
-		return Invalid("commit", "a run that is given back is left as it is: no steps, state, children and consumed signals")
+		return Invalid("commit", "a commit that gives a run back cannot have steps, state, children or consumed signals")
 	case gives && c.Crashes != 0:
-		return Invalid("commit", "a run that is given back keeps its Crashes")
+		return Invalid("commit", "a commit that gives a run back cannot set Crashes")
 	}
 	return c.Pin.validate()
 }
@@ -87,7 +87,7 @@ func (p *UnpinParams) Validate() error {
 
 // NotPinned is the error of [Runs.Unpin] for a run that is not pinned.
 func NotPinned(id ID, status Status) error {
-	return fmt.Errorf("run %v is %v and not pinned to a build, so workers of any build may claim it and there is nothing to unpin: %w", id, status, ErrConflict)
+	return fmt.Errorf("run %v is %v and not pinned to a build, so there is nothing to unpin: %w", id, status, ErrConflict)
 }
 
 // Build is a build as [Registry.ListBuilds] returns it.

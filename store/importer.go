@@ -77,7 +77,7 @@ func (r *RunRecord) validateRun(l Limits) error {
 	}
 	switch {
 	case run.Status < Pending || run.Status > Canceled:
-		return Invalid("status", fmt.Sprintf("%v is none", run.Status))
+		return Invalid("status", fmt.Sprintf("unknown status %v", run.Status))
 	case run.CreatedAt.IsZero():
 		return Invalid("creation time", "the run has none")
 	case run.Status.Final() == run.FinishedAt.IsZero():
@@ -87,7 +87,7 @@ func (r *RunRecord) validateRun(l Limits) error {
 	case run.Status != Completed && run.Output != nil:
 		return Invalid("output", fmt.Sprintf("only a completed run has one; this one is %v", run.Status))
 	case run.Attempt < 1 || run.Crashes < 0 || run.Generation < 0 || run.Epoch < 0 || run.Events < 0 || run.Ordinal < 0:
-		return Invalid("run", "one of its counts is too small")
+		return Invalid("run", "its attempt is below 1, or its crashes, generation, epoch, events or ordinal is negative")
 	case max(run.Attempt, run.Crashes, run.Generation) > maxCount:
 		return Invalid("run", fmt.Sprintf("its attempt, crashes or generation is above %d", maxCount))
 	case run.OnClose > CloseAbandon:

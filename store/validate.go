@@ -174,7 +174,7 @@ func (r *NewRun) Validate(l Limits) error {
 		return Invalid("group", "only a child has a group; spawn children in a commit of their parent")
 	}
 	if r.Worker == "" && r.Build != "" {
-		return Invalid("build", "a build is that of a worker; the run has none")
+		return Invalid("build", "a run without a worker cannot have a build")
 	}
 	if r.Worker == "" && r.LeaseFor != 0 {
 		return Invalid("worker", "it is empty, but a lease duration is set")
@@ -344,7 +344,7 @@ func (p *ClaimParams) Validate() error {
 		return Invalid("max", fmt.Sprintf("%d is negative", p.Max))
 	}
 	if p.ClaimID < 0 || p.Again && p.ClaimID == 0 {
-		return Invalid("claim id", fmt.Sprintf("%d; a claim that can be repeated needs a positive id", p.ClaimID))
+		return Invalid("claim id", fmt.Sprintf("%d is not positive; a claim that can be repeated needs a positive id", p.ClaimID))
 	}
 	return first(ValidateName("namespace", p.Namespace), lease(p.Worker, p.LeaseFor), optionalName("build", p.Build), maxBytes(p.MaxBytes))
 }
@@ -408,7 +408,7 @@ func (c *Commit) Validate(l Limits) error {
 	case c.Crashes < 0 || c.Crashes > maxCrashes:
 		return Invalid("commit", fmt.Sprintf("Crashes of %d is not between 0 and %d", c.Crashes, maxCrashes))
 	case c.Crashes > 0 && t != nil && t.Kind != Release:
-		return Invalid("commit", "a "+t.Kind.String()+" is progress: only a release, or a commit without a transition, keeps Crashes")
+		return Invalid("commit", "a "+t.Kind.String()+" is progress and cannot keep Crashes; only a release, or a commit without a transition, can")
 	}
 	if err := first(c.validatePin(), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err
@@ -487,7 +487,7 @@ func (t *Transition) validate(l Limits) error {
 	case (t.Kind == FailRun) && t.Failure == nil:
 		return Invalid("transition", "a failed run needs a failure")
 	case t.Kind == GiveBack && t.Failure != nil:
-		return Invalid("transition", "a run that is given back keeps its failure; the reason stands in the commit's Pin")
+		return Invalid("transition", "a run that is given back keeps its failure; give the reason in the commit's Pin")
 	case t.Kind != Sleep && (t.Wakes != 0 || len(t.Await) > 0):
 		return Invalid("transition", "only a sleep has wake conditions")
 	case t.Kind != Sleep && t.Kind != Retry && t.Kind != Release && (t.After != 0 || !t.At.IsZero()):
@@ -495,7 +495,7 @@ func (t *Transition) validate(l Limits) error {
 	}
 	for _, a := range t.Await {
 		if a.Open < 0 || a.Failures < 0 {
-			return Invalid("await", "counts are not negative")
+			return Invalid("await", "its counts must not be negative")
 		}
 		if err := ValidateName("group", a.Group); err != nil {
 			return err
@@ -653,7 +653,7 @@ func (p *DeleteScheduleParams) Validate() error {
 func (p *ListSchedulesParams) Validate() error {
 	_, err := Page(p.Limit)
 	if len(p.Except) > 0 && !p.Due {
-		err = Invalid("except", "only a listing of due schedules can leave out names")
+		err = Invalid("except", "only a listing of due schedules can exclude names")
 	}
 	return first(ValidateName("namespace", p.Namespace), err, batch("except", len(p.Except)))
 }

@@ -72,7 +72,7 @@ func (m *misfits) log(inv *exec.Invocation, pin *store.Pin) {
 	if _, known := m.known.LoadOrStore([2]string{workflow, pin.Build}, true); known {
 		return
 	}
-	inv.Logger().Warn("runs of this workflow were recorded by another build, and do not fit this one; each waits for a worker of that build. "+
+	inv.Logger().Warn("another build recorded runs of this workflow that do not fit this build; each waits for a worker of that build. "+
 		"Start one, or unpin the run, restart it from a step, or purge it",
 		append([]any{"build", pin.Build, "this build", pin.By, "step", pin.Step, "expected", pin.Expected, "found", pin.Found}, remedies(inv.Run(), pin)...)...)
 }

@@ -207,7 +207,7 @@ func (w *Worker) hintLoop(ctx context.Context) {
 	case ctx.Err() != nil: // the worker shuts down
 		return
 	case err != nil:
-		w.log.Warn("the store gives no hints; relying on polling", "every", w.poll, "error", err)
+		w.log.Warn("the store sends no hints; polling instead", "every", w.poll, "error", err)
 		return
 	}
 	signal(w.wake) // no hint was sent for writes between the first look and now

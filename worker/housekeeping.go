@@ -172,7 +172,7 @@ func (w *Worker) tidy(ctx context.Context) time.Duration {
 func (w *Worker) nextPurge(ctx context.Context) time.Time {
 	next, err := w.house.keeper.NextPurge(ctx)
 	if err != nil && ctx.Err() == nil {
-		w.log.Error("failed to read when retention next deletes a run; the time to come again may be too early", "at", next, "error", err)
+		w.log.Error("failed to read when retention next deletes a run; the program may be run again earlier than needed", "at", next, "error", err)
 	}
 	return next
 }

@@ -135,7 +135,7 @@ func (w *Worker) noteLate(took time.Duration) {
 	switch late := w.late(took); {
 	case w.slow.Swap(late) == late:
 	case late:
-		w.log.Warn("the store is slow: runs make little progress, and none once an answer takes as long as a lease", "took", took, "lease", w.leaseFor)
+		w.log.Warn("the store is slow: runs make little progress, and none if an answer takes as long as a lease", "took", took, "lease", w.leaseFor)
 	default:
 		w.log.Info("the store answers in time again", "took", took, "lease", w.leaseFor)
 	}
@@ -224,7 +224,7 @@ func (w *Worker) extend(ctx context.Context, invs []*exec.Invocation, timeout ti
 		case s.Lost:
 			invs[i].Lose()
 		case s.Events < heard[i]:
-			invs[i].Logger().Warn("giving up the run: the database has lost events of it that this worker has seen", "events", s.Events, "known", heard[i])
+			invs[i].Logger().Warn("giving up the run: the database has lost events of the run that this worker has seen", "events", s.Events, "known", heard[i])
 			invs[i].Lose()
 		case s.Canceling:
 			invs[i].Cancel()

@@ -56,9 +56,9 @@ func (r *ramp) check(build string) error {
 	case !r.given:
 		return nil
 	case math.IsNaN(r.share) || r.share <= 0 || r.share > 1:
-		return store.Invalid("share", fmt.Sprintf("%v is not above 0 and at most 1: worker.Share(0.1) takes a tenth of the new runs", r.share))
+		return store.Invalid("share", fmt.Sprintf("%v is not greater than 0 and at most 1; for example, worker.Share(0.1) takes a tenth of the new runs", r.share))
 	case build == "":
-		return store.Invalid("share", "the worker has no build, so that no other build can be told from it; name it with worker.Build")
+		return store.Invalid("share", "a worker with a share needs a build; set it with worker.Build")
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (w *Worker) takeUp(invs []*exec.Invocation) []*exec.Invocation {
 		}
 		return invs
 	}
-	w.log.Warn("failed to unpin runs that a share has left to this build; releasing them", "runs", len(ids), "error", err)
+	w.log.Warn("failed to unpin runs that another build's share left to this build; releasing them", "runs", len(ids), "error", err)
 	each(ramped, func(inv *exec.Invocation) { inv.PutOff(time.Second) })
 	return others
 }
@@ -263,7 +263,7 @@ func (w *Worker) watchLoop(ctx context.Context) {
 			if err := w.lapse(ctx, w.ramp.listedOthers(), filter); err == nil {
 				w.ramp.forget(l)
 			} else if ctx.Err() == nil {
-				w.log.Error("failed to unpin runs that were left to a build without online workers; retrying", "build", l.build, "in", watchEvery, "error", err)
+				w.log.Error("failed to unpin runs that this worker's share left to a build without online workers; retrying", "build", l.build, "in", watchEvery, "error", err)
 			}
 		}
 	}

@@ -143,7 +143,7 @@ func (w *Worker) putOff(invs []*exec.Invocation) <-chan struct{} {
 	return each(invs, func(inv *exec.Invocation) {
 		n, _ := exec.Crashes(inv.Run())
 		after := w.laterBy(n)
-		inv.Logger().Info("the run is a suspect and waits for another suspect's turn to end", "crashes", n, "for", after)
+		inv.Logger().Info("the run is a suspect and waits until another suspect's turn ends", "crashes", n, "for", after)
 		inv.PutOff(after)
 	})
 }
@@ -207,11 +207,11 @@ func (w *Worker) executeAlone(ctx context.Context, inv *exec.Invocation) {
 	n, _ := exec.Crashes(inv.Run())
 	if !w.quiet(ctx, inv) {
 		after := w.laterBy(n)
-		inv.Logger().Warn("the run is a suspect to be executed alone and waits for the steps of other runs", "crashes", n, "waited", time.Since(began), "for", after)
+		inv.Logger().Warn("the run is a suspect that must be executed alone; it waits until the steps of other runs end", "crashes", n, "waited", time.Since(began), "for", after)
 		inv.PutOff(after)
 		return
 	}
-	inv.Logger().Warn("executing the run alone; this is its last chance", "crashes", n, "max", w.cfg.MaxCrashes)
+	inv.Logger().Warn("executing the run alone; if its lease expires again, the run fails", "crashes", n, "max", w.cfg.MaxCrashes)
 	s.mu.Lock()
 	over := s.over
 	s.mu.Unlock()

@@ -242,7 +242,7 @@ func (w *Worker) start() error {
 	defer w.mu.Unlock()
 	switch {
 	case w.started:
-		return errors.New("worker: Run or RunUntilIdle was called before, and a worker starts once; create another one with worker.New")
+		return errors.New("worker: Run or RunUntilIdle was called before; a worker starts only once: create another one with worker.New")
 	case w.defErr != nil:
 		return w.defErr
 	case len(w.defs) == 0:

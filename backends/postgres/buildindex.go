@@ -47,7 +47,7 @@ func (m *migrator) build(ctx context.Context, version int, step migration, p par
 	case valid != nil && *valid:
 		return nil
 	case valid != nil:
-		m.config.logger.InfoContext(ctx, "pawl: dropping an index whose build did not end", "schema", m.config.schema, "index", p.index)
+		m.config.logger.InfoContext(ctx, "pawl: dropping an index whose build did not finish", "schema", m.config.schema, "index", p.index)
 		if err := m.patiently(ctx, step, p, conn, `DROP INDEX CONCURRENTLY pawl.`+p.index); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (m *migrator) patiently(ctx context.Context, step migration, p part, conn *
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-			m.config.logger.InfoContext(ctx, "pawl: the build of an index waits for transactions of others; workers do not", "schema", m.config.schema, "index", p.index)
+			m.config.logger.InfoContext(ctx, "pawl: the build of an index waits for other transactions; workers do not wait", "schema", m.config.schema, "index", p.index)
 		case time.Since(since) > m.config.patience:
 			e := &stuckError{
 				what:    fmt.Sprintf("schema %s: migration %s could not build index %s within %v", m.config.schema, step.name, p.index, time.Since(since).Round(time.Second)),

@@ -231,7 +231,7 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) ([]store.Con
 		case try == attempts || !errors.As(err, &pg) || pg.Code != "23505":
 			return nil, err
 		case s.in != nil: // the program's transaction has failed and cannot read any more
-			return nil, fmt.Errorf("%w: %w", sqlkit.Exists("runs cannot restart: another run got an external id of theirs meanwhile"), err)
+			return nil, fmt.Errorf("%w: %w", sqlkit.Exists("runs cannot be restarted: another run has taken one of their external ids"), err)
 		}
 		// Another run got an external id meanwhile. The next try sees that run and refuses the item.
 	}

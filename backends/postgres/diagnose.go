@@ -47,8 +47,8 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			f.Level, f.Seen = store.Warning, "cannot be looked at: "+(&oneLine{err}).Error()
-			f.Advice = "if this user lacks a right, let one look who has it"
+			f.Level, f.Seen = store.Warning, "cannot be checked: "+(&oneLine{err}).Error()
+			f.Advice = "if this user lacks a privilege, run pawl doctor as a user that has it"
 		}
 		list = append(list, f)
 	}
@@ -97,7 +97,7 @@ func (s *Store) serverFindings(ctx context.Context) ([]store.Finding, error) {
 	}
 	i := store.Finding{Name: "isolation", Seen: "read committed, as Pawl's writes need"}
 	if s.isolated {
-		i.Seen = "connections begin above read committed; Pawl's own transactions say what they need"
+		i.Seen = "connections start above read committed; Pawl's own transactions set the level that they need"
 	}
 	d := at.finding()
 	if len(unlogged) > 0 {
@@ -110,10 +110,10 @@ func (s *Store) poolerFinding() store.Finding {
 	f := store.Finding{Name: "pooler", Seen: "none"}
 	switch {
 	case s.unprepared:
-		f.Seen = "there is one; statements are not prepared"
-		f.Advice = "if it keeps track of prepared statements (PgBouncer from 1.21 on with max_prepared_statements), default_query_exec_mode=cache_statement in the URL makes calls faster"
+		f.Seen = "present; statements are not prepared"
+		f.Advice = "if it tracks prepared statements (PgBouncer 1.21 or later with max_prepared_statements), set default_query_exec_mode=cache_statement in the URL to make calls faster"
 	case s.deaf || s.config.listen != nil:
-		f.Seen = "there is one, or a URL for LISTEN is given"
+		f.Seen = "present, or a URL for LISTEN is set"
 	}
 	return f
 }
@@ -125,17 +125,17 @@ const hearing = 5 * time.Second
 func (s *Store) listenFinding(ctx context.Context) store.Finding {
 	f := store.Finding{Name: "listen"}
 	if s.deaf {
-		bad(&f, store.Warning, "behind the pooler, notices of other processes are not heard; their writes are found by polling",
-			"give a URL that leads around the pooler: listen=... in the URL, or WithListenURL")
+		bad(&f, store.Warning, "notifications of other processes do not pass the pooler; the store polls for their writes",
+			"set a URL that bypasses the pooler: listen=... in the URL, or WithListenURL")
 		return f
 	}
 	began := time.Now()
 	if err := s.hears(ctx); err != nil {
-		bad(&f, store.Warning, "notices are not heard: "+(&oneLine{err}).Error(),
-			"polling does without them, only slower; see that nothing between here and the server ends idle connections, and that the server takes one connection more")
+		bad(&f, store.Warning, "notifications do not arrive: "+(&oneLine{err}).Error(),
+			"the store polls instead, which is slower; check that nothing between this machine and the server closes idle connections, and that the server accepts one more connection")
 		return f
 	}
-	f.Seen = fmt.Sprintf("a notice came back in %v", time.Since(began).Round(100*time.Microsecond))
+	f.Seen = fmt.Sprintf("a notification arrived in %v", time.Since(began).Round(100*time.Microsecond))
 	return f
 }
 
@@ -189,7 +189,7 @@ func (s *Store) lookAtRights(ctx context.Context, f *store.Finding) error {
 	f.Seen = "this user may read and write every table"
 	if len(missing) > 0 {
 		schema, user := pgx.Identifier{s.config.schema}.Sanitize(), pgx.Identifier{s.pool.Config().ConnConfig.User}.Sanitize()
-		bad(f, store.Fault, "this user lacks rights: "+few(missing), fmt.Sprintf("run GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO %s", schema, user))
+		bad(f, store.Fault, "this user lacks privileges: "+few(missing), fmt.Sprintf("run GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO %s", schema, user))
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (s *Store) lookAtIndexes(ctx context.Context, f *store.Finding) error {
 	if err != nil {
 		return err
 	}
-	f.Seen = "all there"
+	f.Seen = "all present"
 	var missing []string
 	for _, name := range indexes(known) {
 		if version <= newest(known) && !slices.Contains(valid, name) && !slices.Contains(broken, name) {
@@ -264,7 +264,7 @@ func (s *Store) lookAtIndexes(ctx context.Context, f *store.Finding) error {
 		}
 	}
 	if len(missing) > 0 {
-		bad(f, store.Fault, "missing: "+strings.Join(missing, ", "), "somebody has dropped them; make them again as pawl migrate sql shows them, or claims will read all runs")
+		bad(f, store.Fault, "missing: "+strings.Join(missing, ", "), "they were dropped, and without them claims read all runs; create them as pawl migrate sql shows")
 	}
 	if len(broken) > 0 {
 		bad(f, store.Fault, "not valid: "+strings.Join(broken, ", "), "run REINDEX INDEX CONCURRENTLY on each, or drop those that pawl migrate sql does not show")
@@ -273,7 +273,7 @@ func (s *Store) lookAtIndexes(ctx context.Context, f *store.Finding) error {
 }
 
 func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
-	f.Seen = "tables and indexes are as large as what is in them asks for"
+	f.Seen = "no table or index is much larger than its contents"
 	var tables, large []string
 	err := s.read(ctx,
 		stmt{
@@ -283,7 +283,7 @@ func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
 				var live, dead int64
 				err := scan(&name, &live, &dead)
 				if dead > much.dead && dead > 2*live {
-					tables = append(tables, fmt.Sprintf("%s has %d dead rows beside %d live ones", name, dead, live))
+					tables = append(tables, fmt.Sprintf("%s has %d dead rows and %d live ones", name, dead, live))
 				}
 				return err
 			},
@@ -296,7 +296,7 @@ func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
 				var size, entries int64
 				err := scan(&name, &size, &entries)
 				if size > much.index && size > entryBytes*entries {
-					large = append(large, fmt.Sprintf("%s has %d MB for some %d entries", name, size>>20, entries))
+					large = append(large, fmt.Sprintf("%s has %d MB for about %d entries", name, size>>20, entries))
 				}
 				return err
 			},
@@ -305,10 +305,10 @@ func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
 		return err
 	}
 	if len(tables) > 0 {
-		bad(f, store.Warning, few(tables), "vacuum falls behind: see what it says below, or run VACUUM (VERBOSE) on them, which says why")
+		bad(f, store.Warning, few(tables), "vacuum falls behind: see the finding vacuum below, or run VACUUM (VERBOSE) on them to see why")
 	}
 	if len(large) > 0 {
-		bad(f, store.Warning, few(large), "run REINDEX INDEX CONCURRENTLY on them, and ANALYZE first if the table was never analyzed")
+		bad(f, store.Warning, few(large), "run REINDEX INDEX CONCURRENTLY on them; if the table was never analyzed, run ANALYZE first")
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (s *Store) lookAtBloat(ctx context.Context, f *store.Finding) error {
 // lookAtVacuum checks what keeps vacuum from removing dead rows. Every change of a run
 // leaves some.
 func (s *Store) lookAtVacuum(ctx context.Context, f *store.Finding) error {
-	f.Seen = "autovacuum is on, and nothing holds it up"
+	f.Seen = "autovacuum is on, and nothing holds it back"
 	var on string
 	var off, long, slots, prepared []string
 	column := func(to *[]string) func(func(...any) error) error {
@@ -352,19 +352,19 @@ func (s *Store) lookAtVacuum(ctx context.Context, f *store.Finding) error {
 		return err
 	}
 	if on != "on" {
-		bad(f, store.Fault, "autovacuum is off", "turn it on: without it claims get slower with every run")
+		bad(f, store.Fault, "autovacuum is off", "turn it on: without it, claims get slower with every run")
 	}
 	if len(off) > 0 {
 		bad(f, store.Fault, "autovacuum is off for "+few(off), "run ALTER TABLE ... RESET (autovacuum_enabled) on them")
 	}
 	if len(long) > 0 {
-		bad(f, store.Warning, "transactions are open: "+few(long), "while they are, dead rows stay and claims get slower; end them, with pg_terminate_backend(pid) if need be, and set idle_in_transaction_session_timeout")
+		bad(f, store.Warning, "long transactions are open: "+few(long), "they keep dead rows, which make claims slower; end them, if necessary with pg_terminate_backend(pid), and set idle_in_transaction_session_timeout")
 	}
 	if len(prepared) > 0 {
-		bad(f, store.Warning, "prepared transactions wait: "+few(prepared), "commit them or roll them back")
+		bad(f, store.Warning, "prepared transactions are open: "+few(prepared), "commit them or roll them back")
 	}
 	if len(slots) > 0 {
-		bad(f, store.Warning, "replication slots that nobody uses: "+few(slots), "drop them with pg_drop_replication_slot, unless their reader comes back soon")
+		bad(f, store.Warning, "unused replication slots: "+few(slots), "drop them with pg_drop_replication_slot, unless their consumers return soon")
 	}
 	return nil
 }
@@ -381,7 +381,7 @@ func (s *Store) lookAtConnections(ctx context.Context, f *store.Finding) error {
 	}
 	f.Seen = fmt.Sprintf("%d of %d in use", used, most)
 	if used*10 > most*9 {
-		bad(f, store.Warning, f.Seen, "the server will soon take no more; make the pools smaller (pool_max_conns in the URL), or put a pooler before the server")
+		bad(f, store.Warning, f.Seen, "the server will soon accept no more connections; make the pools smaller (pool_max_conns in the URL), or put a pooler in front of the server")
 	}
 	return nil
 }

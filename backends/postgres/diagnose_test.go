@@ -76,18 +76,18 @@ func TestDiagnoseFindsWhatHoldsVacuumUp(t *testing.T) {
 	other := p.connect()
 	_, err := other.Exec(t.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1`)
 	require.NoError(t, err)
-	p.becomes("vacuum", store.Warning, "transactions are open: process", "pg_terminate_backend", "idle_in_transaction_session_timeout")
+	p.becomes("vacuum", store.Warning, "long transactions are open: process", "pg_terminate_backend", "idle_in_transaction_session_timeout")
 	_, err = other.Exec(t.Context(), `ROLLBACK`)
 	require.NoError(t, err)
 	p.becomes("vacuum", store.Fine)
 
 	p.exec(`BEGIN`, `SELECT txid_current()`, `PREPARE TRANSACTION 'left behind'`)
-	p.becomes("vacuum", store.Warning, "prepared transactions wait: 'left behind'", "roll them back")
+	p.becomes("vacuum", store.Warning, "prepared transactions are open: 'left behind'", "roll them back")
 	p.exec(`ROLLBACK PREPARED 'left behind'`)
 	p.becomes("vacuum", store.Fine)
 
 	p.exec(`SELECT pg_create_physical_replication_slot('gone', true)`)
-	p.becomes("vacuum", store.Warning, "slots that nobody uses: gone", "pg_drop_replication_slot")
+	p.becomes("vacuum", store.Warning, "unused replication slots: gone", "pg_drop_replication_slot")
 	p.exec(`SELECT pg_drop_replication_slot('gone')`)
 	p.becomes("vacuum", store.Fine)
 
@@ -106,7 +106,7 @@ func TestDiagnoseFindsBloat(t *testing.T) {
 		`DELETE FROM pawl.locks`)
 	p.becomes("bloat", store.Warning, "locks has 10000 dead rows", "vacuum")
 	p.exec(`VACUUM pawl.locks`)
-	p.becomes("bloat", store.Warning, "locks_pkey has 2 MB for some 0 entries", "REINDEX INDEX CONCURRENTLY")
+	p.becomes("bloat", store.Warning, "locks_pkey has 2 MB for about 0 entries", "REINDEX INDEX CONCURRENTLY")
 	p.exec(`REINDEX INDEX CONCURRENTLY pawl.locks_pkey`)
 	p.becomes("bloat", store.Fine)
 }

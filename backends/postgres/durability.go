@@ -22,14 +22,14 @@ func (s settings) durability() store.Durability {
 func (s settings) finding() store.Finding {
 	f := store.Finding{Name: "durability"}
 	if s.fsync != "on" {
-		bad(&f, store.Warning, "fsync is off: a crash of the machine may destroy the database", "turn fsync on, unless the data are of no worth")
+		bad(&f, store.Warning, "fsync is off: a crash of the machine may destroy the database", "turn fsync on, unless you can afford to lose the data")
 	}
 	if s.fullPageWrites != "on" {
-		bad(&f, store.Warning, "full_page_writes is off: a crash of the machine may leave pages half written", "turn full_page_writes on, unless the file system never tears a page")
+		bad(&f, store.Warning, "full_page_writes is off: a crash of the machine may leave pages half written", "turn full_page_writes on, unless the file system prevents torn pages")
 	}
 	if s.synchronousCommit == "off" {
-		bad(&f, store.Warning, "synchronous_commit is off: a crash of the server may lose what was acknowledged last",
-			"turn it on where it is set, for this database or user or in the URL, unless steps may run again")
+		bad(&f, store.Warning, "synchronous_commit is off: a crash of the server may lose the last acknowledged commits",
+			"turn synchronous_commit on where it is set (for the database, for the user, or in the URL), unless completed steps may run again")
 	}
 	if f.Level == store.Fine {
 		f.Seen = "a commit waits for the disk (synchronous_commit=" + s.synchronousCommit + ")"

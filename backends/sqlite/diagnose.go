@@ -40,7 +40,7 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	f := store.Finding{Name: "file", Seen: fmt.Sprintf("%s, %s", s.config.path, sqlitecore.Size(size))}
 	if size > 64<<20 && free > pages/2 {
 		f.Level, f.Seen = store.Warning, f.Seen+fmt.Sprintf(", of which %s are empty", sqlitecore.Size(free*pageSize))
-		f.Advice = "run VACUUM when nothing else is at work, if the disk needs the room"
+		f.Advice = "if you need the disk space, run VACUUM while no program uses the database"
 	}
 	if fs := network(s.config.path); fs != "" && !s.config.memory {
 		f.Level, f.Seen = store.Warning, f.Seen+", on a network file system ("+fs+")"
@@ -53,10 +53,10 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	case s.config.memory:
 		f.Seen = "none, the database is in memory and ends with this process"
 	case mode != "wal":
-		f.Level, f.Seen, f.Advice = store.Fault, "journal mode is "+mode, "some program has turned the write-ahead log off; open the store again, which turns it on"
+		f.Level, f.Seen, f.Advice = store.Fault, "journal mode is "+mode, "a program has turned the write-ahead log off; reopen the store to turn it on"
 	case err == nil && info.Size() > largeLog:
 		f.Level, f.Seen = store.Warning, "the write-ahead log has grown to "+sqlitecore.Size(info.Size())
-		f.Advice = "some process reads for long and keeps the log from being emptied; find it, with lsof on the file, say, and end its transaction"
+		f.Advice = "a process holds a long read transaction, so SQLite cannot empty the log; find the process, for example with lsof on the file, and end its transaction"
 	case err == nil:
 		f.Seen = "write-ahead log of " + sqlitecore.Size(info.Size())
 	}
@@ -73,9 +73,9 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	}
 	list = append(list, sqlitecore.IndexFinding(missing))
 
-	f = store.Finding{Name: "integrity", Seen: "checked, nothing is wrong"}
+	f = store.Finding{Name: "integrity", Seen: "checked, no errors"}
 	if size > longCheck {
-		f.Seen, f.Advice = "not checked, for the file is large", "run PRAGMA quick_check, which takes a while"
+		f.Seen, f.Advice = "not checked, because the file is large", "run PRAGMA quick_check; it takes a while"
 	} else if err := s.runner.Read(ctx, []sqlitecore.Stmt{one(`PRAGMA quick_check(1)`, &checked)}); err != nil {
 		return nil, err
 	} else if checked != "ok" {
@@ -104,14 +104,14 @@ func (s *Store) durabilityFinding(ctx context.Context) (store.Finding, error) {
 	case level < syncNormal:
 		f.Level, f.Seen = store.Warning, "synchronous is OFF: a power cut may destroy the database"
 	case level < syncFull && s.config.synchronous == Full:
-		f.Level, f.Seen = store.Warning, "synchronous is NORMAL, which was not asked for: a power cut may lose the last commits"
+		f.Level, f.Seen = store.Warning, "synchronous is NORMAL, but the store was opened with FULL: a power cut may lose the last commits"
 	case level < syncFull:
 		f.Seen = "synchronous=normal, as the URL says: a power cut may lose the last commits"
 	default:
 		f.Seen = "a commit waits for the disk"
 	}
 	if f.Level > store.Fine {
-		f.Advice = "something in this program has changed Pawl's connection; open the store again, which sets it"
+		f.Advice = "something in this program has changed the setting of Pawl's connection; reopen the store to restore it"
 	}
 	return f, nil
 }

@@ -242,15 +242,15 @@ func (c *config) check() error {
 	dir := filepath.Dir(c.path)
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, os.ErrNotExist):
-		return wrong("the directory %s does not exist; make it, or choose another path", dir)
+		return wrong("the directory %s does not exist; create it, or choose another path", dir)
 	case err != nil:
 		return wrong("%v", err)
 	case !info.IsDir():
-		return wrong("%s is no directory", dir)
+		return wrong("%s is not a directory", dir)
 	}
 	switch info, err := os.Stat(c.path); {
 	case errors.Is(err, os.ErrNotExist) && !c.migrate:
-		return wrong("the file does not exist; check the path, or make it with pawl migrate up")
+		return wrong("the file does not exist; check the path, or create it with pawl migrate up")
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
@@ -261,7 +261,7 @@ func (c *config) check() error {
 	// The file is not opened here: see writable.
 	switch err := writable(c.path); {
 	case errors.Is(err, os.ErrPermission):
-		return wrong("this process may not write the file; Pawl needs to write it and to make files beside it")
+		return wrong("this process may not write the file; Pawl must write it and create files beside it")
 	case err != nil:
 		return wrong("%v", err)
 	}

@@ -108,7 +108,7 @@ func TestOpenRefuses(t *testing.T) {
 		says     []string
 	}{
 		"not a database":     {location: text, says: []string{"notes.txt", "not an SQLite database"}},
-		"no directory":       {location: filepath.Join(dir, "none", "x.db"), says: []string{"does not exist", "make it"}},
+		"no directory":       {location: filepath.Join(dir, "none", "x.db"), says: []string{"does not exist", "create it"}},
 		"a directory":        {location: dir, says: []string{dir}},
 		"no path":            {location: "sqlite:", says: []string{"path is empty"}},
 		"unknown parameter":  {location: "sqlite:x.db?sync=full", says: []string{`"sync"`, "synchronous, busy_timeout or migrate"}},

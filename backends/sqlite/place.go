@@ -63,7 +63,7 @@ func (p *place) committed() error {
 	return p.moved()
 }
 
-const whatNow = "put the file back, or restart this program to work in what is there now"
+const whatNow = "put the file back, or restart this program to use the path as it is now"
 
 func same(path string, was os.FileInfo) error {
 	switch now, err := os.Stat(path); {

@@ -31,7 +31,7 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 
 	f := store.Finding{Name: "round trip", Seen: trip.Round(100 * time.Microsecond).String()}
 	if trip > farAway {
-		f.Level, f.Advice = store.Warning, "every call takes that long; run the workers near the database's primary"
+		f.Level, f.Advice = store.Warning, "every call takes that long; run the workers closer to the database's primary"
 	}
 	list = append(list, f)
 
@@ -39,7 +39,7 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	if s.config.url.Scheme == "http" {
 		f.Seen = "not encrypted"
 		if s.config.token != "" {
-			f.Level, f.Advice = store.Warning, "the token can be read on the way; use libsql:// or https://, unless the network is your own"
+			f.Level, f.Advice = store.Warning, "others on the network can read the token; use libsql:// or https://, unless you trust the network"
 		}
 	}
 	list = append(list, f)
@@ -48,12 +48,12 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	f = store.Finding{Name: "changes", Seen: "the server counts them, so that looks for work read no row"}
+	f = store.Finding{Name: "changes", Seen: "the server counts them, so polling for work reads no rows"}
 	if s.config.transport != nil {
-		f.Seen, f.Advice = "the transport does not tell of them", "an idle worker looks every max_sleep; the own client of package turso saves that"
+		f.Seen, f.Advice = "the transport does not report them", "an idle worker polls every max_sleep; the built-in client of package turso avoids that"
 	} else if v == nil {
 		f.Level, f.Seen = store.Warning, "the server does not count changes"
-		f.Advice = "an idle worker reads the claim index at each look then; a newer server of libSQL saves that"
+		f.Advice = "each poll of an idle worker reads the claim index; a newer libSQL server avoids that"
 	}
 	list = append(list, f)
 
@@ -80,12 +80,12 @@ func (s *Store) durabilityFinding(ctx context.Context) (store.Finding, error) {
 	f := store.Finding{Name: "durability"}
 	switch {
 	case err != nil || level < 0:
-		f.Seen = "the server does not tell what a commit waits for"
+		f.Seen = "the server does not report what a commit waits for"
 	case level == 0:
 		f.Level, f.Seen = store.Warning, "synchronous is OFF: a crash of the server's machine may destroy the database"
-		f.Advice = "use a server that syncs its log"
+		f.Advice = "use a server that syncs its log to disk"
 	case level == 1:
-		f.Seen = "synchronous is NORMAL, as usual with libSQL: a crash of the server's machine may lose the last commits"
+		f.Seen = "synchronous is NORMAL, as is usual with libSQL: a crash of the server's machine may lose the last commits"
 	default:
 		f.Seen = "a commit waits for the disk"
 	}

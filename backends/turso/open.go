@@ -260,23 +260,23 @@ func (c *config) parse(location string) error {
 	}
 	params, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return wrong("its parameters are malformed")
+		return wrong("its query parameters are malformed")
 	}
 	tls := u.Scheme != "http"
 	switch u.Scheme {
 	case "libsql", "https", "http":
 	case "ws", "wss":
-		return wrong("scheme %s is not supported: over a WebSocket a statement whose answer is lost may be run twice; use libsql:// or https://", u.Scheme)
+		return wrong("scheme %s is not supported: over a WebSocket, a statement whose answer is lost may run twice; use libsql:// or https://", u.Scheme)
 	case "file":
-		return wrong("a file is SQLite's: use sqlite:%s", strings.TrimPrefix(u.Path+u.Opaque, "//"))
+		return wrong("it names a file; for SQLite, use sqlite:%s", strings.TrimPrefix(u.Path+u.Opaque, "//"))
 	default:
-		return wrong("scheme %q is unknown; known are libsql, https and http", u.Scheme)
+		return wrong("unknown scheme %q; want libsql, https or http", u.Scheme)
 	}
 	if u.Hostname() == "" {
 		return wrong("it has no host; it looks like libsql://name-org.turso.io?authToken=...")
 	}
 	if u.User != nil {
-		return wrong("it has a user; a token is given as authToken")
+		return wrong("it has a user; pass the token in the parameter authToken")
 	}
 	for key, values := range params {
 		v := values[len(values)-1]
@@ -308,7 +308,7 @@ func (c *config) parse(location string) error {
 			}
 			c.migrate = v == "true"
 		default:
-			return wrong("there is no parameter %q; known are authToken, tls, timeout, max_sleep, migrate", key)
+			return wrong("unknown parameter %q; want authToken, tls, timeout, max_sleep or migrate", key)
 		}
 	}
 	c.url = &url.URL{Scheme: "https", Host: u.Host, Path: u.Path}

@@ -68,10 +68,10 @@ func indexes(list []Migration) (names []string) {
 
 // IndexFinding reports the missing indexes.
 func IndexFinding(missing []string) store.Finding {
-	f := store.Finding{Name: "indexes", Seen: "all there"}
+	f := store.Finding{Name: "indexes", Seen: "all present"}
 	if len(missing) > 0 {
 		f.Level, f.Seen = store.Fault, "missing: "+strings.Join(missing, ", ")
-		f.Advice = "somebody has dropped them; make them again as pawl migrate sql --since 0 shows them, or claims will read all runs"
+		f.Advice = "they were dropped, and without them claims read all runs; create them as pawl migrate sql --since 0 shows"
 	}
 	return f
 }

@@ -82,7 +82,7 @@ func TestDoctorFindsFaultsOfTheWay(t *testing.T) {
 	s := newShell(t, "sqlite:"+t.TempDir()+"/none/pawl.db")
 	s.now = time.Now
 	for db, says := range map[string][]string{
-		s.db:                                  {"does not exist", "make it"},
+		s.db:                                  {"does not exist", "create it"},
 		"mysql://x":                           {"mysql", "correct --db"},
 		"postgres://127.0.0.1:1/x":            {"127.0.0.1:1", "cannot reach", "server is running"},
 		"postgres://host:99999999/x":          {"PAWL_DB"},
@@ -256,7 +256,7 @@ func TestDoctorFindsPooler(t *testing.T) {
 	s := newShell(t, pgtest.Bouncer(t, srv))
 	s.now = time.Now
 	_, found := diagnose(t, s)
-	require.Contains(t, found["pooler"].Seen, "there is one")
+	require.Contains(t, found["pooler"].Seen, "present")
 	require.Equal(t, "warning", found["listen"].Level)
 	require.Contains(t, found["listen"].Advice, "listen=")
 }

@@ -53,7 +53,7 @@ func TestRegistered(t *testing.T) {
 	require.Contains(t, r.err, `databases of scheme "mine" have no schema`)
 	r = call(t.Context(), "runs", "list", "--db", "bolt:x")
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.err, `scheme "bolt" is unknown; known are: `)
+	require.Contains(t, r.err, `unknown scheme "bolt"; known schemes: `)
 	require.Contains(t, r.err, "mine, ")
 	r = call(t.Context(), "doctor", "--db", "mine:"+filepath.Join(t.TempDir(), "none", "data.db"))
 	require.Equal(t, exitFailed, r.code)

@@ -262,7 +262,7 @@ var buildEngineCases = []Case{
 		e.ok("unpin", e.eng.Unpin(e.ctx, hs[0].ID()))
 		e.pinnedTo(hs[0].ID(), oldBuild)
 		next.stop()
-		told := log.with("were recorded by another build")
+		told := log.with("another build recorded runs")
 		if len(told) != 1 {
 			e.Fatalf("saw %d lines, expected one:\n%s", len(told), strings.Join(told, "\n"))
 		}

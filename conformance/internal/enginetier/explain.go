@@ -49,7 +49,7 @@ var explainEngineCases = []Case{
 		e.eq("until", x.Until, x.Run.VisibleAt)
 		first.stop()
 		h := start(e, wf, 0)
-		e.explains("no worker online", h.ID(), engine.ReasonNoWorker, "no worker that serves its workflow \"wf\" is online", "start one")
+		e.explains("no worker online", h.ID(), engine.ReasonNoWorker, "no worker that serves its workflow \"wf\" is online", "start a worker that registers it")
 		crashed := e.process(defs(wf)).healthy()
 		crashed.kill()
 		for e.workers()[crashed.worker.ID()].Status != store.Offline {
@@ -74,7 +74,7 @@ var explainEngineCases = []Case{
 		e.ok("pause of the workflow", e.eng.PauseWorkflow(e.ctx, "wf"))
 		e.explains("paused workflow", next.ID(), engine.ReasonWorkflowPaused, `workflow "wf" has been paused`, "resume the workflow")
 		e.ok("pause of the run", e.eng.Pause(e.ctx, next.ID()))
-		e.explains("paused run", next.ID(), engine.ReasonPaused, "waits for a person", "resume it", "its workflow has been paused")
+		e.explains("paused run", next.ID(), engine.ReasonPaused, "paused until it is resumed", "resume it", "its workflow has been paused")
 	}},
 	{Name: "explain/queue-not-served", Promise: "P16", Rule: "If no worker takes a run's workflow from the run's queue, Explain says so and names the queues from which workers do, however the run came there.", Run: func(e *E) {
 		item := workflow.New("item", func(ctx workflow.Context, in int) (int, error) { return in, nil }, workflow.Queue("items"))
@@ -243,9 +243,9 @@ var explainEngineCases = []Case{
 		e.explains("run's retry", again.ID(), engine.ReasonRetry, "failed in attempt 1, and attempt 2 is due at", errFlaky.Error())
 		e.explains("signal", signal.ID(), engine.ReasonSignal, "waits for signal answer", "send it the signal")
 		p.stop()
-		e.explains("sleep without a worker", sleep.ID(), engine.ReasonSleep, "no worker that would take it then is online now")
+		e.explains("sleep without a worker", sleep.ID(), engine.ReasonSleep, "no worker that serves its workflow and queue is online now")
 		e.ok("send", answer.Send(e.ctx, e.eng, signal.ID(), 1))
-		e.explains("woken without a worker", signal.ID(), engine.ReasonNoWorker, "what it waited for has happened", "1 signal is unread: answer")
+		e.explains("woken without a worker", signal.ID(), engine.ReasonNoWorker, "the event that it waited for has occurred", "1 signal is unread: answer")
 		root := e.family("child", 3)
 		e.ok("cancel", e.eng.Cancel(e.ctx, store.DeriveID(root.Run, "child-1"), ""))
 		res, err := e.s.Commit(e.ctx, store.CommitParams{Namespace: "engine", Commits: []store.Commit{{Lease: root, Seq: 2, Transition: &store.Transition{Kind: store.Sleep, Await: []store.Await{{Group: "family"}}}}}})
