@@ -24,9 +24,9 @@ func TestWorkerStartsOnce(t *testing.T) {
 	other := workflow.New("other", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 	refused := func(w *worker.Worker) {
 		t.Helper()
-		require.ErrorContains(t, w.Run(t.Context()), "starts once")
+		require.ErrorContains(t, w.Run(t.Context()), "starts only once")
 		_, err := w.RunUntilIdle(t.Context())
-		require.ErrorContains(t, err, "starts once")
+		require.ErrorContains(t, err, "starts only once")
 		require.ErrorContains(t, w.Register(other), "has started")
 	}
 

@@ -38,10 +38,10 @@ func (w *Worker) checkQueues() error {
 		}
 	}
 	if n := len(w.queues); n > maxQueues {
-		return store.Invalid("queues", fmt.Sprintf("worker.Queues names %d queues, but a worker serves at most %d besides those of its workflows; divide them among several workers", n, maxQueues))
+		return store.Invalid("queues", fmt.Sprintf("worker.Queues names %d queues, but a worker serves up to %d besides those of its workflows; divide them among several workers", n, maxQueues))
 	}
 	if n := len(w.queues) * len(w.defs); n > maxPairs {
-		return store.Invalid("queues", fmt.Sprintf("%d workflows in %d queues each are %d pairs, but a worker serves at most %d; divide the queues or the workflows among several workers",
+		return store.Invalid("queues", fmt.Sprintf("%d workflows in %d queues each are %d pairs, but a worker serves up to %d; divide the queues or the workflows among several workers",
 			len(w.defs), len(w.queues), n, maxPairs))
 	}
 	return nil

@@ -56,7 +56,7 @@ func (r *ramp) check(build string) error {
 	case !r.given:
 		return nil
 	case math.IsNaN(r.share) || r.share <= 0 || r.share > 1:
-		return store.Invalid("share", fmt.Sprintf("%v is not greater than 0 and at most 1; for example, worker.Share(0.1) takes a tenth of the new runs", r.share))
+		return store.Invalid("share", fmt.Sprintf("%v is out of range; want a share above 0 and at most 1: worker.Share(0.1) takes a tenth of the new runs", r.share))
 	case build == "":
 		return store.Invalid("share", "a worker with a share needs a build; set it with worker.Build")
 	}
