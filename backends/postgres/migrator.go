@@ -224,7 +224,7 @@ type stuckError struct {
 }
 
 func (e *stuckError) Error() string {
-	return fmt.Sprintf("postgres: %s%s; what was applied stays applied, and programs of the version before continue to work; run pawl migrate up again, or open the store again: %v",
+	return fmt.Sprintf("postgres: %s%s; the statements that were applied remain, and programs of the previous version continue to work; run pawl migrate up again, or reopen the store: %v",
 		e.what, e.blocker, store.ErrUnavailable)
 }
 func (e *stuckError) Unwrap() error { return store.ErrUnavailable }
