@@ -1,14 +1,15 @@
 package cli
 
 import (
-	"context"
+	"io/fs"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/backends"
+	"github.com/pawlhq/pawl/migrations"
 )
 
 // versionJSON describes the build of this program.
@@ -20,7 +21,9 @@ type versionJSON struct {
 	Built    string `json:"built,omitempty"`    // the time of the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Schema   int64  `json:"schema"` // the newest that it knows
+	// Schema is the newest schema version that the program knows, of each kind of database: "postgres" and
+	// "sqlite", which Turso shares.
+	Schema map[string]int64 `json:"schema"`
 }
 
 func (a *app) versionCommand() *cobra.Command {
@@ -28,12 +31,12 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the versions of the program, the library and the schema",
 		Long: `Print the version of this program and of its library, the revision that it was
-built from, and the newest schema version that it knows. The command does not
-connect to a database.`,
+built from, and the newest schema version that it knows for each kind of
+database. The command does not connect to a database.`,
 		Example: "  pawl version\n  pawl version --json | jq -r .version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := buildVersion(cmd.Context())
+			v := buildVersion()
 			if a.json {
 				return a.printJSON(v)
 			}
@@ -43,7 +46,7 @@ connect to a database.`,
 					a.print("  %-9s %s\n", line[0], clean(line[1]))
 				}
 			}
-			a.print("  %-9s %d\n", "schema", v.Schema)
+			a.print("  %-9s postgres %d, sqlite and turso %d\n", "schema", v.Schema["postgres"], v.Schema["sqlite"])
 			return nil
 		},
 	}
@@ -51,12 +54,21 @@ connect to a database.`,
 
 const library = "github.com/pawlhq/pawl"
 
-func buildVersion(ctx context.Context) versionJSON {
-	v := versionJSON{Version: "unknown", Library: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	// All backends have the same schema versions.
-	if schema, err := backends.SchemaOf(ctx, "sqlite::memory:"); err == nil {
-		v.Schema = int64(schema.Newest)
+// newest returns the highest version among migrations, whose files begin with it.
+func newest(files fs.FS) (version int64) {
+	names, _ := fs.Glob(files, "*.sql") // the pattern is valid
+	for _, name := range names {
+		number, _, _ := strings.Cut(name, "_")
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+			version = max(version, n)
+		}
 	}
+	return version
+}
+
+func buildVersion() versionJSON {
+	v := versionJSON{Version: "unknown", Library: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v.Schema = map[string]int64{"postgres": newest(migrations.Postgres()), "sqlite": newest(migrations.SQLite())}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
