@@ -79,7 +79,7 @@ type Harness struct {
 // such as pgx.Tx. In such a transaction the cases write markers in place of a program's own data.
 // The harness decides what a marker is, for example a row in a table that New has created.
 type TxKind struct {
-	Name string // in the names of subtests, for example "pgx"
+	Name string // for example "pgx"; different for each kind of the harness
 	// Begin begins a transaction of a program's own on the database of s, for
 	// [store.Transactor.Join]. Nil leaves out the cases of Join for this kind.
 	Begin func(ctx context.Context, s store.Store) (ProgramTx, error)
