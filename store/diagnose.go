@@ -45,6 +45,7 @@ const (
 
 var levelNames = [...]string{Fine: "ok", Warning: "warning", Fault: "fault"}
 
+// String returns the level's name: "ok", "warning" or "fault".
 func (l Level) String() string {
 	if int(l) < len(levelNames) {
 		return levelNames[l]
