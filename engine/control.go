@@ -19,7 +19,7 @@ import (
 //     up.
 //   - Any other run is claimed once more, whatever it waits for and even if it is paused, so
 //     that it can clean up: see workflow.Cleanup. Until then it is canceling, and calls that
-//     wait for it go on waiting. A paused queue or workflow holds it back.
+//     wait for it continue to wait. A paused queue or workflow holds it back.
 //
 // Cancel does not wait for the end. The reason becomes the message of the run's failure. Canceling a
 // run that is canceled or canceling already does nothing. Cancel fails with store.ErrFinished for a
@@ -33,7 +33,7 @@ func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 // ForceCancel ends a run at once, whoever has it. It is for a run that stays canceling
 // because its code ignores its context, or because its worker hangs. The worker has then
 // lost the run and cannot change it any more, so that it is safe even if the worker is
-// alive. What the code does outside the store goes on until it notices, and its
+// alive. What the code does outside the store continues until it notices, and its
 // workflow.Cleanup does not run.
 //
 // Children are canceled as by [Engine.Cancel]. Errors are those of Cancel.
@@ -137,7 +137,7 @@ func (e *Engine) control(ctx context.Context, id store.ID, verb, details string,
 }
 
 // PauseQueue keeps the runs of a queue from being claimed until [Engine.ResumeQueue]. Runs
-// that execute go on. New runs go into the queue and wait. The queue need not exist yet.
+// that are executing continue. New runs enter the queue and wait. The queue need not exist yet.
 // Pausing a paused queue does nothing.
 func (e *Engine) PauseQueue(ctx context.Context, queue string) error {
 	return e.pauseTarget(ctx, store.PauseTargetParams{Queue: queue})

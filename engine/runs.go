@@ -55,7 +55,7 @@ func (e *Engine) Find(ctx context.Context, externalID string, opts ...FindOption
 
 // List returns a page of runs, newest first. Cursor is empty for the first page, and then
 // the Next of the page before. A page may hold fewer runs than limit and still have a Next,
-// if the filter selects few of many (see [store.Runs.List]); List goes on looking until it
+// if the filter selects few of many (see [store.Runs.List]); List continues until it
 // has found a run. A page without runs is the last one. A limit of 0 means 100; at most
 // [store.MaxPage] is allowed. Runs come without Input, Output and Meta. It fails with
 // store.ErrInvalid for another limit, or a cursor of another query. [Engine.ListEnded] lists by the

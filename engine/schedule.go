@@ -138,8 +138,9 @@ type Schedule struct {
 	UpdatedAt time.Time // when it was last changed, paused or resumed
 }
 
-// Upcoming returns the next n fire times; none if n is 0 or less. For a paused schedule they are those that it would have if it were resumed now. The
-// error for an expression or a time zone that is not valid matches store.ErrInvalid.
+// Upcoming returns the next n fire times; none if n is 0 or less. For a paused schedule they are
+// those that it would have if it were resumed now. The error for an expression or a time zone that
+// is not valid matches store.ErrInvalid.
 func (s Schedule) Upcoming(n int) ([]time.Time, error) {
 	rule, err := cron.Parse(s.Spec, s.TimeZone)
 	if err != nil || n < 1 {
@@ -341,8 +342,8 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
 	return err
 }
 
-// ResumeSchedule lets a paused schedule go on with the next time of its rule. Times that
-// passed while it was paused are not made up for. Errors are those of
+// ResumeSchedule makes a paused schedule continue with the next time of its rule. Times that
+// passed while it was paused are not fired later. Errors are those of
 // [Engine.PauseSchedule].
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
 	if err := e.Record(ctx, "resume", "schedule "+name, ""); err != nil {

@@ -125,7 +125,7 @@ func counted(n int, what string) string {
 // is older than that of this program is then refused and not changed.
 //
 // Runs are read one by one, and their steps in pages, so that the memory needed does not
-// grow with the database. Runs that go on meanwhile are checked as they are at some moment.
+// grow with the database. Runs that are executed meanwhile are checked as they are at some moment.
 //
 // It fails with store.ErrInvalid if a definition or an option is not valid or a workflow is
 // given twice, and with the store's error if the runs cannot be read. An error of one run's

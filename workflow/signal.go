@@ -81,9 +81,10 @@ func SendKey(key string) SendOption {
 // calls ignore it.
 func SendSuffix(s string) SendOption { return func(n *store.NewSignal) { n.Suffix = s } }
 
-// Send sends a signal to a run, durably. It fails with store.ErrNotFound, store.ErrFinished for a run
-// that is final, store.ErrInvalid for a name that is not valid, or store.ErrTooLarge. A call delivers the signal once, even if an answer is lost and the
-// request is repeated. Two calls deliver two signals, unless both have the same [SendKey].
+// Send sends a signal to a run, durably. It fails with store.ErrNotFound, store.ErrFinished for a
+// run that is final, store.ErrInvalid for a name that is not valid, or store.ErrTooLarge. A call
+// delivers the signal once, even if an answer is lost and the request is repeated. Two calls
+// deliver two signals, unless both have the same [SendKey].
 func (s Signal[T]) Send(ctx context.Context, eng *engine.Engine, run store.ID, v T, opts ...SendOption) error {
 	return s.With(v).send(ctx, eng, store.NewSignal{Run: run}, opts)
 }

@@ -55,7 +55,7 @@ type LiveScope interface {
 
 // Set writes a value. It fails with store.ErrInvalid for a key that is not valid, and with
 // store.ErrTooLarge for a value over the store's limit; then nothing is written and the run
-// can go on. Further errors depend on the scope:
+// can continue. Further errors depend on the scope:
 //
 //   - In a workflow's function, [ErrCanceled] or [ErrDeadline].
 //   - In a step, [ErrTakenOver] if another worker has taken over the run, and the cause of
