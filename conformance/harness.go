@@ -100,7 +100,7 @@ type ProgramTx struct {
 	Tx       store.Tx                                       // for [store.Transactor.Join]
 	Mark     func(ctx context.Context, marker string) error // writes a marker in the transaction
 	Commit   func() error
-	Rollback func() error // a test calls it also after a Commit
+	Rollback func() error
 }
 
 // Meter is a store with a counter of what its calls read.

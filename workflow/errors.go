@@ -81,7 +81,8 @@ const (
 )
 
 // Permanent marks an error as permanent: the step or run that returns it is not tried again. The
-// returned error wraps err and keeps its code. It returns nil for nil.
+// returned error wraps err and keeps its code. It returns nil for nil. Errors that match
+// store.ErrTooLarge or [ErrConcurrent] are always permanent.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
