@@ -14,7 +14,7 @@ type Option func(*Config)
 type Config struct {
 	Logger           *slog.Logger  // nil: slog.Default()
 	Limits           *store.Limits // of payloads; nil: the backend's own
-	WithoutMigration bool          // the schema is not changed, and must be the newest
+	WithoutMigration bool          // the schema is not changed, and must be usable as it is: see [store.Schema.Usable]
 }
 
 func apply(opts []Option) (c Config) {
@@ -24,14 +24,16 @@ func apply(opts []Option) (c Config) {
 	return c
 }
 
-// WithLogger sets where the backend logs. Default: slog.Default().
+// WithLogger sets where the backend logs. The default, also for nil, is slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(c *Config) { c.Logger = l } }
 
-// WithLimits sets the limits of payload sizes. All programs on one database should use the same
-// limits.
+// WithLimits sets the limits of payload sizes; zero fields keep their default (see
+// [store.Limits.OrDefault]). All programs on one database should use the same limits.
 func WithLimits(l store.Limits) Option { return func(c *Config) { c.Limits = &l } }
 
-// WithoutMigration leaves the schema unchanged, and fails if it is not the newest.
+// WithoutMigration leaves the schema unchanged. [Open] then fails with store.ErrInvalid unless the
+// program can use the schema as it is ([store.Schema.Usable]): it is the program's own version, or a
+// later one that says that it supports this program.
 func WithoutMigration() Option { return func(c *Config) { c.WithoutMigration = true } }
 
 // of converts the options to those of a backend.

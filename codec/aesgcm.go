@@ -14,9 +14,10 @@ import (
 	"github.com/pawlhq/pawl/engine"
 )
 
-// Keyring holds AES keys by name, of 16, 24 or 32 random bytes each. To rotate keys, first give
+// Keyring contains AES keys by name, of 16, 24 or 32 random bytes each. The names have 1 to 255 bytes and
+// are stored, readable, with each payload. To rotate keys, first give
 // every program the new key, then make it Current. Keep the old key for as long as payloads exist
-// that it has sealed: until their runs are purged.
+// that it has sealed: until their runs are deleted.
 type Keyring struct {
 	Current string            // the name of the key that seals
 	Keys    map[string][]byte // all keys that open payloads, including Current
@@ -26,11 +27,11 @@ type Keyring struct {
 	AllowPlain bool
 }
 
-// ErrKey: a payload was sealed with a key that the keyring does not have, or the keyring is
+// ErrKey means that a payload was sealed with a key that the keyring does not have, or the keyring is
 // not valid. The error names the key.
 var ErrKey = errors.New("no such key")
 
-// ErrPlain is [engine.ErrPlain]: a payload was not sealed, and only sealed ones are allowed.
+// ErrPlain is [engine.ErrPlain]: a payload was not sealed, and [Keyring].AllowPlain is not set.
 var ErrPlain = engine.ErrPlain
 
 // AESGCM returns a transform that seals payloads with AES-GCM (NIST SP 800-38D) under a
@@ -38,7 +39,9 @@ var ErrPlain = engine.ErrPlain
 // payload is not bound to its run: an attacker who can write to the database can put one
 // payload in another's place, but can neither read nor change it.
 //
-// A keyring that is not valid is reported at its first use, with [ErrKey].
+// If the keyring is not valid, each Seal and Open fails with [ErrKey]. Open fails with [ErrKey] for an
+// unknown key, with [ErrPlain] for a payload that is not sealed, and with another error for one that
+// was changed. Later changes of the map in keys have no effect.
 func AESGCM(keys Keyring) Transform {
 	t := &aesGCM{current: keys.Current, plain: keys.AllowPlain, ciphers: map[string]cipher.AEAD{}}
 	for name, key := range keys.Keys {

@@ -6,19 +6,26 @@ import (
 	"github.com/pawlhq/pawl/engine"
 )
 
-// Transform changes encoded payloads on their way to the store and back. Its methods must
-// be safe for concurrent use.
+// Transform changes encoded payloads before they are stored, and changes them back when they are read.
+// Its methods must be safe for concurrent use. [Chain] wraps their errors so that they match
+// [engine.ErrCodec].
 type Transform interface {
-	// Seal returns what is stored for data.
+	// Seal returns what is stored for data. It must not change data.
 	Seal(data []byte) ([]byte, error)
-	// Open returns the data of what Seal has returned. It returns data that Seal has not made
-	// unchanged, unless the transform requires that all data is sealed.
+	// Open returns the data that Seal was called with. If sealed does not begin with the
+	// transform's [Mark], Seal has not made it: then Open returns it unchanged, or an error if the
+	// transform requires that all data is sealed. It must not change sealed.
 	Open(sealed []byte) ([]byte, error)
 }
 
 // Chain returns a codec that encodes with base and then applies the transforms in their
-// order. Decoding applies them in the opposite order. An empty payload stays empty. If a
-// transform cannot seal or open a payload, the error matches [engine.ErrCodec].
+// order. Decoding applies them in the opposite order; an empty payload is not opened, and goes to base
+// as it is. If a transform cannot seal or open a payload, the error matches [engine.ErrCodec] and the
+// transform's own error. base and the transforms must not be nil.
+//
+// The codec implements [engine.Digester]: with [AESGCM] in the chain, digests are keyed with the current
+// key, and after a change of that key the inputs of older runs are not compared. If base is no
+// Digester, inputs are not compared at all. It also implements [engine.Encrypter].
 func Chain(base engine.Codec, transforms ...Transform) engine.Codec {
 	return chain{base, transforms}
 }
@@ -96,7 +103,8 @@ func (c chain) Unmarshal(data []byte, v any) error {
 }
 
 // Mark returns the two bytes with which the output of a transform begins: a zero byte, with
-// which neither JSON nor Protocol Buffers begin, and the transform's own letter.
+// which neither JSON nor Protocol Buffers begin, and the transform's own letter. Package zstd uses 'Z',
+// and [AESGCM] uses 'E'.
 func Mark(letter byte) [2]byte { return [2]byte{0, letter} }
 
 // cut removes the mark. It returns false if there is none.

@@ -23,18 +23,18 @@
 //   - [RunEngine] runs the engine and workers on the store.
 //   - [RunRandom] compares random sequences of calls with a model, [RunLinearizable]
 //     concurrent calls, and [RunSimulation] whole systems with crashes.
-//   - [RunDurable] kills processes and looks for what they had written.
-//   - [FaultProxy] and [HTTPFaults] make the faults of a network, for Harness.Faults.
-//   - [Report] is what a run found, for authors to publish.
+//   - [RunDurable] kills processes, and checks that what they had written is still stored.
+//   - [FaultProxy] and [HTTPFaults] make network faults, for Harness.Faults.
+//   - [Report] is the result of a run of the suite, for authors to publish.
 //
-// A failure prints the case's name, the promise that it belongs to (P1 to P18, listed in
-// package store), the sentence of the contract, and what was seen against what was
-// expected. A case runs alone with -run 'TestConformance/commit/repeat$', and the cases of one
-// promise with -conformance.promise=P9.
+// A failure prints the name of the case, the promise that it belongs to (P1 to P20, listed in
+// package store), the sentence of the contract, what was expected, and what was seen. To run
+// one case, use -run 'TestConformance/commit/repeat$'; to run the cases of one promise, use
+// -conformance.promise=P9.
 //
-// No case sleeps: calls set their own Now, and goroutines meet at barriers. The cases
-// clock/... set none. They compare what the store says with readings of its clock, and wait
-// for at most some 20 ms by asking again.
+// No case sleeps: calls set their own Now, and goroutines wait for each other at barriers. Only
+// the cases clock/... do not set Now. They compare the store's answers with readings of its
+// clock, and repeat a call for about 20 ms at most.
 //
 // # Further reading
 //

@@ -6,9 +6,9 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Unwritten answers each verb with store.ErrUnsupported. A backend that is being written
-// embeds it and implements one verb after the other, Features, Limits, Clock and Close
-// first; see [Harness].Progress. When all are written it is removed.
+// Unwritten implements each method of store.Store that does work, and returns store.ErrUnsupported
+// from it. The author of a new backend embeds it, writes Features, Limits, Clock and Close first,
+// and then one method after the other; see [Harness].Progress. Remove it when all are written.
 type Unwritten struct{}
 
 // Create fails with store.ErrUnsupported.

@@ -68,7 +68,7 @@ func (e *Engine) unpin(ctx context.Context, ids []store.ID) (results []store.Con
 
 // Builds lists the builds of the namespace, by name, each with its workers, the unfinished
 // runs that are pinned to it, and those whose last step it recorded. The workers of a build
-// may be stopped for good when nothing is pinned to it: workers of other builds go on with
+// may be stopped for good when nothing is pinned to it: workers of other builds continue
 // its other runs, unless their history does not fit.
 //
 // Like [Engine.Workers], it asks workers at rest for a sign of life and waits for the

@@ -11,7 +11,7 @@ import (
 // bulkBatch limits the runs that one write of a bulk action changes.
 const bulkBatch = 500
 
-// Bulk tells how far an action on many runs is.
+// Bulk is the progress, and at the end the result, of an action on many runs.
 type Bulk struct {
 	// Done counts the runs that are now in the requested state, including those that
 	// already were.
@@ -32,10 +32,11 @@ type bulk struct {
 	progress func(Bulk)
 }
 
-// AtMost ends the action after n runs. The default is no limit.
+// AtMost ends the action after n runs; runs that are skipped do not count. The default, also for 0
+// or less, is no limit.
 func AtMost(n int64) BulkOption { return func(b *bulk) { b.limit = n } }
 
-// Report calls f with the progress after each batch.
+// Report sets a function that is called with the progress after each batch, in the calling goroutine.
 func Report(f func(Bulk)) BulkOption { return func(b *bulk) { b.progress = f } }
 
 // active are the statuses of runs that are not final.
@@ -44,12 +45,12 @@ func active() []store.Status {
 }
 
 // CancelMany cancels the runs that a filter selects, oldest first, as [Engine.Cancel] does,
-// some hundred with each write. A filter without statuses selects runs that are not final.
+// up to 500 with each write. A filter without statuses selects runs that are not final.
 // Runs that are created meanwhile may be left out.
 //
-// When it fails, what was done stays done, and Bulk says how much; the same call again does
-// the rest. A filter that selects every run is refused with store.ErrInvalid: set Statuses
-// to say that this is meant.
+// If it fails, the runs that were already canceled stay so, and Bulk counts them; call it again
+// for the rest. A filter without any field set fails with store.ErrInvalid, so that it does not
+// select every run by accident; to select every run, set Statuses.
 func (e *Engine) CancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
 	return e.bulk(ctx, "cancel", filter, active(), opts, e.batched("cancel", reason, func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason})
@@ -84,7 +85,7 @@ func (e *Engine) ResumeMany(ctx context.Context, filter store.RunFilter, opts ..
 
 // RestartMany restarts the runs that a filter selects, each as [Engine.Restart] does.
 // Otherwise it is like [Engine.CancelMany]. A filter without statuses selects failed runs.
-// A run whose external id another active run has is skipped.
+// A run whose external id another run holds is skipped.
 func (e *Engine) RestartMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
 	return e.bulk(ctx, "restart", filter, []store.Status{store.Failed}, opts, e.restartAll)
 }

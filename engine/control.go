@@ -19,10 +19,11 @@ import (
 //     up.
 //   - Any other run is claimed once more, whatever it waits for and even if it is paused, so
 //     that it can clean up: see workflow.Cleanup. Until then it is canceling, and calls that
-//     wait for it go on waiting. A paused queue or workflow holds it back.
+//     wait for it continue to wait. A paused queue or workflow holds it back.
 //
-// A run that is canceled stays canceled. One that has completed or failed gives
-// store.ErrFinished.
+// Cancel does not wait for the end. The reason becomes the message of the run's failure. Canceling a
+// run that is canceled or canceling already does nothing. Cancel fails with store.ErrFinished for a
+// run that has completed or failed, and with store.ErrNotFound.
 func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 	return e.control(ctx, id, "cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason})
@@ -32,39 +33,39 @@ func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 // ForceCancel ends a run at once, whoever has it. It is for a run that stays canceling
 // because its code ignores its context, or because its worker hangs. The worker has then
 // lost the run and cannot change it any more, so that it is safe even if the worker is
-// alive. What the code does outside the store goes on until it notices, and its
+// alive. What the code does outside the store continues until it notices, and its
 // workflow.Cleanup does not run.
 //
-// Children are canceled as by [Engine.Cancel]. A run that has completed or failed gives
-// store.ErrFinished.
+// Children are canceled as by [Engine.Cancel]. Errors are those of Cancel.
 func (e *Engine) ForceCancel(ctx context.Context, id store.ID, reason string) error {
 	return e.control(ctx, id, "forced cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason, Force: true})
 	})
 }
 
-// Pause keeps a run from going on until [Engine.Resume]: at once if no worker has it,
-// otherwise as soon as the step that is under way has ended. Its timers run on, and what
-// reaches the run waits for it. Children are not paused. A run that is paused or canceling
-// stays as it is. A final run gives store.ErrFinished.
+// Pause stops a run until [Engine.Resume]: at once if no worker holds it, otherwise as soon as the
+// steps in progress have ended. Its timers continue, and signals that reach the run are kept for
+// it. Children are not paused. A run that is paused or canceling stays as it is. Pause fails with
+// store.ErrFinished for a final run, and with store.ErrNotFound.
 func (e *Engine) Pause(ctx context.Context, id store.ID) error {
 	return e.control(ctx, id, "pause", "", func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}})
 	})
 }
 
-// Resume lets a paused run go on from the status that it had. A run that is not paused
-// stays as it is. A final run gives store.ErrFinished.
+// Resume gives a paused run the status that it had, so that it continues. A run that is not paused
+// stays as it is. Resume fails with store.ErrFinished for a final run, and with store.ErrNotFound.
 func (e *Engine) Resume(ctx context.Context, id store.ID) error {
 	return e.control(ctx, id, "resume", "", func(ctx context.Context) ([]store.ControlResult, error) {
 		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Resume: true})
 	})
 }
 
-// Restart lets a failed or canceled run resume after the steps that it has completed. What
-// failed is tried again, without the old deadline. It fails with store.ErrConflict if the
-// run is neither failed nor canceled (a run that is canceling will be), and with
-// store.ErrAlreadyExists if another active run has its external id.
+// Restart makes a failed or canceled run pending again, with the same ID. It continues after the
+// steps that it has completed. What failed is tried again, without the old deadline. Restart fails
+// with store.ErrNotFound; with store.ErrConflict if the run is neither failed nor canceled (a run
+// that is canceling: wait for its end first); and with store.ErrAlreadyExists if another run holds
+// its external id.
 func (e *Engine) Restart(ctx context.Context, id store.ID) error {
 	res, err := e.restart(ctx, []store.ID{id})
 	if err == nil {
@@ -136,7 +137,7 @@ func (e *Engine) control(ctx context.Context, id store.ID, verb, details string,
 }
 
 // PauseQueue keeps the runs of a queue from being claimed until [Engine.ResumeQueue]. Runs
-// that execute go on. New runs go into the queue and wait. The queue need not exist yet.
+// that are executing continue. New runs enter the queue and wait. The queue need not exist yet.
 // Pausing a paused queue does nothing.
 func (e *Engine) PauseQueue(ctx context.Context, queue string) error {
 	return e.pauseTarget(ctx, store.PauseTargetParams{Queue: queue})
@@ -211,14 +212,15 @@ func FromStep(step string) ForkOption { return func(p *forkPlan) { p.step = step
 // FromPosition is [FromStep] with the step given by its Position.
 func FromPosition(position int64) ForkOption { return func(p *forkPlan) { p.position = position } }
 
-// ForkID sets the new run's ID. Forking twice with the same ID makes one run.
+// ForkID sets the new run's ID. Two forks with the same ID create one run. By default, and for the
+// zero ID, a new one is made.
 func ForkID(id store.ID) ForkOption { return func(p *forkPlan) { p.id = id } }
 
 // Forked is the outcome of a fork.
 type Forked struct {
 	ID store.ID // of the new run
-	// Kept are the steps whose recorded outcome the new run takes over; Again are
-	// those that the old run has a record of and the new one runs anew.
+	// Kept are the steps whose recorded outcomes the new run has. Again are the other recorded
+	// steps of the old run; the new run executes them if it reaches them.
 	Kept, Again []store.StepKey
 }
 
@@ -230,7 +232,7 @@ type Forked struct {
 // state or signals. The old run is not affected.
 //
 // It fails with store.ErrNotFound if there is no such run or step. The error names the
-// steps that there are.
+// steps of the run.
 func (e *Engine) Fork(ctx context.Context, id store.ID, opts ...ForkOption) (Forked, error) {
 	var plan forkPlan
 	for _, opt := range opts {

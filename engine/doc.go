@@ -45,7 +45,7 @@
 // # Errors
 //
 // Errors are matched with errors.Is, against those of this package and of package store.
-// While the store is out of reach, a request is repeated for as long as [RetryFor] says.
+// While the store cannot be reached, writes and most reads are repeated for as long as [RetryFor] says.
 // Inside a transaction ([Engine.InTx]) nothing is repeated.
 //
 // # Further reading

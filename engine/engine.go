@@ -19,7 +19,8 @@ import (
 // DefaultNamespace is the namespace of an engine for which [Namespace] sets none.
 const DefaultNamespace = "default"
 
-// Engine is a client of one namespace of a store.
+// Engine is a client of one namespace of a store. Create one with [New]. It is safe for
+// concurrent use.
 type Engine struct {
 	store       store.Store
 	namespace   string
@@ -55,15 +56,17 @@ type Engine struct {
 // Option configures an engine.
 type Option func(*Engine)
 
-// Namespace sets the namespace that the engine works in. The default is [DefaultNamespace].
+// Namespace sets the namespace that the engine works in. The default is [DefaultNamespace]. With a
+// name that is not valid (see [store.ValidateName]), each call fails with store.ErrInvalid.
 func Namespace(name string) Option { return func(e *Engine) { e.namespace = name } }
 
-// Logger sets where the engine and its workers log. The default is slog.Default().
+// Logger sets where the engine and its workers log. It must not be nil. The default is
+// slog.Default().
 func Logger(l *slog.Logger) Option { return func(e *Engine) { e.log = l } }
 
 // PayloadCodec sets how the engine and its workers encode payloads: the inputs and outputs of
 // runs and steps, signals and flow state. The default is [JSON]. Package codec has codecs that
-// compress and encrypt.
+// compress and encrypt. The codec must not be nil.
 //
 // All programs of a namespace need codecs that can read each other's payloads. [Codec] says what
 // happens to a payload that a codec cannot read.
@@ -79,14 +82,14 @@ const (
 	// RequireNothing requires nothing. The run waits until a worker registers its
 	// workflow.
 	RequireNothing
-	// RequireOnline: some worker that takes the workflow from the run's queue is online
-	// now. The engine asks the store and uses the answer for two seconds. A worker that was
+	// RequireOnline requires that a worker that takes the workflow from the run's queue is
+	// online now. The engine asks the store and uses the answer for two seconds. A worker that was
 	// killed may still count as online for a minute. If all such workers are at rest and
 	// none was heard of for 20 s, the engine asks them for a sign of life, which takes a
 	// moment if one lives (see [Engine.Workers]); in a transaction it does not ask and
-	// counts them as online. The check holds for starts and for schedules that are put.
-	// Children and items are started without it: [Engine.Explain] tells of those that wait
-	// in a queue that no worker serves.
+	// counts them as online. The check is made for starts and for schedules that are put.
+	// Children and items are started without it; [Engine.Explain] shows those that wait in
+	// a queue that no worker serves.
 	RequireOnline
 )
 
@@ -95,15 +98,18 @@ const (
 func Require(r Requirement) Option { return func(e *Engine) { e.require = r } }
 
 // RetryFor sets how long a request is retried while the store cannot be reached, within its
-// context. The default is 10 s.
+// context. It also limits the requests themselves: one that gets no answer in that time fails with
+// store.ErrUnavailable, or with store.ErrOutcomeUnknown if it may have been applied. d must be
+// above zero; otherwise such requests fail at once. The default is 10 s.
 func RetryFor(d time.Duration) Option { return func(e *Engine) { e.retryFor = d } }
 
-// Poll sets the longest time between looks at runs that are waited for, if no hint tells of
-// their end. The default is 5 s if the store gives hints, and 1 s otherwise.
+// Poll sets how often the engine asks the store for the runs that calls of [Engine.Wait] wait for,
+// if no hint reports their end: at the latest after d. The default, also for 0 or less, is 5 s if
+// the store gives hints, and 1 s otherwise.
 func Poll(d time.Duration) Option { return func(e *Engine) { e.poll = d } }
 
-// New makes an engine on a store. The caller keeps the store and closes it after
-// the engine.
+// New makes an engine on a store. It does not access the database. The caller keeps the store and
+// closes it after the engine.
 func New(st store.Store, opts ...Option) *Engine {
 	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
 		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention), keepFirings: DefaultKeepFirings}
@@ -118,8 +124,8 @@ func New(st store.Store, opts ...Option) *Engine {
 	return e
 }
 
-// Close ends the engine's background work. Calls that wait return [ErrClosed]. Runs are not
-// affected.
+// Close ends the engine's background work. Calls of [Engine.Wait] and [Engine.WaitState] that are in
+// progress, or begin later, return [ErrClosed]. Runs are not affected, and the store stays open.
 func (e *Engine) Close() {
 	e.cancel()
 	if e.root == nil {

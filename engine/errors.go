@@ -23,7 +23,7 @@ var (
 	// ErrNondeterministic means that the awaited run failed because its history does not
 	// match its workflow's code. The error is a [*RunError] that names the step.
 	ErrNondeterministic = errors.New("history does not match the code")
-	// ErrClosed means that the engine was closed.
+	// ErrClosed means that the engine was closed while a call waited: see [Engine.Close].
 	ErrClosed = errors.New("engine closed")
 )
 
@@ -33,10 +33,11 @@ var (
 type RunError struct {
 	Run      store.ID
 	Workflow string
-	Status   store.Status
-	Failure  *store.Failure
+	Status   store.Status   // Failed or Canceled
+	Failure  *store.Failure // the recorded reason; nil: none was recorded
 }
 
+// Error returns a text with the run's ID, workflow and status, and the failure's message.
 func (e *RunError) Error() string {
 	msg := "no reason was recorded"
 	if e.Failure != nil {

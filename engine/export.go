@@ -195,7 +195,7 @@ type Imported struct {
 // Import creates the runs of an [Engine.Export] in the engine's namespace, with their IDs.
 // Runs that were final stay final: they can be looked at, forked and restarted. All others
 // are paused, so that no worker takes them by accident: they can be looked at and forked,
-// and [Engine.Resume] lets them go on here, with the same effects on the world. Never
+// and [Engine.Resume] lets them continue here, with the same effects on the outside world. Never
 // resume a run whose original still runs.
 //
 // Runs are imported one by one, ancestors first. When Import fails, the runs that it

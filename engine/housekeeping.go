@@ -33,12 +33,12 @@ func (p *Pass) add(q Pass) {
 	p.Fired, p.Skipped, p.Purged, p.Workers = p.Fired+q.Fired, p.Skipped+q.Skipped, p.Purged+q.Purged, p.Workers+q.Workers
 }
 
-// Housekeep does one pass of what workers do beside their runs: it fires the schedules that
-// are due, deletes the runs that retention says to delete (unless that was done not long
-// ago), and removes the registrations of workers that died long ago. A program without a
-// permanent worker calls it from time to time; so may a test. It may run at the same time
-// as workers and as other calls of Housekeep. What fails is logged and left to the next
-// pass. The error joins all failures.
+// Housekeep does one pass of the work that workers do in addition to their runs: it fires the
+// schedules that are due, deletes the runs that retention says to delete (unless that was done not
+// long ago), and removes the registrations of workers that died long ago. A program without a
+// permanent worker calls it from time to time; so may a test. It may run at the same time as
+// workers and as other calls of Housekeep. What fails is logged and left to the next pass. The
+// error joins all failures.
 //
 // Deadlines, and the runs of workers that have died, need no housekeeping: such runs can be
 // claimed at once.

@@ -12,16 +12,17 @@ import (
 // keepActions is how long the store keeps what people did.
 const keepActions = 90 * 24 * time.Hour
 
-// Actor makes the engine record what it is told to do to runs, queues, workflows and
-// schedules as done by this actor, such as a user and a host: "ada@laptop". An action is
-// recorded before it is done, and it is not done if it cannot be recorded. The record does
-// not tell the result; the run shows it. Records are kept for ninety days, if need be
-// longer than their runs. By default there is no actor, and nothing is recorded. It needs a
-// backend that is a [store.Journal].
+// Actor makes the engine record the calls that change runs, queues, workflows and schedules, such
+// as a cancel, as done by this actor. An actor is for example a user and a host: "ada@laptop". An
+// action is recorded before it is done; if the record cannot be written, the call fails and the
+// action is not done. The record does not contain the result; the run shows it. Records are kept for
+// ninety days, also if their runs are deleted earlier. By default, and for an empty name, nothing is
+// recorded, and neither on a backend that is not a [store.Journal].
 func Actor(name string) Option { return func(e *Engine) { e.actor = name } }
 
-// Record keeps an action of the engine's actor that the engine itself does not know of.
-// Without an [Actor] it does nothing.
+// Record records an action that the program itself does for the engine's [Actor]: for each of the runs
+// or, without runs, for the target. Texts over [store.MaxDetails] bytes are shortened. Without an
+// Actor, and on a backend that is not a [store.Journal], it does nothing and returns nil.
 func (e *Engine) Record(ctx context.Context, verb, target, details string, runs ...store.ID) error {
 	if e.actor == "" || e.fault != nil {
 		return e.fault

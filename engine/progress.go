@@ -21,7 +21,7 @@ const (
 	GeneratorFailed   GeneratorStatus = "failed"   // it has failed for good, or was stopped by failures of its items
 )
 
-// Progress tells how far a step with children has come: a child, a map or a generator.
+// Progress is the progress of a step with children: a child, a map or a generator.
 type Progress struct {
 	Step   store.StepKey
 	Kind   store.StepKind
@@ -33,13 +33,13 @@ type Progress struct {
 	Failed    int64
 	Canceled  int64
 	InFlight  int64 // not final
-	// Cursor is where the generator would go on, as the codec has encoded it; nil if it has
+	// Cursor is where the generator would continue, as the codec has encoded it; nil if it has
 	// none.
 	Cursor []byte
 }
 
 // Progress returns how far those steps of a run are that have children, in the order in
-// which they were begun. Detached children are left out. It works while the run goes on,
+// which they were begun. Detached children are left out. It works while the run is active,
 // whoever executes it, and afterwards. It fails with store.ErrNotFound.
 func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error) {
 	steps, err := e.Steps(ctx, run)

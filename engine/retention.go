@@ -10,8 +10,9 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Retention says how long final runs are kept after their end, by how they ended. Zero
-// keeps them for ever. Keep them for at least as long as a program may ask for a result.
+// Retention says how long final runs are kept after their end, by how they ended. Zero keeps them
+// for ever, and a negative value makes worker.Worker.Run fail. Keep runs for at least as long as a
+// program may ask for a result.
 type Retention struct {
 	Completed time.Duration `json:"completed,omitempty"`
 	Failed    time.Duration `json:"failed,omitempty"`

@@ -15,8 +15,8 @@ type Reuse uint8
 // The policies of [Reuse].
 const (
 	// Forever allows one run of an external id for as long as that run is kept: a start
-	// finds it after its end, too. A run is kept until retention or Purge deletes it;
-	// without retention that is for ever.
+	// finds it after its end, too. A run is kept until retention or [Engine.Purge] deletes
+	// it; without them it is kept for ever.
 	Forever Reuse = iota
 	// WhileActive frees the external id when the run is final, however it ended. The
 	// next start then creates another run.
@@ -34,11 +34,11 @@ const (
 //	engine.ExternalID("order-42")                     // one run for this order
 //	engine.ExternalID("reindex", engine.WhileActive)  // one run at a time
 //
-// A start that meets a run of another workflow, or of another input, fails with
+// A start that finds a run of another workflow, or of another input, fails with
 // store.ErrConflict, whatever the policy. Inputs are compared by a hash of their encoding,
-// if the codec can make one (see [Digester]); [AnyInput] turns the comparison off. The
-// policy of the run that holds the id decides how long it holds it, not that of later
-// starts.
+// if the codec can make one (see [Digester]); [AnyInput] turns the comparison off. How
+// long a run holds the id is decided by the policy of its own start, not by that of later starts.
+// An empty id means none. An id has at most 512 bytes of UTF-8.
 func ExternalID(id string, reuse ...Reuse) StartOption {
 	return func(r *store.NewRun) {
 		policy := Forever

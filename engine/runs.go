@@ -8,7 +8,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Get returns a run as it is now. It fails with store.ErrNotFound.
+// Get returns a run as it is now. It fails with store.ErrNotFound. Like [Engine.Find], [Engine.List],
+// [Engine.Count] and [Engine.Steps], it asks the store once: [RetryFor] does not apply.
 func (e *Engine) Get(ctx context.Context, id store.ID) (store.Run, error) {
 	if e.fault != nil {
 		return store.Run{}, e.fault
@@ -30,8 +31,8 @@ type FindOption func(*store.FindParams)
 // Find looks for one that was started without.
 func FindSuffix(s string) FindOption { return func(p *store.FindParams) { p.Suffix = s } }
 
-// Find returns the active run that holds an external id (see [ExternalID]), or else the run of that
-// id that was created last. It fails with store.ErrNotFound, and with store.ErrInvalid for
+// Find returns the run that holds an external id (see [ExternalID]), or else the run of that id that
+// was created last. It fails with store.ErrNotFound, and with store.ErrInvalid for
 // an empty external id.
 func (e *Engine) Find(ctx context.Context, externalID string, opts ...FindOption) (store.Run, error) {
 	if e.fault != nil {
@@ -54,9 +55,11 @@ func (e *Engine) Find(ctx context.Context, externalID string, opts ...FindOption
 
 // List returns a page of runs, newest first. Cursor is empty for the first page, and then
 // the Next of the page before. A page may hold fewer runs than limit and still have a Next,
-// if the filter selects few of many (see [store.Runs.List]); List goes on looking until it
-// has found a run. A page without runs is the last one. [Engine.ListEnded] lists by the end
-// of runs.
+// if the filter selects few of many (see [store.Runs.List]); List continues until it
+// has found a run. A page without runs is the last one. A limit of 0 means 100; at most
+// [store.MaxPage] is allowed. Runs come without Input, Output and Meta. It fails with
+// store.ErrInvalid for another limit, or a cursor of another query. [Engine.ListEnded] lists by the
+// end of runs.
 func (e *Engine) List(ctx context.Context, filter store.RunFilter, cursor string, limit int) (store.RunPage, error) {
 	if e.fault != nil {
 		return store.RunPage{}, e.fault

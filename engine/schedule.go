@@ -38,10 +38,11 @@ const Lateness = time.Minute
 // [MaxCatchUp] sets another.
 const DefaultMaxCatchUp = 100
 
-// DefaultKeepFirings is how long the record of a firing is kept.
+// DefaultKeepFirings is how long the record of a firing is kept, unless [KeepFirings] sets
+// another time.
 const DefaultKeepFirings = 30 * 24 * time.Hour
 
-// KeepFirings sets how long the firings of schedules stay recorded; 0 means for ever. Older
+// KeepFirings sets how long the firings of schedules stay recorded; 0 or less means for ever. Older
 // ones are deleted with the schedule's next firings, a few at a time. The setting of the
 // engine of the worker that fires decides. The default is [DefaultKeepFirings].
 func KeepFirings(d time.Duration) Option { return func(e *Engine) { e.keepFirings = d } }
@@ -53,20 +54,19 @@ const maxMaxCatchUp = 100_000
 // (not final).
 type Overlap uint8
 
-// The policies. With all but OverlapAllow, at most one run of a schedule is active: the
-// store sees to it. Runs that were started while it was OverlapAllow do not count.
+// The policies of [Overlap]. With all but OverlapAllow, the store ensures that at most one run of
+// a schedule is active. Runs that were started under OverlapAllow do not count.
 const (
 	// OverlapAllow: another run is started.
 	OverlapAllow Overlap = iota
-	// OverlapSkip: none is started; the firing is recorded with the run that stood in
-	// its way.
+	// OverlapSkip: none is started; the firing is recorded with the run that is active.
 	OverlapSkip
-	// OverlapQueue: the run is started when the one before is final. What becomes due
-	// meanwhile is treated by the catch-up policy: with CatchUpAll each gets its turn,
-	// with the others the latest does.
+	// OverlapQueue: the run is started when the one before is final. Times that
+	// become due meanwhile follow the catch-up policy: with CatchUpAll all of them are
+	// fired, otherwise only the latest.
 	OverlapQueue
 	// OverlapCancel: the one before is canceled, and the run is started when it is
-	// final. What becomes due meanwhile is treated as with OverlapQueue.
+	// final. Times that become due meanwhile are treated as with OverlapQueue.
 	OverlapCancel
 )
 
@@ -75,7 +75,10 @@ var (
 	overlapNames = []string{OverlapAllow: "allow", OverlapSkip: "skip", OverlapQueue: "queue", OverlapCancel: "cancel"}
 )
 
+// String returns the policy's name: "none", "one" or "all".
 func (c CatchUp) String() string { return nameOf(catchUpNames, int(c), "CatchUp") }
+
+// String returns the policy's name: "allow", "skip", "queue" or "cancel".
 func (o Overlap) String() string { return nameOf(overlapNames, int(o), "Overlap") }
 
 // MarshalText writes the policy's name.
@@ -84,7 +87,7 @@ func (c CatchUp) MarshalText() ([]byte, error) { return []byte(c.String()), nil 
 // MarshalText writes the policy's name.
 func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText reads a policy's name.
+// UnmarshalText reads a policy's name. The error for an unknown one matches store.ErrInvalid.
 func (c *CatchUp) UnmarshalText(b []byte) error {
 	i := slices.Index(catchUpNames, string(b))
 	if i < 0 {
@@ -94,7 +97,7 @@ func (c *CatchUp) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalText reads a policy's name.
+// UnmarshalText reads a policy's name. The error for an unknown one matches store.ErrInvalid.
 func (o *Overlap) UnmarshalText(b []byte) error {
 	i := slices.Index(overlapNames, string(b))
 	if i < 0 {
@@ -120,23 +123,24 @@ type Schedule struct {
 	TimeZone   string // an IANA name
 	Input      []byte // encoded
 	CatchUp    CatchUp
-	MaxCatchUp int
+	MaxCatchUp int // how many missed times CatchUpAll fires at most
 	Overlap    Overlap
 
-	// Of the runs that it starts.
+	// Options of the runs that it starts.
 	Priority int
 	Delay    time.Duration
 	Timeout  time.Duration
 
 	Paused    bool
-	NextAt    time.Time // zero while it is paused
+	NextAt    time.Time // the next fire time; zero: it is paused, or there is none
 	LastAt    time.Time // the last fire time; zero: none
 	CreatedAt time.Time
 	UpdatedAt time.Time // when it was last changed, paused or resumed
 }
 
-// Upcoming returns the next n fire times. For a paused schedule they are those that it
-// would have if it were resumed now.
+// Upcoming returns the next n fire times; none if n is 0 or less. For a paused schedule they are
+// those that it would have if it were resumed now. The error for an expression or a time zone that
+// is not valid matches store.ErrInvalid.
 func (s Schedule) Upcoming(n int) ([]time.Time, error) {
 	rule, err := cron.Parse(s.Spec, s.TimeZone)
 	if err != nil || n < 1 {
@@ -149,8 +153,8 @@ func (s Schedule) Upcoming(n int) ([]time.Time, error) {
 }
 
 // Upcoming returns the first n fire times after t of a schedule expression in a time zone
-// (empty: UTC). Use it to see what an expression means. Errors are those of
-// [Engine.PutSchedule].
+// (empty: UTC). Use it to see what an expression means. n must not be negative. The error for an
+// expression or a time zone that is not valid matches store.ErrInvalid.
 func Upcoming(spec, zone string, t time.Time, n int) ([]time.Time, error) {
 	rule, err := cron.Parse(spec, zone)
 	if err != nil {
@@ -241,7 +245,8 @@ func scheduleOf(v store.Schedule) (Schedule, error) {
 // The expression has five fields (minute, hour, day of month, month, day of week), or six
 // with seconds first, or is a descriptor (@yearly, @monthly, @weekly, @daily, @hourly), or
 // "@every 90s", whose first time is that long after it was put. If both day of month and
-// day of week are restricted, either is enough. In the hour in which a clock is set forward
+// day of week are restricted, the schedule fires on the
+// days that match either. In the hour in which a clock is set forward
 // or back, a rule that names its hours fires once for each of its times: a time that does
 // not exist fires when the gap is over, and a time that comes twice fires the first time. A
 // rule for every hour (*) goes by the time that passes.
@@ -337,8 +342,8 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
 	return err
 }
 
-// ResumeSchedule lets a paused schedule go on with the next time of its rule. Times that
-// passed while it was paused are not made up for. Errors are those of
+// ResumeSchedule makes a paused schedule continue with the next time of its rule. Times that
+// passed while it was paused are not fired later. Errors are those of
 // [Engine.PauseSchedule].
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
 	if err := e.Record(ctx, "resume", "schedule "+name, ""); err != nil {
@@ -640,6 +645,7 @@ const (
 
 var firingNames = []string{FiringStarted: "started", FiringOverlapped: "overlapped", FiringMissed: "missed"}
 
+// String returns the outcome's name: "started", "overlapped" or "missed".
 func (o FiringOutcome) String() string { return nameOf(firingNames, int(o), "FiringOutcome") }
 
 // MarshalText writes the outcome's name.

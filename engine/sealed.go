@@ -56,8 +56,8 @@ func (e *Engine) checkStart(workflow string, input []byte) error {
 }
 
 // CheckPayload returns an error that matches [ErrPlain] if the payload is not encrypted and
-// the workers of the run insist on it. Use it for a signal, say, that is made without the
-// workers' codec. The registration of the run's workflow decides or, where that tells
+// the workers of the run require it. Use it for example for a signal that is made without the
+// workers' codec. The registration of the run's workflow decides or, if that says
 // nothing, the run's own input. It reads both. [Engine.Signal] and [Engine.SetState] do not
 // call it, because they would cost twice as much.
 func (e *Engine) CheckPayload(ctx context.Context, id store.ID, payload []byte) error {

@@ -11,17 +11,18 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// StartOption configures a start.
+// StartOption configures a start. Of several options of one kind, the last one counts. Values that are
+// out of range make the start fail with store.ErrInvalid.
 type StartOption func(*store.NewRun)
 
 // Suffix sets the suffix of the external id. Runs with the same external id and different
-// suffixes are independent of each other.
+// suffixes are independent of each other. A suffix without an external id is store.ErrInvalid.
 func Suffix(s string) StartOption { return func(r *store.NewRun) { r.Suffix = s } }
 
-// RunID sets the run's own ID, for programs that must know it before the start. By default
-// a new one is made. Starting twice with one ID creates one run, and Existing does not
-// tell. No other namespace can have a run of the same ID. If the program has an id of its
-// own, use [ExternalID] instead.
+// RunID sets the run's own ID, for programs that must know it before the start. By default, and for
+// the zero ID, a new one is made. Two starts with one ID create one run: the second one succeeds,
+// and its Started.Existing is false. If a run of another namespace has the ID, the start fails with
+// store.ErrAlreadyExists. If the program has an id of its own, use [ExternalID] instead.
 func RunID(id store.ID) StartOption { return func(r *store.NewRun) { r.ID = id } }
 
 // Queue puts the run into another queue than its workflow's. The run waits there until a
@@ -32,20 +33,24 @@ func Queue(name string) StartOption { return func(r *store.NewRun) { r.Queue = n
 // first. The default is 0.
 func Priority(p int) StartOption { return func(r *store.NewRun) { r.Priority = p } }
 
-// Delay makes the run start no earlier than d from now, by the store's clock.
+// Delay makes the run start no earlier than d from now, by the store's clock. If [At] is given too,
+// the later of the two times counts. A negative d is store.ErrInvalid.
 func Delay(d time.Duration) StartOption { return func(r *store.NewRun) { r.After = d } }
 
-// At sets the earliest time at which the run starts, by the store's clock.
+// At sets the earliest time at which the run starts, by the store's clock. A time in the past, and
+// the zero time, mean now.
 func At(t time.Time) StartOption { return func(r *store.NewRun) { r.At = t } }
 
-// Timeout gives the run a deadline, counted from its creation. The default is none.
+// Timeout gives the run a deadline, counted from its creation. When the deadline passes, the run's
+// operations fail with workflow.ErrDeadline, and the run fails with workflow.CodeDeadline. The
+// default, also for 0, is none. A negative d is store.ErrInvalid.
 func Timeout(d time.Duration) StartOption { return func(r *store.NewRun) { r.Timeout = d } }
 
 // Started is the outcome of a start.
 type Started struct {
 	ID store.ID
-	// Existing says that another run has the external id (see [ExternalID]): ID is that run's and
-	// no new one was made.
+	// Existing says that another run has the external id (see [ExternalID]): ID is that of the other
+	// run, and no run was created.
 	Existing bool
 }
 
@@ -106,13 +111,14 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 
 // Item is one of the starts of [Engine.StartMany].
 type Item struct {
-	Input   []byte
+	Input   []byte // encoded
 	Options []StartOption
 }
 
 // StartMany creates many runs of a workflow in few writes, of up to 1,000 runs and some
-// megabytes each. The outcomes come in the order of the items. When it fails, those
-// outcomes that have an ID tell which items were started.
+// megabytes each. The outcomes are in the order of the items. Errors are those of
+// [Engine.Start]. If it fails, the outcomes with an ID are those of items that were started;
+// other items may have been started too if the error matches store.ErrOutcomeUnknown.
 func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (started []Started, err error) {
 	ctx, end := e.telemetry().StartMany(ctx, workflow, len(items))
 	defer func() { end(err) }()

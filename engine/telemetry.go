@@ -27,7 +27,7 @@ func Metrics(mp metric.MeterProvider) Option { return func(e *Engine) { e.metric
 // MeasureRuns adds the number of runs that are not final to the metrics, by queue, workflow
 // and status: pawl.run.count. Counting reads each of them, so it is done when metrics are
 // collected, at most once in the given time. One engine of the namespace is enough. By
-// default they are not counted.
+// default, and for 0 or less, they are not counted.
 //
 // It also adds pawl.run.stranded, by workflow and build: the runs that are pinned to a build
 // without an online worker. See [Engine.Stranded].

@@ -13,9 +13,9 @@ import (
 type Outcome struct {
 	Run      store.ID
 	Workflow string
-	Status   store.Status   // a final one
-	Output   []byte         // of a completed run
-	Failure  *store.Failure // of another
+	Status   store.Status   // Completed, Failed or Canceled
+	Output   []byte         // of a completed run, encoded
+	Failure  *store.Failure // of a run that did not complete; otherwise nil
 }
 
 // Err returns nil for a completed run, and otherwise a [*RunError].
@@ -28,11 +28,12 @@ func (o Outcome) Err() error {
 
 // Wait waits until the run is final and returns how it ended. It fails with
 // store.ErrNotFound, [ErrClosed] or the context's error. While the store cannot be reached
-// it goes on waiting. A run that is purged before its end was seen gives store.ErrNotFound
-// within one poll (see [Poll]).
+// it continues to wait. If a run is deleted before Wait has seen its end, Wait fails with
+// store.ErrNotFound within one poll (see [Poll]). How the run ended is not an error of Wait: see
+// [Outcome.Err].
 //
-// Any number of concurrent calls share one poll, which hints of the store make prompt. The
-// worker of this process tells of the ends of its own runs directly.
+// All concurrent calls share one poll. Hints of the store report ends at once, and so does a
+// worker on the same engine for the runs that it executes.
 func (e *Engine) Wait(ctx context.Context, id store.ID) (Outcome, error) {
 	e = e.base()
 	w := e.waiters.add(id)

@@ -18,7 +18,7 @@ import (
 // A change wakes the call at once if the store gives hints. In any case it looks every
 // poll. It fails with the error of holds; with store.ErrNotFound; with store.ErrFinished if
 // the run is final; with [ErrCanceled] if it is canceling or canceled; with [ErrClosed] or
-// the context's error. While the store cannot be reached it goes on waiting. On a view
+// the context's error. While the store cannot be reached it continues to wait. On a view
 // inside a transaction it fails with store.ErrInvalid.
 func (e *Engine) WaitState(ctx context.Context, run store.ID, holds func([]store.StateEntry) (bool, error), timeout, poll time.Duration) (held bool, err error) {
 	if e.fault != nil {

@@ -11,10 +11,11 @@ import (
 // NodeError says which node of a flow has failed, and why. A flow's run fails with it. To
 // find the node in a run's recorded failure, use [FailedNode].
 type NodeError struct {
-	Node string
-	Err  error // it has the code that workflow.ErrorCode returns
+	Node string // the node's name; "?" if the record does not say
+	Err  error  // the node's own error; its code is that of the run's failure
 }
 
+// Error returns the node's name and its error. [FailedNode] reads the name from this text.
 func (e *NodeError) Error() string { return nodePrefix + strconv.Quote(e.Node) + ": " + e.Err.Error() }
 
 // Unwrap returns the node's own error.
@@ -23,7 +24,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 const nodePrefix = "node "
 
 // FailedNode returns the name of the node whose failure made a flow's run fail, from the run's
-// recorded failure. ok is false for failures of other kinds.
+// recorded failure. ok is false for a nil failure and for failures of other kinds.
 func FailedNode(f *store.Failure) (name string, ok bool) {
 	if f == nil {
 		return "", false

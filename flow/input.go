@@ -72,8 +72,8 @@ func (flowInput[T]) take(t *taking) (T, error) {
 
 // Maybe is a value or nothing. The zero Maybe is nothing.
 type Maybe[T any] struct {
-	Value T    `json:"value"`
-	OK    bool `json:"ok"`
+	Value T    `json:"value"` // zero if OK is false
+	OK    bool `json:"ok"`    // there is a value
 }
 
 // Some returns a [Maybe] with a value.
@@ -83,7 +83,7 @@ func Some[T any](v T) Maybe[T] { return Maybe[T]{Value: v, OK: true} }
 func Nothing[T any]() Maybe[T] { return Maybe[T]{} }
 
 // Optional makes an input optional: it is [Nothing] if its node was skipped, or its signal
-// did not come in time. An optional input does not cause the node to be skipped.
+// did not arrive in time ([Within]). An optional input does not cause the node to be skipped.
 func Optional[T any](in Input[T]) Input[Maybe[T]] { return optional[T]{in} }
 
 type optional[T any] struct{ in Input[T] }
@@ -141,7 +141,8 @@ type Pair[A, B any] struct {
 	Second B
 }
 
-// Both combines two inputs into one, for nodes that take one.
+// Both combines two inputs into one, for nodes that take one. The node is skipped if either of them was
+// skipped, unless that one is [Optional].
 func Both[A, B any](a Input[A], b Input[B]) Input[Pair[A, B]] { return both[A, B]{a, b} }
 
 type both[A, B any] struct {
@@ -158,7 +159,8 @@ func (p both[A, B]) take(t *taking) (v Pair[A, B], err error) {
 	return v, err
 }
 
-// All combines several inputs of one type into a slice, in their order.
+// All combines several inputs of one type into a slice, in their order. The node is skipped if one of
+// them was skipped, unless that one is [Optional].
 func All[T any](ins ...Input[T]) Input[[]T] { return all[T](ins) }
 
 type all[T any] []Input[T]
@@ -195,8 +197,9 @@ type WaitOption func(*waitOptions)
 
 type waitOptions struct{ within time.Duration }
 
-// Within bounds the wait, counted from when the node has everything else that it needs. If no
-// signal comes in time, the node fails for good with [workflow.ErrTimeout]: the end of the wait is
+// Within limits the wait, counted from when the node has everything else that it needs. With 0 the node
+// takes only a signal that has already arrived; a negative d, and the default, is no limit. If no
+// signal arrives in time, the node fails for good with [workflow.ErrTimeout]: the end of the wait is
 // recorded. With [Optional], the node continues without the signal.
 func Within(d time.Duration) WaitOption { return func(o *waitOptions) { o.within = d } }
 

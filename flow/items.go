@@ -130,7 +130,7 @@ func WithChild(opts ...workflow.ChildOption) Option {
 	return func(n *node) { n.children = append(n.children, opts...) }
 }
 
-// WithMap sets options of a [Map] or [Reduce] node: how many items are at work at once, and
+// WithMap sets options of a [Map] or [Reduce] node: how many items are spawned at once, and
 // what happens to the node when some fail.
 func WithMap(opts ...workflow.MapOption) Option {
 	return func(n *node) { n.maps = append(n.maps, opts...) }

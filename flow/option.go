@@ -2,7 +2,7 @@ package flow
 
 import "github.com/pawlhq/pawl/workflow"
 
-// Option configures a node.
+// Option configures a node. [Flow.Workflow] reports an option that the kind of the node does not take.
 type Option func(*node)
 
 // After makes the node begin only when these nodes are done, without taking their results:
@@ -38,12 +38,12 @@ func EvenIfSkipped() Option { return func(n *node) { n.evenIfSkipped = true } }
 
 // When makes the node conditional: unless the condition holds, the node is skipped, and
 // with it the nodes that depend on it. The node depends on the condition's input. With
-// several conditions, all must hold. The text says what is asked ("express?"); pictures and
+// several conditions, all must hold. The text names the condition ("express?"); graphs and
 // the run's records show it.
 //
 // The condition is part of the workflow's code and must have no side effects. Its answer is
-// recorded, so that a replay goes the same way. If it returns an error, it is asked again
-// as a step is tried again, and in the end the node fails.
+// recorded, so that a replay takes the same path. If it returns an error, it is called again as a step
+// is tried again (see [WithStep]); when its attempts are used up, the node fails.
 func When[A any](text string, in Input[A], cond func(A) (bool, error)) Option {
 	c := condition{text: text, from: in, missing: cond == nil, take: func(t *taking) (func() (bool, error), error) {
 		a, err := in.take(t)

@@ -105,6 +105,7 @@ const (
 	GiveBack
 )
 
+// String returns the name of the kind, or the type's name with the number if k is none of the kinds.
 func (k TransitionKind) String() string {
 	names := [...]string{"none", "complete", "fail", "cancel", "sleep", "retry", "release", "continue", "give back"}
 	if int(k) < len(names) {
@@ -137,10 +138,11 @@ type Transition struct {
 // WakeOn is a set of event kinds. Cancel always wakes.
 type WakeOn uint8
 
-// The kinds.
+// The kinds of events, to be combined with |. Zero: only a cancel, the run's time and an [Await] end
+// the sleep.
 const (
-	WakeSignal WakeOn = 1 << iota
-	WakeState
+	WakeSignal WakeOn = 1 << iota // a signal to the run
+	WakeState                     // a change of the run's flow state
 )
 
 // Await ends a sleep when a group of children meets a condition: at most Open of its children are
@@ -148,18 +150,18 @@ const (
 // A group without children meets the condition. If there are several awaits, also of one group,
 // each of them ends the sleep by itself.
 type Await struct {
-	Group    string
-	Open     int64
-	Failures int64
+	Group    string // required
+	Open     int64  // from 0
+	Failures int64  // from 0
 }
 
 // CommitResult is the outcome of one commit.
 type CommitResult struct {
-	Repeated  bool
+	Repeated  bool      // the commit was applied before, and this call changed nothing
 	Status    Status    // of the run afterwards
 	Events    int64     // the run's event count
 	VisibleAt time.Time // of the run afterwards; zero when it is final or leased
-	Pausing   bool
+	Pausing   bool      // a pause was requested; see [Runs.Pause]
 	// Spawned counts the runs of Spawn that the commit created, as pending; runs that existed
 	// already are not counted. Ended counts the runs that the commit made final in addition to its
 	// own: those that are canceled with their parent. Both are by queue, workflow and status (see
@@ -177,7 +179,7 @@ type CommitResult struct {
 // sleep of the run do not count.
 type Group struct {
 	Name      string
-	Total     int64
+	Total     int64 // children that were spawned
 	Open      int64 // not final
 	Completed int64
 	Failed    int64

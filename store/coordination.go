@@ -105,7 +105,7 @@ type Signal struct {
 	ID      SignalID
 	Name    string
 	Payload []byte
-	SentAt  time.Time
+	SentAt  time.Time // when it was stored, by the store's clock
 	// Position increases in the order in which the signals of a run were stored.
 	Position int64
 }
@@ -113,10 +113,10 @@ type Signal struct {
 // StateWrite changes one key of a run's flow state.
 type StateWrite struct {
 	Key    string
-	Value  []byte
-	Delete bool
-	// IfVersion makes the write conditional: the key's present version, 0 for a
-	// key that must not exist.
+	Value  []byte // ignored with Delete
+	Delete bool   // remove the key; removing one that does not exist is not an error
+	// IfVersion makes the write conditional: the write is applied only if this is the key's
+	// version; 0 means that the key must not exist. Nil: the write is not conditional.
 	IfVersion *int64
 }
 

@@ -45,6 +45,7 @@ const (
 
 var levelNames = [...]string{Fine: "ok", Warning: "warning", Fault: "fault"}
 
+// String returns the level's name: "ok", "warning" or "fault".
 func (l Level) String() string {
 	if int(l) < len(levelNames) {
 		return levelNames[l]
@@ -73,7 +74,8 @@ type Schema struct {
 	Migrations []Migration
 }
 
-// Usable reports whether this program works with the database as it is.
+// Usable reports whether this program works with the database as it is: its Version is Newest, or it is
+// later and its Minimum allows Newest.
 func (s Schema) Usable() bool {
 	return s.Version == s.Newest || s.Version > s.Newest && 0 < s.Minimum && s.Minimum <= s.Newest
 }

@@ -36,6 +36,8 @@ const (
 
 var durabilityNames = [...]string{Durable: "durable", Buffered: "buffered", Delayed: "delayed", Volatile: "volatile"}
 
+// String returns the promise's name in lower case, or the type's name with the number if d is none of
+// the promises.
 func (d Durability) String() string {
 	if int(d) < len(durabilityNames) {
 		return durabilityNames[d]

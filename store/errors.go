@@ -60,6 +60,7 @@ type InvalidError struct {
 	Reason string
 }
 
+// Error returns a text with the field and the reason.
 func (e *InvalidError) Error() string { return fmt.Sprintf("invalid %s: %s", e.Field, e.Reason) }
 
 // Is matches [ErrInvalid].
@@ -84,6 +85,7 @@ type TooLargeError struct {
 	Limit int
 }
 
+// Error returns a text with the field, its size and the limit.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s is %d bytes, over the limit of %d: store the data elsewhere and pass a reference, or raise the limit", e.Field, e.Size, e.Limit)
 }

@@ -237,7 +237,8 @@ type Waiting struct {
 	Since    time.Time
 }
 
-// Waits adds a due run of a lane to the Waiting list of a claim's answer.
+// Waits adds a due run of a lane to the Waiting list of a claim's answer and returns the list, which it
+// keeps in the order of queue and workflow. since is the run's VisibleAt.
 func Waits(list []Waiting, queue, workflow string, since time.Time) []Waiting {
 	at, found := slices.BinarySearchFunc(list, Waiting{Queue: queue, Workflow: workflow}, func(a, b Waiting) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
@@ -274,8 +275,8 @@ type ExtendParams struct {
 
 // LeaseState is the outcome of [Leases.Extend] for one lease; for a lost one, only Lost is set.
 type LeaseState struct {
-	Lost      bool
-	Canceling bool
-	Pausing   bool
+	Lost      bool  // the lease is not the run's present one
+	Canceling bool  // the run is canceling: see [Runs.Cancel]
+	Pausing   bool  // a pause was requested: see [Runs.Pause]
 	Events    int64 // the run's event count
 }

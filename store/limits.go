@@ -24,10 +24,11 @@ type Limits struct {
 // coordination; store larger data elsewhere, with a reference in the payload.
 const DefaultPayloadLimit = 2 << 20
 
-// Environment variables for limits that a program does not set.
+// Environment variables with the values of [Limits] that a program does not set: a number of bytes, in
+// digits.
 const (
-	EnvPayloadLimit = "PAWL_PAYLOAD_MAX_BYTES"
-	EnvPayloadWarn  = "PAWL_PAYLOAD_WARN_BYTES"
+	EnvPayloadLimit = "PAWL_PAYLOAD_MAX_BYTES"  // for Limits.Payload
+	EnvPayloadWarn  = "PAWL_PAYLOAD_WARN_BYTES" // for Limits.Warn
 )
 
 // OrDefault sets the zero fields: from the environment ([EnvPayloadLimit], [EnvPayloadWarn]), or

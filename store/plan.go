@@ -46,6 +46,7 @@ const (
 
 var blockedNames = [...]string{BlocksNothing: "nothing", BlocksWrites: "writes", BlocksAll: "reads and writes"}
 
+// String returns what waits: "nothing", "writes" or "reads and writes".
 func (b Blocked) String() string {
 	if int(b) < len(blockedNames) {
 		return blockedNames[b]

@@ -123,6 +123,8 @@ const (
 	Offline               // has given no sign of life for its TTL, or has not answered in time
 )
 
+// String returns the status in lower case, or the type's name with the number if s is none of the
+// statuses.
 func (s WorkerStatus) String() string {
 	names := [...]string{"unknown", "online", "draining", "offline"}
 	if int(s) < len(names) {
@@ -135,8 +137,8 @@ func (s WorkerStatus) String() string {
 // 32 bits; otherwise PutWorker returns ErrInvalid.
 type Worker struct {
 	ID        string
-	Host      string
-	PID       int
+	Host      string // the name of the machine
+	PID       int    // the process id on it
 	Queues    []string
 	Workflows []string
 	// Takes contains the pairs that the worker serves: for each queue, the workflows whose runs it
@@ -269,7 +271,7 @@ type PausedPage struct {
 type PausedTarget struct {
 	Queue    string
 	Workflow string
-	Since    time.Time
+	Since    time.Time // when it was paused
 }
 
 // LockParams is the input of [Registry.Lock].
@@ -283,7 +285,7 @@ type LockParams struct {
 
 // LockResult says whether the caller holds the lock, and if not, who does.
 type LockResult struct {
-	Held  bool
-	Owner string
-	Until time.Time
+	Held  bool      // the caller holds the lock now
+	Owner string    // who holds it
+	Until time.Time // when it expires, unless its owner extends it
 }

@@ -30,6 +30,8 @@ func Statuses() []Status {
 // Final reports whether a run of this status is final: it never changes by itself again.
 func (s Status) Final() bool { return s >= Completed }
 
+// String returns the status in lower case, such as "pending", or the type's name with the number if s
+// is none of the statuses.
 func (s Status) String() string {
 	if int(s) < len(statusNames) && s != 0 {
 		return statusNames[s]
@@ -70,6 +72,7 @@ const FailureCanceled = "canceled"
 // was canceled or is final.
 const CanceledWithParent = "canceled with its parent"
 
+// Error returns the message.
 func (f *Failure) Error() string { return f.Message }
 
 // ClosePolicy says what happens to a child when its parent becomes final; see [Leases.Commit] and

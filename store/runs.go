@@ -370,7 +370,8 @@ type RunCount struct {
 }
 
 // Tally adds n runs to the counts of a call's answer, which are in the order of queue, workflow and
-// status. They have no FailureCode.
+// status, and returns them in that order. They have no FailureCode. For an n of 0 it returns counts
+// unchanged.
 func Tally(counts []RunCount, queue, workflow string, status Status, n int64) []RunCount {
 	if n == 0 {
 		return counts

@@ -11,19 +11,21 @@ type StepKind uint8
 
 // The kinds.
 const (
-	KindFunction StepKind = 1 + iota
-	KindSleep
-	KindSignal
-	KindChild
-	KindMap
-	KindGenerator
-	KindValue
-	KindState // of flow state: a write, a read, a wait
-	KindMark  // a decision of the code about which of its versions the run follows
+	KindFunction  StepKind = 1 + iota // a function of the workflow's author
+	KindSleep                         // a wait for a time
+	KindSignal                        // a wait for a signal, or for the first of several
+	KindChild                         // a child run
+	KindMap                           // a child run for each item of a list
+	KindGenerator                     // a child run for each item of a stream
+	KindValue                         // a recorded value
+	KindState                         // of flow state: a write, a read, a wait
+	KindMark                          // a decision of the code about which of its versions the run follows
 )
 
 var kindNames = [...]string{KindFunction: "function", KindSleep: "sleep", KindSignal: "signal", KindChild: "child", KindMap: "map", KindGenerator: "generator", KindValue: "value", KindState: "state", KindMark: "mark"}
 
+// String returns the name of the kind, such as "function", or the type's name with the number if k is
+// none of the kinds.
 func (k StepKind) String() string {
 	if int(k) < len(kindNames) && k != 0 {
 		return kindNames[k]
@@ -38,8 +40,8 @@ type StepStatus uint8
 const (
 	StepPending   StepStatus = 1 + iota // an attempt failed; a retry waits
 	StepRunning                         // seen in progress: a long function, a sleep
-	StepCompleted                       //
-	StepFailed                          //
+	StepCompleted                       // it has an output
+	StepFailed                          // it has failed for good
 )
 
 var stepStatusNames = [...]string{StepPending: "pending", StepRunning: "running", StepCompleted: "completed", StepFailed: "failed"}
@@ -47,6 +49,8 @@ var stepStatusNames = [...]string{StepPending: "pending", StepRunning: "running"
 // Final reports whether the step's record will not change again.
 func (s StepStatus) Final() bool { return s >= StepCompleted }
 
+// String returns the status in lower case, such as "pending", or the type's name with the number if s
+// is none of the statuses.
 func (s StepStatus) String() string {
 	if int(s) < len(stepStatusNames) && s != 0 {
 		return stepStatusNames[s]
@@ -68,6 +72,8 @@ func (k StepKey) Related(other StepKey) bool {
 	return a == "" || b == "" || a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
+// String returns the key as text: the name, "name#2" for the second use of the name, and
+// "branch/name" in a branch.
 func (k StepKey) String() string {
 	s := k.Name
 	if k.Branch != "" {

@@ -21,7 +21,7 @@
 // In the order in which a program needs them:
 //
 //   - [New] makes a [Worker] on an engine, [Worker.Register] adds workflows, and
-//     [Worker.Run] works until its context ends. A worker runs once; to go on, make
+//     [Worker.Run] works until its context ends. A worker runs once; to continue, make
 //     another one.
 //   - [Worker.RunUntilIdle] does what is due now and returns, for programs that are started
 //     by a request or a clock.

@@ -122,10 +122,10 @@ func counted(n int, what string) string {
 // It writes nothing to the database and executes no step. The functions of workflows run,
 // up to the first step that is not recorded; functions given to [workflow.Value] run, too.
 // Open the store without a migration (backends.WithoutMigration): a database whose schema
-// is not that of this program is then refused.
+// is older than that of this program is then refused and not changed.
 //
 // Runs are read one by one, and their steps in pages, so that the memory needed does not
-// grow with the database. Runs that go on meanwhile are checked as they are at some moment.
+// grow with the database. Runs that are executed meanwhile are checked as they are at some moment.
 //
 // It fails with store.ErrInvalid if a definition or an option is not valid or a workflow is
 // given twice, and with the store's error if the runs cannot be read. An error of one run's

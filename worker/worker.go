@@ -22,7 +22,7 @@ import (
 )
 
 // Worker executes runs of the workflows that are registered with it. Create one with [New],
-// then call [Worker.Register] and [Worker.Run].
+// then call [Worker.Register] and [Worker.Run]. Its methods may be called concurrently.
 type Worker struct {
 	eng         *engine.Engine
 	inside      bridge.Engine // of eng
@@ -75,8 +75,8 @@ type Worker struct {
 	giveUp context.CancelFunc
 }
 
-// New makes a worker on an engine, in the engine's namespace. What is wrong with the
-// options is reported by [Worker.Run].
+// New makes a worker on an engine, in the engine's namespace. It does not access the database.
+// [Worker.Run] reports what is wrong with the options.
 func New(eng *engine.Engine, opts ...Option) *Worker {
 	w := &Worker{
 		eng: eng, inside: bridge.Of(eng), store: eng.Store(), namespace: eng.Namespace(),
@@ -121,9 +121,9 @@ func New(eng *engine.Engine, opts ...Option) *Worker {
 // ID returns the worker's ID, as leases and logs show it.
 func (w *Worker) ID() string { return w.id }
 
-// Register adds workflows. Call it before [Worker.Run]. It fails if a definition is not
-// valid or a name is registered twice; Run then fails, too. Once the worker has started, it
-// fails and adds nothing.
+// Register adds workflows. Call it before [Worker.Run]. It fails with store.ErrInvalid if a
+// definition is nil or not valid, and with store.ErrAlreadyExists if a name is registered twice; Run
+// then fails with the same error. Once the worker has started, Register fails and adds nothing.
 func (w *Worker) Register(defs ...workflow.Definition) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +156,9 @@ func (w *Worker) registerLocked(d workflow.Definition) error {
 
 // Run works until ctx ends, then shuts down gracefully: it claims no more runs, lets
 // running steps finish within the grace time, gives back the runs that are left, and
-// returns nil. While the store cannot be reached it waits and tries again.
+// returns nil. Shutting down may take longer than the grace time, because the worker then waits up
+// to the duration of a lease for the store to take back its runs. While the store cannot be reached,
+// Run continues to try.
 //
 // It returns an error at once if no workflow is registered, or if a definition or an option
 // is not valid. Such a call does not start the worker.

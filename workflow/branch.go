@@ -25,8 +25,8 @@ func Go[T any](ctx Context, name string, fn func(ctx Context) (T, error)) *Futur
 	return &Future[T]{child: child, err: err}
 }
 
-// Get waits for the branch and returns what it returned. Any branch of the run may call it,
-// more than once.
+// Get waits for the branch and returns what it returned. Any branch of the run may call it, more than
+// once.
 //
 // A run fails with [CodeDeadlock] as soon as each of its branches waits for another one or
 // for a [Promise], because nothing could wake it. The failure names the branches. A run in

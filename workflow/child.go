@@ -21,8 +21,9 @@ func OnParentClose(p store.ClosePolicy) ChildOption {
 	return func(o *childOptions) { o.OnClose = p }
 }
 
-// Detach starts a child that the parent does not wait for: it continues when its parent is final,
-// and [ChildRun.Get] returns an error.
+// Detach starts a child that the parent does not wait for: it continues when its parent is final, and
+// [ChildRun.Get] returns an error. Use it with [StartChild]: [Child] starts the child and then returns
+// that error.
 func Detach() ChildOption {
 	return func(o *childOptions) { o.Detached, o.OnClose = true, store.CloseAbandon }
 }
@@ -38,7 +39,7 @@ func ChildPriority(p int) ChildOption { return func(o *childOptions) { o.Priorit
 // ChildDelay makes the child start no earlier than d after it was created.
 func ChildDelay(d time.Duration) ChildOption { return func(o *childOptions) { o.Delay = d } }
 
-// ChildTimeout gives the child a deadline, counted from its creation.
+// ChildTimeout gives the child a deadline, counted from its creation. The default, also for 0, is none.
 func ChildTimeout(d time.Duration) ChildOption { return func(o *childOptions) { o.Timeout = d } }
 
 // Child runs a workflow as a child of this run and returns its output. Any worker that has

@@ -19,7 +19,7 @@ const cleanupLimit = 30 * time.Second
 //	}
 //
 // In a run that is not interrupted, fn runs like any other code. In a run that is, it has
-// the given limit, or 30 s if that is 0, counted from when fn begins or from the
+// the given limit, or 30 s if that is 0 or less, counted from when fn begins or from the
 // interruption, whichever is later. Then its steps' contexts end, and its operations fail
 // with [ErrCanceled] or [ErrDeadline]. After a crash it resumes: recorded steps are not
 // done again, and it has the time that was left. The run ends as its function returns:
@@ -31,7 +31,7 @@ const cleanupLimit = 30 * time.Second
 // memory. A run that has recorded nothing ends at once, without its code.
 //
 // Fn has a branch of its own, like those of [Go]. It may use steps, sleeps, values and
-// branches. It should start no children.
+// branches. It should start no children. Cleanup returns the error of fn.
 func Cleanup(ctx Context, limit time.Duration, fn func(ctx Context) error) error {
 	if limit <= 0 {
 		limit = cleanupLimit

@@ -80,7 +80,9 @@ const (
 	CodeRestarted        = "restarted"        // a child was restarted before its parent had read why it ended
 )
 
-// Permanent marks an error as not worth another attempt. It returns nil for nil.
+// Permanent marks an error as permanent: the step or run that returns it is not tried again. The
+// returned error wraps err and keeps its code. It returns nil for nil. Errors that match
+// store.ErrTooLarge or [ErrConcurrent] are always permanent.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -94,8 +96,9 @@ func Permanent(err error) error {
 }
 
 // RetryAfter makes the next attempt of the step, generator or run wait for d instead of its
-// backoff: for example, for the time in a server's Retry-After header. It does not change the
-// number of attempts. It returns nil for nil.
+// backoff: for example, for the time in a server's Retry-After header. With 0 or less, the next
+// attempt follows at once. It does not change the number of attempts. The returned error wraps err.
+// It returns nil for nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -103,8 +106,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &exec.Later{After: max(d, 1), Err: err}
 }
 
-// Coded gives an error a code, which is recorded and which [ErrorCode] returns. It returns
-// nil for nil.
+// Coded gives an error a code, which is recorded and which [ErrorCode] returns. The returned error wraps
+// err; if err has a code already, the new one counts. It returns nil for nil.
 func Coded(code string, err error) error {
 	if err == nil {
 		return nil

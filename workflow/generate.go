@@ -27,12 +27,12 @@ type generateOption func(*generateOptions)
 
 func (o generateOption) applyGenerate(to *generateOptions) { o(to) }
 
-// Batch sets how many items are spawned by one write, at most. Fewer are if the generator
-// has made no more for a moment, or if they are large. The default is 100.
+// Batch sets the largest number of items that are spawned by one write, from 1 to 10,000. A write has
+// fewer items if the generator pauses, or if the items are large. The default is 100.
 func Batch(n int) GenerateOption { return generateOption(func(o *generateOptions) { o.batch = n }) }
 
 // Window limits the items that are spawned and not final, over all workers: yield waits while there
-// are as many. The default is 10,000.
+// are as many. n must be at least 1. The default is 10,000.
 func Window(n int) GenerateOption {
 	return generateOption(func(o *generateOptions) { o.items.AtOnce = int64(n) })
 }
@@ -63,7 +63,7 @@ func GeneratorStep(opts ...StepOption) GenerateOption {
 	})
 }
 
-// ErrYieldEnded: an item was yielded after its generator had returned.
+// ErrYieldEnded means that an item was yielded after its generator had returned. The item is not taken.
 var ErrYieldEnded = errYieldEnded() // "the generator has ended"
 
 func errYieldEnded() error { return exec.ErrYieldEnded }
@@ -89,8 +89,8 @@ type Generated struct {
 // [GenerateFrom].
 //
 // Several goroutines may call yield. It waits while too many items are not final ([Window]). It
-// fails, and takes no item, when the generator's context has ended (because the run is canceled,
-// say, or too many items have failed) or when the generator has returned ([ErrYieldEnded]); the
+// fails, and takes no item, when the generator's context has ended (for example because the run
+// is canceled, or too many items have failed) or when the generator has returned ([ErrYieldEnded]); the
 // generator should then return. An item that is too large gives an error that names its place and
 // matches store.ErrTooLarge; the generator may skip the item and continue.
 //

@@ -20,8 +20,8 @@ type itemOptions exec.ItemOptions
 // ended.
 func FailFast() ItemsOption { return func(o *itemOptions) { o.Failures = 0 } }
 
-// Tolerate lets n items fail or be canceled. With one more, the step fails as with
-// [FailFast].
+// Tolerate lets n items fail or be canceled. With one more, the step fails as with [FailFast]. A
+// negative n means 0.
 func Tolerate(n int) ItemsOption {
 	return func(o *itemOptions) { o.Failures = max(0, int64(n)) }
 }
@@ -38,7 +38,8 @@ func ItemQueue(name string) ItemsOption { return func(o *itemOptions) { o.Queue 
 // claimed first. The default is 0.
 func ItemPriority(p int) ItemsOption { return func(o *itemOptions) { o.Priority = p } }
 
-// ItemTimeout gives each item a deadline, counted from when it is spawned.
+// ItemTimeout gives each item a deadline, counted from when it is spawned. The default, also for 0, is
+// none.
 func ItemTimeout(d time.Duration) ItemsOption {
 	return func(o *itemOptions) { o.Timeout = d }
 }
@@ -66,6 +67,7 @@ type ItemsError struct {
 	Items []*ItemError
 }
 
+// Error returns a text with the step's key, the counts, and the first of Items.
 func (e *ItemsError) Error() string {
 	msg := fmt.Sprintf("step %s: of %d items, %d failed and %d were canceled", e.Step, e.Spawned, e.Failed, e.Canceled)
 	if len(e.Items) > 0 {
@@ -91,6 +93,7 @@ type ItemError struct {
 	Err   *engine.RunError
 }
 
+// Error returns a text with the item's number, counted from 1, and the run's error.
 func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Index+1, e.Err) }
 
 // Unwrap returns the run's error.

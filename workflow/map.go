@@ -17,8 +17,8 @@ type mapOption func(*itemOptions)
 func (o mapOption) applyMap(to *itemOptions) { o(to) }
 
 // AtOnce limits the items that are spawned and not final, over all workers: n are spawned, and more
-// as items become final. By default all are spawned at once, and workers take them as they have
-// slots.
+// as items become final. The default, also for 0, is no limit: all are spawned at once, and workers
+// take them as they have slots. With a negative n the step fails with store.ErrInvalid.
 func AtOnce(n int) MapOption { return mapOption(func(o *itemOptions) { o.AtOnce = int64(n) }) }
 
 // Map runs a workflow for each item, as child runs that any worker takes, and returns their outputs

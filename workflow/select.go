@@ -32,7 +32,7 @@ func (s Signal[T]) Into(v *T) Case {
 }
 
 // Timer returns the case that d has passed, counted from the first time that the run reaches the
-// [Select].
+// [Select]. A negative d means 0.
 func Timer(d time.Duration) Case { return Case{on: exec.SelectCase{After: max(d, 0)}} }
 
 // Select waits for the first of several signals and timers and returns its index among the

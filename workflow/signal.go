@@ -26,7 +26,7 @@ func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 // Name returns the signal's name.
 func (s Signal[T]) Name() string { return s.name }
 
-// ErrTimeout: what was waited for did not arrive in time.
+// ErrTimeout means that a wait has ended because its time was over.
 var ErrTimeout = errors.New("timed out")
 
 // Receive waits for the next signal of this kind and takes it. The wait may last for
@@ -44,8 +44,8 @@ var ErrTimeout = errors.New("timed out")
 func (s Signal[T]) Receive(ctx Context) (T, error) { return s.receive(ctx, -1) }
 
 // ReceiveTimeout is [Signal.Receive] that waits for at most d, counted from the first time that the
-// run reaches it. Then it fails with [ErrTimeout], which is recorded. With 0 it only takes a signal
-// that has already arrived.
+// run reaches it. Then it fails with [ErrTimeout], which is recorded. With 0 or less it only takes a
+// signal that has already arrived.
 func (s Signal[T]) ReceiveTimeout(ctx Context, d time.Duration) (T, error) {
 	return s.receive(ctx, max(d, 0))
 }
@@ -81,9 +81,10 @@ func SendKey(key string) SendOption {
 // calls ignore it.
 func SendSuffix(s string) SendOption { return func(n *store.NewSignal) { n.Suffix = s } }
 
-// Send sends a signal to a run, durably. It fails with store.ErrNotFound or
-// store.ErrFinished. A call delivers the signal once, even if an answer is lost and the
-// request is repeated. Two calls deliver two signals, unless both have the same [SendKey].
+// Send sends a signal to a run, durably. It fails with store.ErrNotFound, store.ErrFinished for a
+// run that is final, store.ErrInvalid for a name that is not valid, or store.ErrTooLarge. A call
+// delivers the signal once, even if an answer is lost and the request is repeated. Two calls
+// deliver two signals, unless both have the same [SendKey].
 func (s Signal[T]) Send(ctx context.Context, eng *engine.Engine, run store.ID, v T, opts ...SendOption) error {
 	return s.With(v).send(ctx, eng, store.NewSignal{Run: run}, opts)
 }

@@ -55,7 +55,7 @@ type LiveScope interface {
 
 // Set writes a value. It fails with store.ErrInvalid for a key that is not valid, and with
 // store.ErrTooLarge for a value over the store's limit; then nothing is written and the run
-// can go on. Further errors depend on the scope:
+// can continue. Further errors depend on the scope:
 //
 //   - In a workflow's function, [ErrCanceled] or [ErrDeadline].
 //   - In a step, [ErrTakenOver] if another worker has taken over the run, and the cause of
@@ -165,7 +165,7 @@ func (r FlowStateReader) Len() int { return len(r.view) }
 // until the key is deleted. The key is "coord.error".
 var CoordErrorState = NewState[string]("coord.error")
 
-// ErrCoordination: a wait ended because [CoordErrorState] is set. The error's text has the
+// ErrCoordination means that a wait has ended because [CoordErrorState] is set. The error's text has the
 // reason. The error is permanent: a step or a run that returns it fails for good, with
 // [CodeCoordination].
 var ErrCoordination = errors.New("coord.error is set")
@@ -195,8 +195,8 @@ func PollInterval(d time.Duration) WaitOption {
 }
 
 // WaitTimeout limits a wait, which then fails with [ErrTimeout]. In a workflow's function it counts
-// from the first time that the run reaches the wait. With 0 the wait looks once. The default is
-// none.
+// from the first time that the run reaches the wait. With 0 or less the wait looks once. The default
+// is no limit.
 func WaitTimeout(d time.Duration) WaitOption {
 	return func(w *stateWait) { w.Timeout = max(d, 0) }
 }

@@ -54,13 +54,14 @@ func decode[T any](ctx Context, name string, data []byte, v *T) error {
 }
 
 // Sleep waits for d, counted from the first time that the run reaches it, across crashes and
-// outages. A sleeping run holds no slot and no goroutine. It fails with [ErrCanceled] or
-// [ErrDeadline].
+// outages. With 0 or less it does not wait. A sleeping run holds no slot and no goroutine. Sleep fails
+// with [ErrCanceled] or [ErrDeadline].
 func Sleep(ctx Context, name string, d time.Duration) error {
 	return ctx.branch.Sleep(name, d, time.Time{})
 }
 
-// SleepUntil waits until a time by the store's clock. Otherwise it is like [Sleep].
+// SleepUntil waits until a time by the store's clock. For a time in the past, and for the zero time, it
+// does not wait. Otherwise it is like [Sleep].
 func SleepUntil(ctx Context, name string, t time.Time) error {
 	if t.IsZero() {
 		return Sleep(ctx, name, 0)
@@ -70,7 +71,9 @@ func SleepUntil(ctx Context, name string, t time.Time) error {
 
 // Value records what fn returns, once. Use it for values that may differ each time, such as a
 // setting that is read or a random choice. fn must be quick and have no side effects: it runs again
-// after a crash that happened before its record was written.
+// after a crash that happened before its record was written. Value fails if the codec cannot encode
+// what fn returns. The functions [Now], [NewID] and [Random] use Value: their errors are the same, and
+// the name identifies their records as it does for [Step].
 func Value[T any](ctx Context, name string, fn func() T) (T, error) {
 	var v T
 	if fn == nil {

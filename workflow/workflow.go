@@ -12,7 +12,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Workflow is a named function that takes an In and returns an Out. Create one with [New].
+// Workflow is a named function that takes an In and returns an Out. Create one with [New]. It does not
+// change and is safe for concurrent use.
 type Workflow[In, Out any] struct {
 	fn     func(Context, In) (Out, error)
 	name   string
@@ -37,9 +38,10 @@ type Definition interface {
 // maxGraph leaves room in store.MaxMeta for what is stored with the graph.
 const maxGraph = store.MaxMeta - 4<<10
 
-// New defines a workflow. The name identifies it in the store: existing runs need a
-// workflow of their name. A definition that is not valid is reported by
-// worker.Worker.Register and by Start.
+// New defines a workflow. The name identifies it in the store: existing runs need a workflow of their
+// name. New never fails. A definition that is not valid (a name that [store.ValidateName] refuses, a
+// nil function, a wrong graph) makes worker.Worker.Register, Start and the like fail with
+// store.ErrInvalid or store.ErrTooLarge.
 func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Option) *Workflow[In, Out] {
 	o := options{name: name, retry: exec.Policy{Attempts: 1, Initial: time.Second, Factor: 2, Max: time.Minute}}
 	for _, opt := range opts {
@@ -95,7 +97,7 @@ func (w *Workflow[In, Out]) define(codec engine.Codec) *exec.Definition {
 }
 
 // Start creates a run with one durable write and returns its handle. Errors are those of
-// [engine.Engine.Start].
+// [engine.Engine.Start], and that of the codec if it cannot encode the input.
 func (w *Workflow[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In, opts ...engine.StartOption) (Handle[Out], error) {
 	data, opts, err := w.encode(eng, in, opts)
 	if err != nil {
@@ -110,8 +112,9 @@ type Each[In any] struct {
 	Options []engine.StartOption
 }
 
-// StartMany creates many runs with few writes. The handles come in the order of the inputs.
-// When it fails, the handles of inputs that were not started are zero.
+// StartMany creates many runs with few writes. The handles are in the order of the inputs. Errors are
+// those of [engine.Engine.StartMany]. If it fails, the handles of inputs that were not started are
+// zero.
 func (w *Workflow[In, Out]) StartMany(ctx context.Context, eng *engine.Engine, inputs []Each[In]) ([]Handle[Out], error) {
 	return startRuns[Out](ctx, eng, w.name, inputs, func(in Each[In]) (engine.Item, error) {
 		data, opts, err := w.encode(eng, in.In, in.Options)
@@ -131,8 +134,8 @@ func (w *Workflow[In, Out]) encode(eng *engine.Engine, in In, opts []engine.Star
 	return data, append([]engine.StartOption{engine.Queue(w.queue)}, opts...), nil
 }
 
-// Handle returns the handle of a run that was started elsewhere. It does not check that the
-// run exists.
+// Handle returns the handle of a run that was started elsewhere. It does not check that the run exists,
+// or that it is a run of this workflow.
 func (w *Workflow[In, Out]) Handle(eng *engine.Engine, id store.ID) Handle[Out] {
 	return Handle[Out]{eng: eng, id: id}
 }

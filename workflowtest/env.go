@@ -18,9 +18,9 @@ import (
 	"github.com/pawlhq/pawl/workflow"
 )
 
-// Env is the environment of a test: an engine, a store of its own, and a worker that serves
-// the workflows that the test starts. It lives in a testing/synctest bubble, whose clock
-// moves on when everything in it waits.
+// Env is the environment of a test: an engine, a store of its own, and a worker that serves the
+// workflows that the test starts. It is in a testing/synctest bubble, whose clock advances when all
+// goroutines in it wait. [Run] creates it, and it must not be used after Run has returned.
 type Env struct {
 	testing.TB
 	ctx    context.Context
@@ -42,7 +42,8 @@ type Env struct {
 
 type stub func(ctx context.Context, codec engine.Codec) ([]byte, error)
 
-// Run runs f with a fresh environment, in a testing/synctest bubble.
+// Run calls f with a new environment, in a testing/synctest bubble, and stops its worker when f has
+// returned. Do not call t.Run or t.Parallel in f, and use env in place of t there.
 func Run(t *testing.T, f func(env *Env)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { run(t, newWire(), 24*time.Hour, f) })
@@ -190,9 +191,9 @@ func StubDo(e *Env, name string, fn func(ctx context.Context) error) {
 // StubWorkflow replaces the function of a workflow, for all of its runs: children and items too. Use
 // it for children that a test of their parent is not about, and for workflows of other programs, of
 // which the parent has only a [workflow.Reference]. Runs, queue and errors are as with the
-// workflow's own function. The attempts of a run are one.
+// workflow's own function. Each run is tried once, whatever workflow.RunAttempts says.
 //
-// Call it before the workflow is registered or started. It ends the test otherwise.
+// Call it before the workflow is registered or started; otherwise it ends the test.
 func StubWorkflow[In, Out any](e *Env, w workflow.Callable[In, Out], fn func(ctx workflow.Context, in In) (Out, error)) {
 	e.Helper()
 	e.life.Lock()

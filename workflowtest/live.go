@@ -23,8 +23,8 @@ func Sample(n int) CheckOption { return func(o *checking) { o.sample = n } }
 // number of runs. It writes nothing and executes no step; see [worker.CheckHistories], which
 // does the same outside of tests.
 //
-// Open the store without a migration (backends.WithoutMigration), so that a database of
-// another schema is refused.
+// Open the store without a migration (backends.WithoutMigration), so that a database with an older
+// schema is refused and not changed.
 func ReplayLive(t testing.TB, st store.Store, defs []workflow.Definition, opts ...CheckOption) {
 	t.Helper()
 	o := checking{codec: engine.JSON{}, namespace: engine.DefaultNamespace}

@@ -77,7 +77,7 @@ func Replay(t testing.TB, w workflow.Definition, h History, opts ...CheckOption)
 // Check runs the workflow's code against a recorded history without executing any step. It
 // returns an error if the code asks for something else than is recorded, or if its types do
 // not fit what is recorded. For the history of a finished run, it also returns an error if
-// the code would go on after the last record or end otherwise. An error that matches
+// the code would continue after the last record or end differently. An error that matches
 // engine.ErrCodec says that the history was recorded with another codec: set it with
 // [Codec].
 func Check(w workflow.Definition, h History, opts ...CheckOption) error {

@@ -52,14 +52,16 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l }
 
 // WithTimeout limits how long one operation waits for the database, so that a hanging
 // connection is given up, and how long it takes to connect. Only a migration may take
-// longer. The default is 30 seconds.
+// longer. d must be above 0; otherwise opening fails. The default is 30 seconds.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithoutMigration leaves the schema unchanged: opening fails if the schema is older than this
-// program's.
+// WithoutMigration leaves the schema unchanged. Opening then fails with store.ErrInvalid unless the
+// program can use the schema as it is ([store.Schema.Usable]): it is the program's own version, or a
+// later one that says that it supports this program.
 func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 
-// Store is a store in one schema of a database.
+// Store is a store in one schema of a database. Create one with [Open] or [New]. It implements
+// store.Store and is safe for concurrent use.
 type Store struct {
 	*base
 	verbs

@@ -62,20 +62,22 @@ func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l }
 func WithSynchronous(s Synchronous) Option { return func(c *config) { c.synchronous = s } }
 
 // WithBusyTimeout sets how long a write waits for another process's write before it fails
-// with ErrUnavailable. The default is 5 seconds.
+// with store.ErrUnavailable. The default is 5 seconds.
 func WithBusyTimeout(d time.Duration) Option { return func(c *config) { c.busyTimeout = d } }
 
 // WithLogger sets the logger. The default is [slog.Default].
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// WithoutMigration leaves the schema unchanged: Open fails unless the file exists and has
-// exactly the schema of this program.
+// WithoutMigration leaves the schema unchanged. Open then fails with store.ErrInvalid unless the file
+// exists and the program can use its schema ([store.Schema.Usable]): it is the program's own version,
+// or a later one that says that it supports this program.
 func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 
 // core implements most of the contract.
 type core = sqlitecore.Core
 
-// Store is a store in one SQLite file, or in memory.
+// Store is a store in one SQLite file, or in memory. Create one with [Open]. It implements store.Store
+// and is safe for concurrent use.
 type Store struct {
 	*core
 	runner *runner

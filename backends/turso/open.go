@@ -74,11 +74,11 @@ func WithLimits(l store.Limits) Option { return func(c *config) { c.limits = l }
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 // WithTimeout limits the duration of one round trip. A write that the server has not applied by
-// then is not applied later either. The default is 10 seconds.
+// then is not applied later either. d must be above 0. The default is 10 seconds.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithMaxSleep sets the longest pause between two looks for the writes of other processes while
-// nothing happens. A look reads and writes no row. The default is one second.
+// WithMaxSleep sets the longest pause between two checks for the writes of other processes while
+// nothing happens. A check reads and writes no row. d must be above 0. The default is one second.
 func WithMaxSleep(d time.Duration) Option { return func(c *config) { c.maxSleep = d } }
 
 // WithDialer sets how connections are made, for example through a tunnel.
@@ -86,14 +86,16 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	return func(c *config) { c.dial = dial }
 }
 
-// WithoutMigration leaves the schema unchanged: Open fails unless the database has exactly the
-// schema of this program.
+// WithoutMigration leaves the schema unchanged. Open then fails with store.ErrInvalid unless the
+// program can use the schema as it is ([store.Schema.Usable]): it is the program's own version, or a
+// later one that says that it supports this program.
 func WithoutMigration() Option { return func(c *config) { c.migrate = false } }
 
 // core implements most of the contract.
 type core = sqlitecore.Core
 
-// Store is a store in one database.
+// Store is a store in one database. Create one with [Open]. It implements store.Store and is safe for
+// concurrent use.
 type Store struct {
 	*core
 	runner link

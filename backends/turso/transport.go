@@ -27,28 +27,31 @@ type Transport interface {
 	Close() error
 }
 
-// Statement is a statement with the arguments for its parameters, ?1 and so on or in their order:
-// nil, int64, string or []byte.
+// Statement is a statement of SQL with the arguments for its parameters. The first argument is for
+// parameter ?1 or for the first ?, and so on.
 type Statement struct {
 	SQL  string
-	Args []any
+	Args []any // each is nil, an int64, a string or a []byte
 }
 
-// StatementError is an error that the server reports for a statement. If Whole is set, the error is
-// about the whole request, and it is unknown which statements ran.
+// StatementError is an error that the server reports for a statement.
 type StatementError struct {
-	Message string
-	Whole   bool
+	Message string // of the server
+	// Whole says that the error is about the whole request, so that it is unknown which statements
+	// ran.
+	Whole bool
 }
 
+// Error returns the message.
 func (e *StatementError) Error() string { return e.Message }
 
 // StatusError is an HTTP status other than 200.
 type StatusError struct {
-	Status  int
-	Message string
+	Status  int    // for example 503
+	Message string // of the server
 }
 
+// Error returns a text with the status and the message.
 func (e *StatusError) Error() string { return fmt.Sprintf("HTTP status %d: %s", e.Status, e.Message) }
 
 // Endpoint is the database that a transport connects to.

@@ -8,18 +8,20 @@ import (
 	"github.com/pawlhq/pawl/codec"
 )
 
-// Option configures the compression.
+// Option configures [New].
 type Option func(*transform)
 
-// Above sets the size in bytes from which payloads are compressed. The default is 1024.
+// Above sets the size in bytes from which payloads are compressed. n must not be negative; with 0 all
+// payloads are compressed that become smaller. The default is 1024.
 func Above(n int) Option { return func(t *transform) { t.above = n } }
 
 // MaxSize sets how many bytes a payload may grow to when it is read. It protects against
-// payloads that were made to exhaust the reader's memory. The default is 64 MB.
+// payloads that were made to exhaust the reader's memory: a larger one is an error. n must be above 0.
+// The default is 64 MB.
 func MaxSize(n int) Option { return func(t *transform) { t.most = n } }
 
-// New returns a transform that compresses payloads if that makes them smaller. Others are
-// left as they are.
+// New returns a transform that compresses payloads if that makes them smaller. Others are left as they
+// are. It is safe for concurrent use. If an option is out of range, each Seal and Open fails.
 func New(opts ...Option) codec.Transform {
 	t := &transform{above: 1024, most: 64 << 20}
 	for _, o := range opts {

@@ -18,7 +18,7 @@ type Bound struct {
 	full bool
 }
 
-// UpTo returns a bound of n bytes.
+// UpTo returns a bound of n bytes. If n is 0, only items of 0 bytes fit.
 func UpTo(n int) *Bound { return &Bound{left: n} }
 
 // FirstAndUpTo returns a bound of n bytes whose first item fits whatever its size. If n is 0, there
@@ -39,8 +39,8 @@ func (b *Bound) Take(n int) bool {
 	return !b.full
 }
 
-// Collect takes items up to the limit and the bound. more says that there are further items. size
-// returns the bytes of an item; nil counts none.
+// Collect takes items until there are limit of them or the bound is reached. more says that there are
+// further items. size returns the bytes of an item; nil counts none. b must not be nil.
 func Collect[T any](items iter.Seq[T], limit int, b *Bound, size func(*T) int) (out []T, more bool) {
 	for item := range items {
 		n := 0
