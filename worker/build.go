@@ -20,10 +20,13 @@ import (
 var build = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	if revision := revisionOf(info); revision != "" {
-		return revision
+		return revision[:min(len(revision), maxDigits)]
 	}
 	return executable()
 })
+
+// maxDigits is how many digits of a hash name a build. Every lease stores the name.
+const maxDigits = 12
 
 // revisionOf is the VCS revision that a program was built from; empty if it was built without
 // one, or from a tree that was modified since.
@@ -57,7 +60,7 @@ func executable() string {
 	if _, err := io.Copy(h, f); err != nil {
 		return ""
 	}
-	return "sha256-" + hex.EncodeToString(h.Sum(nil)[:16])
+	return "sha256-" + hex.EncodeToString(h.Sum(nil))[:maxDigits]
 }
 
 // misfits logs the runs that are given back to another build: the first one of each workflow

@@ -81,8 +81,9 @@ func Park(d time.Duration) Option { return func(w *Worker) { w.cfg.Park = d } }
 func MaxCrashes(n int) Option { return func(w *Worker) { w.cfg.MaxCrashes = n } }
 
 // Build names the build of the code that the worker runs, such as a version: "v1.4.2". Workers
-// of one build run the same code. The default is the VCS revision that the program was built
-// from, or a hash of the executable if there is none or the tree was modified.
+// of one build run the same code. The default is the first 12 digits of the VCS revision that the
+// program was built from, or of a hash of the executable if there is none or the tree was modified.
+// Each lease stores the name, so a long one costs room.
 //
 // A run whose history does not fit the code is given back, and from then on only workers of
 // the build that recorded its last step claim it: see [store.Pin]. If the worker is of that very
