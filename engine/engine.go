@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -60,17 +61,23 @@ type Option func(*Engine)
 // name that is not valid (see [store.ValidateName]), each call fails with store.ErrInvalid.
 func Namespace(name string) Option { return func(e *Engine) { e.namespace = name } }
 
-// Logger sets where the engine and its workers log. It must not be nil. The default is
+// Logger sets where the engine and its workers log. The default, also for nil, is
 // slog.Default().
-func Logger(l *slog.Logger) Option { return func(e *Engine) { e.log = l } }
+func Logger(l *slog.Logger) Option { return func(e *Engine) { e.log = cmp.Or(l, slog.Default()) } }
 
 // PayloadCodec sets how the engine and its workers encode payloads: the inputs and outputs of
-// runs and steps, signals and flow state. The default is [JSON]. Package codec has codecs that
-// compress and encrypt. The codec must not be nil.
+// runs and steps, signals and flow state. The default, also for nil, is [JSON]. Package codec has
+// codecs that compress and encrypt.
 //
 // All programs of a namespace need codecs that can read each other's payloads. [Codec] says what
 // happens to a payload that a codec cannot read.
-func PayloadCodec(c Codec) Option { return func(e *Engine) { e.codec = c } }
+func PayloadCodec(c Codec) Option {
+	return func(e *Engine) {
+		if e.codec = c; c == nil {
+			e.codec = JSON{}
+		}
+	}
+}
 
 // Requirement is what a start requires of its workflow.
 type Requirement uint8
@@ -99,9 +106,13 @@ func Require(r Requirement) Option { return func(e *Engine) { e.require = r } }
 
 // RetryFor sets how long a request is retried while the store cannot be reached, within its
 // context. It also limits the requests themselves: one that gets no answer in that time fails with
-// store.ErrUnavailable, or with store.ErrOutcomeUnknown if it may have been applied. d must be
-// above zero; otherwise such requests fail at once. The default is 10 s.
-func RetryFor(d time.Duration) Option { return func(e *Engine) { e.retryFor = d } }
+// store.ErrUnavailable, or with store.ErrOutcomeUnknown if it may have been applied. The default,
+// also for 0 or less, is 10 s.
+func RetryFor(d time.Duration) Option {
+	return func(e *Engine) { e.retryFor = cmp.Or(max(d, 0), defaultRetryFor) }
+}
+
+const defaultRetryFor = 10 * time.Second
 
 // Poll sets how often the engine asks the store for the runs that calls of [Engine.Wait] wait for,
 // if no hint reports their end: at the latest after d. The default, also for 0 or less, is 5 s if
@@ -111,7 +122,7 @@ func Poll(d time.Duration) Option { return func(e *Engine) { e.poll = d } }
 // New makes an engine on a store. It does not access the database. The caller keeps the store and
 // closes it after the engine.
 func New(st store.Store, opts ...Option) *Engine {
-	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: 10 * time.Second,
+	e := &Engine{store: st, namespace: DefaultNamespace, codec: JSON{}, log: slog.Default(), retryFor: defaultRetryFor,
 		tracing: otel.GetTracerProvider(), metrics: otel.GetMeterProvider(), retention: make(map[string]Retention), keepFirings: DefaultKeepFirings}
 	for _, opt := range opts {
 		opt(e)

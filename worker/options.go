@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -146,5 +147,5 @@ func Label(key, value string) Option {
 	}
 }
 
-// Logger sets where the worker logs. It must not be nil. The default is its engine's logger.
-func Logger(l *slog.Logger) Option { return func(w *Worker) { w.log = l } }
+// Logger sets where the worker logs. The default, also for nil, is its engine's logger.
+func Logger(l *slog.Logger) Option { return func(w *Worker) { w.log = cmp.Or(l, w.eng.Logger()) } }

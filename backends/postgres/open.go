@@ -202,6 +202,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 	if c.limits, err = c.limits.OrDefault(); err != nil {
 		return nil, err
 	}
+	if c.timeout <= 0 {
+		return nil, store.Invalid("timeout", fmt.Sprintf("%v is not positive", c.timeout))
+	}
 	if err := checkSchema(c.schema); err != nil {
 		return nil, err
 	}

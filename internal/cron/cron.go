@@ -278,7 +278,7 @@ func (r Rule) inDay(from time.Duration) (time.Duration, bool) {
 
 // Upcoming returns the next n times behind t.
 func (r Rule) Upcoming(t time.Time, n int) []time.Time {
-	times := make([]time.Time, 0, n)
+	times := make([]time.Time, 0, max(n, 0))
 	for range n {
 		t = r.Next(t)
 		times = append(times, t)

@@ -56,8 +56,12 @@ func (p Policy) Wait(attempt int) (wait time.Duration, ok bool) {
 	if limit := float64(p.Max); p.Max > 0 && f > limit {
 		f = limit
 	}
+	f = min(f, float64(maxWait))
 	return time.Duration(f * (1 - 0.2*rand.Float64())), true
 }
+
+// maxWait bounds a wait that grows without a limit of its own: a store keeps durations of up to 250 years.
+const maxWait = 200 * 365 * 24 * time.Hour
 
 // Failure codes that the engine writes into records, beside those of package
 // store and those that users give.
