@@ -489,14 +489,15 @@ var workerEngineCases = []Case{
 				pause(e)
 				pause(e)
 			}
-			ran.add("enough")
 			goOn <- struct{}{}
 			switch round {
 			case 0:
 				p.stop()
+				ran.add("enough")
 				p = e.process(defs(wf))
 			case 1:
 				e.until(h.ID(), store.Paused)
+				ran.add("enough")
 				e.ok("resume", e.eng.Resume(e.ctx, h.ID()))
 			}
 			e.eq("output", result(e, h), 1)
