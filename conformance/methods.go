@@ -40,7 +40,7 @@ var methods = map[string]string{
 
 	"build/": "Leases.Claim", "build/given-back-": "Leases.Commit", "build/pinned-by-": "Leases.Commit", "build/recorded-": "Leases.Commit",
 	"build/new-generation": "Leases.Commit", "build/eager-start": "Runs.Create", "build/restarted": "Runs.Restart, Runs.Fork", "build/unpin": "Runs.Unpin",
-	"build/unpin-": "Runs.Unpin", "build/filtered": "Runs.List, Runs.Count", "build/listed": "Registry.ListBuilds", "build/of-workers": "Registry.PutWorker, Registry.ListWorkers",
+	"build/unpin-": "Runs.Unpin", "build/filtered": "Runs.List, Runs.Count", "build/filtered-pages": "Runs.List", "build/filtered-capped": "Runs.Count", "build/listed": "Registry.ListBuilds", "build/of-workers": "Registry.PutWorker, Registry.ListWorkers",
 	"build/ahead": "Ranker.Ahead", "build/imported": "Importer.Import",
 
 	"schedules/": "Schedules.PutSchedule", "schedules/put-and-list": "Schedules.PutSchedule, Schedules.ListSchedules", "schedules/delete": "Schedules.DeleteSchedule",
@@ -88,7 +88,7 @@ var methods = map[string]string{
 	"cost/claim": "Leases.Claim", "cost/claim-none": "Leases.Claim", "cost/wake-due": "Leases.Claim", "cost/extend": "Leases.Extend", "cost/commit-": "Leases.Commit",
 	"cost/create": "Runs.Create", "cost/create-": "Runs.Create", "cost/get": "Runs.Get", "cost/find": "Runs.Find", "cost/children": "Runs.Children", "cost/steps": "Runs.Steps",
 	"cost/parent-ends": "Leases.Commit", "cost/parent-canceled": "Runs.Cancel", "cost/cancel": "Runs.Cancel", "cost/pause": "Runs.Pause", "cost/restart": "Runs.Restart",
-	"cost/fork": "Runs.Fork", "cost/purge": "Runs.Purge", "cost/list": "Runs.List", "cost/list-": "Runs.List", "cost/count": "Runs.Count",
+	"cost/fork": "Runs.Fork", "cost/purge": "Runs.Purge", "cost/list": "Runs.List", "cost/list-": "Runs.List", "cost/count": "Runs.Count", "cost/count-": "Runs.Count",
 	"cost/signal": "Coordination.Signal", "cost/signal-": "Coordination.Signal", "cost/inbox": "Coordination.Inbox", "cost/state": "Coordination.SetState, Coordination.GetState",
 	"cost/fire": "Schedules.Fire", "cost/schedules-due": "Schedules.ListSchedules", "cost/lock": "Registry.Lock", "cost/worker": "Registry.PutWorker, Leases.Extend",
 	"cost/journal": "Journal.ListActions",

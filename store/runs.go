@@ -89,7 +89,9 @@ type Runs interface {
 	// P18: a page reads an index on the status and the time of the order. All other conditions of
 	// the filter are checked for each run, for at most MaxScan runs: the page ends after the last
 	// run looked at, with the runs selected so far. A filter by Parent, by ExternalID, or by an
-	// IDPrefix of [FewIDs] characters has an index of its own and no such limit. With ByEnd, no run
+	// IDPrefix of [FewIDs] characters has an index of its own and no such limit. Of the runs that
+	// are not final, a filter by PinnedTo with at most [FewBuilds] builds looks only at those that
+	// are pinned to one of them; an index on the build has them. With ByEnd, no run
 	// is read that ended before FinishedAfter or after FinishedBefore.
 	List(ctx context.Context, p ListParams) (RunPage, error)
 
@@ -107,7 +109,8 @@ type Runs interface {
 	// A backend may share MaxScan among the statuses that are not final, and, with
 	// FinishedAfter or FinishedBefore, among the final ones. In a namespace of fewer than
 	// MaxScan runs, no status is capped. A filter by Parent, by ExternalID, or by an IDPrefix
-	// of [FewIDs] characters has an index of its own, and its counts are exact.
+	// of [FewIDs] characters has an index of its own, and its counts are exact. Of the runs that are
+	// not final, a filter by PinnedTo looks at the same runs as in List.
 	Count(ctx context.Context, p CountParams) ([]RunCount, error)
 
 	// Children returns the children in one group of a parent, in the order of their ordinals: those

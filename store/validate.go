@@ -136,6 +136,14 @@ func (f *RunFilter) Few() bool {
 	return !f.Parent.IsZero() || f.ExternalID != "" || len(f.IDPrefix) >= FewIDs
 }
 
+// FewBuilds is the largest number of builds in PinnedTo for which an index on the build is read.
+const FewBuilds = 16
+
+// ByBuild reports whether a filter selects unfinished runs by an index on their build.
+func (f *RunFilter) ByBuild() bool {
+	return len(f.PinnedTo) > 0 && len(f.PinnedTo) <= FewBuilds && !f.Few()
+}
+
 // Wants reports whether a filter may select runs of a status.
 func (f *RunFilter) Wants(s Status) bool {
 	if !s.Final() && !(f.FinishedAfter.IsZero() && f.FinishedBefore.IsZero()) {

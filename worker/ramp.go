@@ -309,8 +309,8 @@ func (w *Worker) tryLapseAll(ctx context.Context) error {
 			return err
 		}
 	}
-	// A list of the runs of a build looks at all unfinished runs. Where that takes long, it is
-	// done less often.
+	// A list reads all unfinished runs that are pinned to the build. If there are many, it is done
+	// less often.
 	if rest := lapseRest * time.Since(began); rest > lapseEvery {
 		_, err = take(rest)
 	}

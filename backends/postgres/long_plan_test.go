@@ -44,7 +44,7 @@ func sqlID(kind int, i string) string {
 }
 
 // crowd creates rows, numbered from from to to, that no hot statement may notice: runs that are
-// finished and runs that sleep, in the same lanes that are claimed from; a tenth as many runs of
+// finished and runs that sleep, a tenth of them pinned, in the same lanes that are claimed from; a tenth as many runs of
 // others; and rows in all other big tables.
 func crowd(from, to int) string {
 	return strings.NewReplacer("$finished", sqlID(finishedRun, "i"), "$sleeping", sqlID(sleepingRun, "i"), "$signal", sqlID(sentSignal, "i"),
@@ -54,9 +54,9 @@ func crowd(from, to int) string {
 	INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, epoch, worker, created_at, started_at, finished_at, external_id, parent, grp, ordinal)
 		SELECT $finished, 'n', CASE WHEN i%2=0 THEN 'w' ELSE 'idle' END, 'q', 6, 0, 1, 'gone', i, i, i, CASE WHEN i%10=0 THEN 'e' || i%1000 END,
 			CASE WHEN i%10=1 THEN $parent END, CASE WHEN i%10=1 THEN 'g' END, i FROM $all;
-	INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, epoch, worker, created_at, started_at, visible_at, external_id, wakes)
+	INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, epoch, worker, created_at, started_at, visible_at, external_id, wakes, pin)
 		SELECT $sleeping, 'n', CASE WHEN i%2=0 THEN 'w' ELSE 'idle' END, 'q', 3, 0, 1, 'gone', i, i, $now+86400000000+i,
-			CASE WHEN i%10=0 THEN 's' || i END, 7 FROM $all;
+			CASE WHEN i%10=0 THEN 's' || i END, 7, CASE WHEN i%1000=5 THEN 'v1' WHEN i%10=5 THEN 'v2' ELSE '' END FROM $all;
 	INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, created_at, visible_at)
 		SELECT gen_random_uuid(), CASE WHEN i%50=0 THEN 'other' ELSE 'n' END, CASE i%50 WHEN 10 THEN 'other' WHEN 20 THEN 'paused' ELSE 'w' END,
 			CASE WHEN i%50=30 THEN 'other' ELSE 'q' END, CASE WHEN i%50=40 THEN 4 ELSE 1 END, 0, i, i FROM $tenth;
@@ -399,6 +399,12 @@ func (h *hotPaths) lists() {
 	h.looks(h.t, "the last not to complete", cost{203, 400}, "runs_failed", h.list(store.ListParams{Filter: in(store.Failed, store.Canceled), ByEnd: true}))
 	h.looks(h.t, "among runs of others", cost{510, 1000}, "runs_created", h.list(store.ListParams{Filter: store.RunFilter{Workflow: "none"}, MaxScan: 500}))
 	h.looks(h.t, "among runs of others, by their ends", cost{501, 1000}, "runs_finished", h.list(store.ListParams{Filter: store.RunFilter{Workflow: "none"}, ByEnd: true, MaxScan: 500}))
+	pinned := store.RunFilter{Statuses: unfinished.Statuses, PinnedTo: []string{"v1"}}
+	h.looks(h.t, "those pinned to a build", cost{101, 400}, "runs_pinned", h.list(store.ListParams{Filter: pinned}))
+	h.looks(h.t, "count those pinned to a build", cost{500, 1000}, "runs_pinned", h.count(store.CountParams{Filter: pinned, MaxScan: 500}))
+	pinned = store.RunFilter{Statuses: in(store.Pending, store.Running, store.Paused).Statuses, PinnedTo: []string{"v1", "v2"}, Pinned: true}
+	h.looks(h.t, "those due or held that are pinned to two builds", cost{200, 400}, "runs_pinned", h.list(store.ListParams{Filter: pinned, MaxScan: 100}))
+	h.looks(h.t, "pinned to a build, finished or not", cost{4 * 100, 1000}, "runs_created runs_pinned", h.list(store.ListParams{Filter: store.RunFilter{PinnedTo: []string{"v1"}}, MaxScan: 100}))
 	h.looks(h.t, "count those not final", cost{5 * 500, 4000}, "runs_created", h.count(store.CountParams{Filter: unfinished, MaxScan: 500}))
 	h.looks(h.t, "count those that failed", cost{500, 1000}, "runs_created", h.count(store.CountParams{Filter: in(store.Failed, store.Canceled), MaxScan: 500}))
 	h.looks(h.t, "count all", cost{8 * 500, 6000}, "runs_created", h.count(store.CountParams{MaxScan: 500}))

@@ -33,7 +33,7 @@ const (
 	kindMade   = 'C' // namespace, status, creation, id
 	kindEnded  = 'E' // namespace, status, end, id: the runs that are final
 	kindChild  = 'P' // parent, group, ordinal, id
-	kindPinned = 'B' // namespace, build, id: the runs that are pinned to a build and not final
+	kindPinned = 'B' // namespace, build, status, creation, id: the runs that are pinned to a build and not final
 	kindCloses = 'W' // parent, id: the children that are canceled with their parent
 
 	kindRecord = 'R' // storekit.Kind, namespace, name -> a record of storekit
@@ -70,6 +70,10 @@ func statusKey(kind byte, namespace string, status store.Status) key {
 	return keyOf(kind).Name(namespace).And(byte(status))
 }
 
+func pinnedKey(namespace, build string, status store.Status) key {
+	return keyOf(kindPinned).Name(namespace).Name(build).And(byte(status))
+}
+
 func childKey(parent store.ID, group string) key { return keyOf(kindChild).ID(parent).Name(group) }
 
 func heldKey(namespace, worker string) key { return keyOf(kindHeld).Name(namespace).Name(worker) }
@@ -85,7 +89,7 @@ func indexKeys(r *storekit.Run) []key {
 		keys = append(keys, laneKey(r.Namespace, r.LaneOf()).Priority(r.Priority).Time(r.VisibleAt).ID(r.ID))
 	}
 	if r.Pin != nil && !r.Status.Final() {
-		keys = append(keys, keyOf(kindPinned).Name(r.Namespace).Name(r.Pin.Build).ID(r.ID))
+		keys = append(keys, pinnedKey(r.Namespace, r.Pin.Build, r.Status).Time(r.CreatedAt).ID(r.ID))
 	}
 	if r.Leased() {
 		keys = append(keys, heldKey(r.Namespace, r.Worker).ID(r.ID))

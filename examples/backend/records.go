@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"time"
@@ -64,7 +65,7 @@ func (s *Store) ListBuilds(ctx context.Context, p store.ListBuildsParams) (store
 			rest.From = pins.Name(after).End()
 		}
 		for k := range t.scan(rest, false) {
-			name := k.Key[len(pins) : len(k.Key)-len(store.ID{})-1]
+			name, _, _ := bytes.Cut(k.Key[len(pins):], []byte{0})
 			pinned[string(name)]++
 		}
 		most, seen := cmp.Or(p.MaxScan, store.DefaultScan), 0

@@ -181,8 +181,8 @@ func (t *tx) candidates(namespace string, f *store.RunFilter, order listing, max
 	return t.listed(namespace, f, order), scans(f, maxScan)
 }
 
-// listed yields the runs of the filter's statuses and of its times, by an index that
-// has them in their order.
+// listed yields the runs of the filter's statuses, of its times, and, if they are not final, of its
+// builds, by indexes that have them in their order.
 func (t *tx) listed(namespace string, f *store.RunFilter, order listing) iter.Seq[store.ID] {
 	kind, since, before := byte(kindMade), f.CreatedAfter, f.CreatedBefore
 	if order.byEnd {
@@ -193,18 +193,16 @@ func (t *tx) listed(namespace string, f *store.RunFilter, order listing) iter.Se
 		if !f.Wants(status) || order.byEnd && !status.Final() {
 			continue
 		}
-		prefix := statusKey(kind, namespace, status)
-		s := prefix.All()
-		if !since.IsZero() {
-			s.From = prefix.Time(storekit.Micro(since).Add(time.Microsecond))
+		prefixes := []key{statusKey(kind, namespace, status)}
+		if f.ByBuild() && !status.Final() {
+			prefixes = nil
+			for _, build := range slices.Compact(slices.Sorted(slices.Values(f.PinnedTo))) {
+				prefixes = append(prefixes, pinnedKey(namespace, build, status))
+			}
 		}
-		if !before.IsZero() {
-			s.To = prefix.Time(storekit.Micro(before))
+		for _, prefix := range prefixes {
+			lines = append(lines, order.line(prefix, since, before))
 		}
-		if order.after != nil {
-			s = s.Behind(prefix.Time(order.after.At).ID(order.after.ID), !order.oldestFirst)
-		}
-		lines = append(lines, storekit.Line{Span: s, Skip: len(prefix)})
 	}
 	return func(yield func(store.ID) bool) {
 		for _, k := range t.merge(lines, !order.oldestFirst, nil) {
@@ -213,6 +211,21 @@ func (t *tx) listed(namespace string, f *store.RunFilter, order listing) iter.Se
 			}
 		}
 	}
+}
+
+// line is the part of a listing whose keys begin with the prefix, followed by a time and an ID.
+func (order listing) line(prefix key, since, before time.Time) storekit.Line {
+	s := prefix.All()
+	if !since.IsZero() {
+		s.From = prefix.Time(storekit.Micro(since).Add(time.Microsecond))
+	}
+	if !before.IsZero() {
+		s.To = prefix.Time(storekit.Micro(before))
+	}
+	if order.after != nil {
+		s = s.Behind(prefix.Time(order.after.At).ID(order.after.ID), !order.oldestFirst)
+	}
+	return storekit.Line{Span: s, Skip: len(prefix)}
 }
 
 // few returns the runs that a filter of few runs selects, by an index of their own.

@@ -8,7 +8,8 @@ ALTER TABLE pawl.runs
     ADD COLUMN IF NOT EXISTS build text COLLATE "C",                    -- that recorded the last step, unless the last lease has
     ADD COLUMN IF NOT EXISTS lease_build text COLLATE "C";              -- of the last lease
 
-CREATE INDEX CONCURRENTLY IF NOT EXISTS runs_pinned ON pawl.runs (namespace, pin) WHERE pin <> '' AND finished_at IS NULL;
+-- The unfinished runs of a build are counted, and listed in the order of their creation.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS runs_pinned ON pawl.runs (namespace, pin, created_at, id) WHERE pin <> '' AND status < 6;
 
 ALTER TABLE pawl.workers ADD COLUMN IF NOT EXISTS build text COLLATE "C" NOT NULL DEFAULT '';
 

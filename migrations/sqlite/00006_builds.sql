@@ -11,7 +11,10 @@ ALTER TABLE workers ADD COLUMN build TEXT NOT NULL DEFAULT '';
 DROP INDEX runs_claim;
 CREATE INDEX runs_claim ON runs (namespace, queue, workflow, pin, priority, visible_at, id, status)
     WHERE visible_at IS NOT NULL AND status <> 4;
-CREATE INDEX runs_pinned ON runs (namespace, pin) WHERE pin <> '' AND finished_at IS NULL;
+-- The unfinished runs of a build are counted, and listed in the order of their creation.
+-- No index of the same columns has this condition: with finished_at IS NULL and bounds on the creation,
+-- SQLite would choose runs_active.
+CREATE INDEX runs_pinned ON runs (namespace, pin, created_at, id) WHERE pin <> '' AND status < 6;
 
 -- +goose Down
 DROP INDEX runs_pinned;

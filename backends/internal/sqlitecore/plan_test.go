@@ -87,6 +87,7 @@ func TestListPlans(t *testing.T) {
 		ended    = "r USING INDEX runs_ended (namespace=? AND status=?"
 		finished = "r USING INDEX runs_finished (namespace=?"
 		failed   = "r USING INDEX runs_failed (namespace=? AND status=?"
+		pinned   = "r USING INDEX runs_pinned (namespace=? AND pin=?"
 	)
 	hour := time.Unix(3600, 0)
 	failure := store.RunFilter{Statuses: []store.Status{store.Failed}, FinishedAfter: hour, FailureCode: "c", FailureText: "t", FailedStep: "s", MinAttempt: 2}
@@ -101,6 +102,11 @@ func TestListPlans(t *testing.T) {
 		{"failed", false, store.RunFilter{Statuses: []store.Status{store.Failed}}, []string{ended}},
 		{"of a workflow since", false, store.RunFilter{Workflow: "w", CreatedAfter: hour}, []string{
 			active + " AND created_at", ended + " AND created_at", ended + " AND created_at", ended + " AND created_at"}},
+		{"pinned", false, store.RunFilter{PinnedTo: []string{"a"}}, []string{pinned, ended, ended, ended}},
+		{"unfinished pinned since", false, store.RunFilter{PinnedTo: []string{"b", "a", "b"}, Pinned: true, Statuses: []store.Status{store.Pending, store.Running}, CreatedAfter: hour}, []string{
+			pinned + " AND created_at", pinned + " AND created_at"}},
+		{"pinned to many", false, store.RunFilter{PinnedTo: make([]string, store.FewBuilds+1), Statuses: []store.Status{store.Pending}}, []string{active}},
+		{"pinned by end", true, store.RunFilter{PinnedTo: []string{"a"}}, []string{finished}},
 		{"by end", true, store.RunFilter{}, []string{finished}},
 		{"completed by end", true, store.RunFilter{Statuses: []store.Status{store.Completed}}, []string{finished}},
 		{"canceled by end", true, store.RunFilter{Statuses: []store.Status{store.Canceled}}, []string{failed}},
@@ -132,6 +138,7 @@ func TestListPlans(t *testing.T) {
 		{"all", store.RunFilter{}, []string{active, ended, ended, ended}},
 		{"unfinished", store.RunFilter{Statuses: []store.Status{store.Pending, store.Running}}, []string{active}},
 		{"of a queue", store.RunFilter{Queue: "q", Statuses: []store.Status{store.Failed}}, []string{ended}},
+		{"pinned", store.RunFilter{PinnedTo: []string{"a", "b"}}, []string{pinned, pinned, ended, ended, ended}},
 		{"ended since", store.RunFilter{FinishedAfter: hour}, []string{finished + " AND finished_at", failed + " AND finished_at", failed + " AND finished_at"}},
 		{"failed since", failure, []string{failed + " AND finished_at"}},
 	} {

@@ -2,6 +2,7 @@ package sqlkit
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,19 +65,7 @@ func ListRuns(db DB, p store.ListParams, limit int) (string, []any, error) {
 	if scan {
 		looked = q.arg(int64(MaxScan(p.MaxScan)), "bigint")
 	}
-	// SQLite merges the results of the indexes. PostgreSQL sorts what it takes from each.
-	first := sorted + " LIMIT " + looked
-	parts := make([]string, len(list))
-	for i, a := range list {
-		parts[i] = item(q.selected(a)) + q.where(a)
-		parts[i] = q.d.pick("("+parts[i]+first+")", parts[i])
-	}
-	union := strings.Join(parts, " UNION ALL ")
-	if q.d == SQLite {
-		union += first
-	} else if len(parts) > 1 {
-		union = "SELECT * FROM (" + union + ") r" + first
-	}
+	union := q.merged(list, func(a arm) string { return item(q.selected(a)) }, sorted, looked)
 	if !scan {
 		return whole(union), q.args, nil
 	}
@@ -127,8 +116,9 @@ func (v Verbs) List(ctx context.Context, p store.ListParams) (store.RunPage, err
 	return page, nil
 }
 
-// CountRuns builds the statement of a count: groups of runs by their part (an arm), and separately
-// those that the filter does not select (ok). It returns the statuses of the parts.
+// CountRuns builds the statement of a count: groups of runs by their part (the arms of the same
+// statuses), and separately those that the filter does not select (ok). It returns the statuses of
+// the parts.
 func CountRuns(db DB, p store.CountParams) (string, []any, [][]store.Status, error) {
 	column := "r.created_at"
 	if !p.Filter.FinishedAfter.IsZero() || !p.Filter.FinishedBefore.IsZero() {
@@ -147,7 +137,7 @@ func CountRuns(db DB, p store.CountParams) (string, []any, [][]store.Status, err
 		by      = `) r GROUP BY 1, 2, 3, 4, 5, 6`
 	)
 	item := func(part int, ok string) string {
-		return "SELECT " + strconv.Itoa(part) + " AS part, r.queue, r.workflow, r.status, " + code + q.d.pick(` COLLATE "C"`, ``) + " AS code, " + ok + " AS ok FROM pawl.runs r WHERE "
+		return "SELECT " + strconv.Itoa(part) + " AS part, r.queue, r.workflow, r.status, " + code + q.d.pick(` COLLATE "C"`, ``) + " AS code, " + ok + " AS ok, " + column + " AS at, r.id FROM pawl.runs r WHERE "
 	}
 	if p.Filter.Few() {
 		return q.text(grouped + item(0, "true") + q.fewRuns(&p.Filter) + by), q.args, nil, nil
@@ -155,9 +145,15 @@ func CountRuns(db DB, p store.CountParams) (string, []any, [][]store.Status, err
 	var parts []string
 	var statuses [][]store.Status
 	looked := q.arg(int64(MaxScan(p.MaxScan)), "bigint")
-	for i, a := range q.arms(&p.Filter, column, true) {
-		parts = append(parts, "SELECT * FROM ("+item(i, q.selected(a))+q.where(a)+" ORDER BY "+column+" DESC, r.id DESC LIMIT "+looked+") r")
-		statuses = append(statuses, a.statuses)
+	for list := q.arms(&p.Filter, column, true); len(list) > 0; {
+		n := 1
+		for n < len(list) && slices.Equal(list[n].statuses, list[0].statuses) {
+			n++
+		}
+		part := q.merged(list[:n], func(a arm) string { return item(len(parts), q.selected(a)) }, " ORDER BY at DESC, id DESC", looked)
+		parts = append(parts, "SELECT * FROM ("+part+") r")
+		statuses = append(statuses, list[0].statuses)
+		list = list[n:]
 	}
 	if len(parts) == 0 {
 		return "", nil, nil, nil

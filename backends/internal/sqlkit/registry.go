@@ -123,7 +123,7 @@ func (d Dialect) pageOfBuilds() string {
 	one(name, workers, online, pinned, runs) AS (
 		SELECT w.build, count(*), count(*) FILTER (WHERE w.status={online}), 0, 0 FROM pawl.workers w
 			WHERE w.namespace=:namespace AND w.build>:after AND w.seen_at+w.ttl>:now AND coalesce(w.asked_at+w.answers>:now, true) GROUP BY w.build
-		UNION ALL SELECT r.pin, 0, 0, count(*), 0 FROM pawl.runs r WHERE r.namespace=:namespace AND r.pin>:after AND r.pin<>'' AND r.finished_at IS NULL GROUP BY r.pin
+		UNION ALL SELECT r.pin, 0, 0, count(*), 0 FROM pawl.runs r WHERE r.namespace=:namespace AND r.pin>:after AND r.pin<>'' AND r.status<{final} GROUP BY r.pin
 		UNION ALL SELECT looked.build, 0, 0, 0, count(*) FROM looked WHERE looked.build>:after GROUP BY looked.build)
 	SELECT one.name, CAST(sum(one.workers) AS bigint), CAST(sum(one.online) AS bigint), CAST(sum(one.pinned) AS bigint), CAST(sum(one.runs) AS bigint),
 		(SELECT count(*)>:most FROM recent)

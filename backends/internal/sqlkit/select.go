@@ -1,6 +1,7 @@
 package sqlkit
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type selection struct {
 	namespace string   // the condition on the namespace
 	bound     []string // conditions on the time that gives the order: the limits of an index search
 	rest      []string // conditions that are checked for each run
+	builds    []string // the builds of PinnedTo, if an index on the build is read
 }
 
 func newSelection(db DB, namespace string) *selection {
@@ -97,17 +99,7 @@ func selectRuns(db DB, namespace string, f *store.RunFilter, column string) (*se
 	}
 	between("r.created_at", f.CreatedAfter, f.CreatedBefore)
 	between("r.finished_at", f.FinishedAfter, f.FinishedBefore)
-	if f.Pinned {
-		q.look("r.pin<>''")
-	}
-	if len(f.PinnedTo) > 0 {
-		list := any(f.PinnedTo)
-		if q.d == SQLite {
-			list = JSON(f.PinnedTo)
-		}
-		n := q.arg(list, "text[]")
-		q.look("r.pin" + q.d.pick("=ANY("+n+")", " IN (SELECT value FROM json_each("+n+"))"))
-	}
+	q.pinned(f)
 	if f.FailureCode != "" {
 		q.look(q.d.failureField("code") + "=" + q.arg(f.FailureCode, "text"))
 	}
@@ -122,6 +114,29 @@ func selectRuns(db DB, namespace string, f *store.RunFilter, column string) (*se
 		q.look("(r.attempt>=" + n + " OR " + hasOpenStep + n + "))")
 	}
 	return q, nil
+}
+
+// pinned adds the conditions on the pin. Those that arms add are left out.
+func (q *selection) pinned(f *store.RunFilter) {
+	if len(f.PinnedTo) > 0 {
+		q.builds = slices.Compact(slices.Sorted(slices.Values(f.PinnedTo)))
+		if !f.ByBuild() {
+			q.look(q.ofBuilds())
+			q.builds = nil
+		}
+	} else if f.Pinned {
+		q.look("r.pin<>''")
+	}
+}
+
+// ofBuilds is the condition that a run is pinned to one of the builds.
+func (q *selection) ofBuilds() string {
+	list := any(q.builds)
+	if q.d == SQLite {
+		list = JSON(q.builds)
+	}
+	n := q.arg(list, "text[]")
+	return "r.pin" + q.d.pick("=ANY("+n+")", " IN (SELECT value FROM json_each("+n+"))")
 }
 
 // few adds the conditions on a parent and on an external id, which select few runs. On PostgreSQL
@@ -175,9 +190,9 @@ type arm struct {
 func armOf(cond, rest string, statuses ...store.Status) arm { return arm{cond, rest, statuses} }
 
 // arms divides the runs that a filter may select into arms. If apart is set, each final status has
-// an arm of its own.
+// an arm of its own. With PinnedTo, each build has an arm of its unfinished runs; these arms have
+// the same statuses.
 func (q *selection) arms(f *store.RunFilter, column string, apart bool) (list []arm) {
-	ended := q.namespace + " AND r.finished_at IS NOT NULL"
 	var active, final []store.Status
 	for _, s := range store.Statuses() {
 		switch {
@@ -188,6 +203,40 @@ func (q *selection) arms(f *store.RunFilter, column string, apart bool) (list []
 			active = append(active, s)
 		}
 	}
+	if len(q.builds) == 0 {
+		return q.byStatus(active, final, column, apart)
+	}
+	if len(active) > 0 {
+		list = q.byBuild(active)
+	}
+	if len(final) > 0 {
+		of := q.ofBuilds()
+		for _, a := range q.byStatus(nil, final, column, apart) {
+			a.rest = All([]string{a.rest, of})
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// unfinished is how many statuses are not final.
+const unfinished = 5
+
+// byBuild returns an arm of unfinished runs for each build: runs_pinned.
+func (q *selection) byBuild(active []store.Status) (list []arm) {
+	rest := ""
+	if len(active) < unfinished {
+		rest = among(active)
+	}
+	for _, b := range q.builds {
+		list = append(list, armOf(q.namespace+" AND r.pin="+q.arg(b, "text")+Text(` AND r.pin<>'' AND r.status<{final}`), rest, active...))
+	}
+	return list
+}
+
+// byStatus returns arms of statuses.
+func (q *selection) byStatus(active, final []store.Status, column string, apart bool) (list []arm) {
+	ended := q.namespace + " AND r.finished_at IS NOT NULL"
 	if column == "r.finished_at" {
 		if !apart && len(final) > 0 && final[0] == store.Completed { // runs_finished
 			rest := among(final)
@@ -207,7 +256,7 @@ func (q *selection) arms(f *store.RunFilter, column string, apart bool) (list []
 		return list
 	}
 	if q.d == SQLite { // runs_active, runs_ended
-		if len(active) == 5 {
+		if len(active) == unfinished {
 			list = append(list, armOf(q.namespace+" AND r.finished_at IS NULL", "", active...))
 		} else if len(active) > 0 {
 			list = append(list, armOf(q.namespace+" AND r.finished_at IS NULL", among(active), active...))
@@ -234,6 +283,26 @@ func (q *selection) selected(a arm) string {
 		return "true"
 	}
 	return "(" + rest + ") IS TRUE"
+}
+
+// merged returns a statement that reads the first runs of some arms together. item begins the
+// statement of an arm, with the columns at and id. SQLite merges the results of the indexes.
+// PostgreSQL sorts what it takes from each.
+func (q *selection) merged(arms []arm, item func(arm) string, sorted, most string) string {
+	first := sorted + " LIMIT " + most
+	parts := make([]string, len(arms))
+	for i, a := range arms {
+		parts[i] = item(a) + q.where(a)
+		parts[i] = q.d.pick("("+parts[i]+first+")", parts[i])
+	}
+	union := strings.Join(parts, " UNION ALL ")
+	switch {
+	case q.d == SQLite:
+		return union + first
+	case len(parts) > 1:
+		return "SELECT * FROM (" + union + ") r" + first
+	}
+	return union
 }
 
 // text returns a statement in the dialect.

@@ -162,7 +162,11 @@ func (s *Store) scan(namespace string, f store.RunFilter, most int) (looked []*r
 	if f.Few() {
 		return rows, selected, store.ScanAll
 	}
-	return s.selected(namespace, indexed(f)), selected, cmp.Or(most, store.DefaultScan)
+	rows = s.selected(namespace, indexed(f))
+	if f.ByBuild() {
+		rows = slices.DeleteFunc(rows, func(r *run) bool { return !r.Status.Final() && !slices.Contains(f.PinnedTo, r.PinnedTo()) })
+	}
+	return rows, selected, cmp.Or(most, store.DefaultScan)
 }
 
 // selected returns the runs that a filter selects, oldest first.

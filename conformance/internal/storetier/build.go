@@ -51,6 +51,19 @@ func (c *C) pinned() store.ID {
 	return res.ID
 }
 
+// pinnedAs creates a run that is pinned to a build; empty: to none.
+func (c *C) pinnedAs(build string, r store.NewRun) store.ID {
+	c.Helper()
+	if build == "" {
+		return c.create(r)
+	}
+	r.Worker, r.LeaseFor, r.Build = aWorker, aLease, build
+	res := c.creates(fill(r))[0]
+	c.ok("Create's item", res.Err)
+	c.commit(store.Commit{Lease: res.Lease, Pin: &store.Pin{Build: build}, Transition: giveBack()})
+	return res.ID
+}
+
 func (c *C) unpin(ids ...store.ID) []store.ControlResult {
 	c.Helper()
 	res, err := c.s.Unpin(c.ctx, store.UnpinParams{Namespace: c.ns, IDs: ids})
@@ -442,6 +455,68 @@ var buildCases = []Case{
 		c.eq("few that are not pinned", list(store.RunFilter{Pinned: true, IDPrefix: plain.String()}), []store.ID{})
 		_, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: store.RunFilter{PinnedTo: []string{""}}})
 		c.fails("a build without a name", err, store.ErrInvalid)
+	}},
+	{"build/filtered-pages", "P14", "lists by build return the runs of all their builds in one order, finished or not, on pages of any size", func(c *C) {
+		runs := map[store.ID]store.Run{}
+		for i := range 24 {
+			id := c.pinnedAs([]string{"v0", oldBuild, newBuild, ""}[i%4], store.NewRun{})
+			switch {
+			case i%5 == 0:
+				c.cancel(id)
+			case i%7 == 0:
+				c.pause(id)
+			}
+			runs[id] = c.get(id)
+			if i%3 == 0 { // others were created at the same moment
+				c.advance(time.Millisecond)
+			}
+		}
+		many := []string{"v0"}
+		for i := range store.FewBuilds {
+			many = append(many, fmt.Sprint("none", i))
+		}
+		order := c.listAll(store.ListParams{OldestFirst: true}, nil)
+		for _, builds := range [][]string{{oldBuild}, {newBuild, "v0"}, {"v0", "none", "v0"}, {"none"}, many} {
+			for _, statuses := range [][]store.Status{nil, {store.Pending, store.Paused}, {store.Canceled}, {store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling}} {
+				f := store.RunFilter{PinnedTo: builds, Statuses: statuses}
+				want := []store.ID{}
+				for _, id := range order {
+					if r := runs[id]; slices.Contains(builds, r.PinnedTo()) && f.Wants(r.Status) {
+						want = append(want, id)
+					}
+				}
+				c.eq(fmt.Sprint("the count of ", builds, statuses), c.count(f), int64(len(want)))
+				for _, limit := range []int{1, 2, 100} {
+					for _, most := range []int{0, 1, 3} {
+						p := store.ListParams{Filter: f, Limit: limit, MaxScan: most, OldestFirst: true}
+						what := fmt.Sprint("pages of ", limit, ", scans ", most, ", of ", builds, statuses)
+						c.eq(what, c.listAll(p, nil), want)
+						p.OldestFirst = false
+						c.eq("newest first: "+what, c.listAll(p, nil), backwards(want))
+					}
+				}
+			}
+		}
+	}},
+	{"build/filtered-capped", "P18", "a count by build looks at no more than MaxScan unfinished runs of its builds together, those created last, and at none of others", func(c *C) {
+		for _, of := range [][2]string{{"v0", "early"}, {newBuild, "late"}, {oldBuild, "other"}, {"", "other"}} {
+			for range 3 {
+				c.pinnedAs(of[0], store.NewRun{Workflow: of[1]})
+				c.advance(time.Millisecond)
+			}
+		}
+		row := func(workflow string, n int64, capped bool) store.RunCount {
+			return store.RunCount{Queue: aQueue, Workflow: workflow, Status: store.Pending, Count: n, Capped: capped}
+		}
+		for most, want := range map[int][]store.RunCount{
+			2: {row("late", 2, true)},
+			4: {row("early", 1, true), row("late", 3, true)},
+			7: {row("early", 3, false), row("late", 3, false)},
+		} {
+			counts, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: store.RunFilter{PinnedTo: []string{newBuild, "v0"}, Statuses: []store.Status{store.Pending}}, MaxScan: most})
+			c.ok("Count", err)
+			c.eq(fmt.Sprint("the rows, of ", most, " runs"), counts, want)
+		}
 	}},
 	{"build/listed", "P18", "ListBuilds returns, for each build, its workers, pinned runs and unfinished runs", func(c *C) {
 		for _, w := range []store.Worker{

@@ -560,6 +560,23 @@ var probes = []probe{
 	{"list-failed", "a page of failed runs is read at its own cost, however many others have ended since", costOfList(store.ListParams{Limit: 10, Filter: store.RunFilter{Statuses: []store.Status{store.Failed}}})},
 	{"list-failed-by-end", "a page of failed runs by their ends is read at its own cost, however many others have ended since", costOfList(store.ListParams{Limit: 10, ByEnd: true, Filter: store.RunFilter{Statuses: []store.Status{store.Failed}}})},
 	{"list-by-end", "a page of final runs by their ends is read at its own cost", costOfList(store.ListParams{Limit: 10, ByEnd: true})},
+	{"list-pinned-to", "a page of the unfinished runs that are pinned to a build is read at its own cost, however many others are unfinished or pinned to other builds", func(c *C, _ *aside) func() {
+		return c.pinnedAside(func(f store.RunFilter) {
+			for _, oldest := range []bool{false, true} {
+				page, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: f, OldestFirst: oldest, Limit: 10, MaxScan: store.ScanAll})
+				c.ok("List", err)
+				c.eq("runs of the page", len(page.Runs), 1)
+				c.eq("Next", page.Next, "")
+			}
+		})
+	}},
+	{"count-pinned-to", "the unfinished runs that are pinned to a build are counted at their own cost, however many others are unfinished or pinned to other builds", func(c *C, _ *aside) func() {
+		return c.pinnedAside(func(f store.RunFilter) {
+			counts, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: f, MaxScan: store.ScanAll})
+			c.ok("Count", err)
+			c.eq("rows", counts, []store.RunCount{{Queue: aQueue, Workflow: aWorkflow, Status: store.Pending, Count: 1}})
+		})
+	}},
 	{"builds", "a page of builds is read at the cost of what it lists, however many runs are pinned to builds before it", func(c *C, _ *aside) func() {
 		p := store.ListBuildsParams{Namespace: c.ns, MaxScan: 1}
 		p.Cursor = p.NextCursor(oldBuild)
@@ -649,6 +666,23 @@ var probes = []probe{
 			}
 		}
 	}},
+}
+
+// pinnedAside pins a run to a build of few runs. It returns a call that reads with filters by that
+// build, and ends the run.
+func (c *C) pinnedAside(read func(f store.RunFilter)) func() {
+	const build = "v0"
+	run := c.start()
+	c.commit(store.Commit{Lease: run.Lease, Pin: &store.Pin{Build: build}, Transition: giveBack()})
+	return func() {
+		for _, f := range []store.RunFilter{
+			{PinnedTo: []string{build}, Statuses: []store.Status{store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling}},
+			{PinnedTo: []string{build, "none"}, Statuses: []store.Status{store.Pending, store.Paused}, Pinned: true},
+		} {
+			read(f)
+		}
+		c.tryCancel(run.Run.ID)
+	}
 }
 
 // costOfList returns the preparation of a listing.

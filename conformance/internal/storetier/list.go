@@ -40,6 +40,13 @@ func (c *C) listAll(p store.ListParams, between func()) []store.ID {
 	return nil
 }
 
+// backwards returns runs in the opposite order.
+func backwards(ids []store.ID) []store.ID {
+	ids = slices.Clone(ids)
+	slices.Reverse(ids)
+	return ids
+}
+
 // count counts all runs that a filter selects.
 func (c *C) count(f store.RunFilter) int64 {
 	c.Helper()
@@ -481,11 +488,6 @@ var listCases = []Case{
 			}
 			c.advance(time.Millisecond)
 		}
-		reversed := func(ids []store.ID) []store.ID {
-			ids = slices.Clone(ids)
-			slices.Reverse(ids)
-			return ids
-		}
 		for _, most := range []int{1, 2, 4, 30, 31, 32, store.ScanAll} {
 			for _, byEnd := range []bool{false, true} {
 				all, rare := ids, want
@@ -498,7 +500,7 @@ var listCases = []Case{
 				p.Filter.Workflow = "rare"
 				c.eq(what+"of a rare workflow", c.listAll(p, nil), rare)
 				p.OldestFirst = false
-				c.eq(what+"of a rare workflow, newest first", c.listAll(p, nil), reversed(rare))
+				c.eq(what+"of a rare workflow, newest first", c.listAll(p, nil), backwards(rare))
 				p.Filter.Workflow = "none"
 				c.eq(what+"of no workflow", c.listAll(p, nil), []store.ID{})
 			}

@@ -15,7 +15,7 @@ var buildPatches = []Patch{
 	{"builds-count-workers-that-are-offline", "condition", sqlKit + "registry.go", `AND w.seen_at+w.ttl>:now AND coalesce(`, `AND coalesce(`, "build/listed"},
 	{"builds-count-workers-that-do-not-answer", "condition", sqlKit + "registry.go", `AND coalesce(w.asked_at+w.answers>:now, true) GROUP BY`, `GROUP BY`, "build/listed"},
 	{"builds-count-draining-workers-as-online", "condition", sqlKit + "registry.go", `FILTER (WHERE w.status={online})`, `FILTER (WHERE w.status>0)`, "build/listed"},
-	{"builds-count-pins-of-final-runs", "condition", sqlKit + "registry.go", `AND r.pin<>'' AND r.finished_at IS NULL GROUP BY r.pin`, `AND r.pin<>'' GROUP BY r.pin`, "build/listed"},
+	{"builds-count-pins-of-final-runs", "condition", sqlKit + "registry.go", `AND r.pin<>'' AND r.status<{final} GROUP BY r.pin`, `AND r.pin<>'' GROUP BY r.pin`, "build/listed"},
 	{"builds-look-at-one-run-more", "bound", sqlKit + "registry.go", `SELECT build FROM recent LIMIT :most)`, `SELECT build FROM recent LIMIT :most+1)`, "build/listed"},
 	{"builds-are-never-capped", "bound", sqlKit + "registry.go", `SELECT count(*)>:most FROM recent`, `SELECT count(*)>:most+1000000 FROM recent`, "build/listed"},
 	{"builds-begin-with-the-oldest-runs", "order", sqlKit + "registry.go", `" ORDER BY r.created_at DESC, r.id DESC LIMIT :most+1"`, `" ORDER BY r.created_at, r.id LIMIT :most+1"`, "build/listed"},
