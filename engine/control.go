@@ -137,8 +137,8 @@ func (e *Engine) control(ctx context.Context, id store.ID, verb, details string,
 }
 
 // PauseQueue keeps the runs of a queue from being claimed until [Engine.ResumeQueue]. Runs
-// that are executing continue. New runs enter the queue and wait. The queue need not exist yet.
-// Pausing a paused queue does nothing.
+// that are executing continue, and so do runs that a worker is claiming at this moment. New runs
+// enter the queue and wait. The queue need not exist yet. Pausing a paused queue does nothing.
 func (e *Engine) PauseQueue(ctx context.Context, queue string) error {
 	return e.pauseTarget(ctx, store.PauseTargetParams{Queue: queue})
 }

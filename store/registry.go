@@ -90,8 +90,10 @@ type Registry interface {
 
 	// PauseTarget pauses a queue or a workflow, or resumes it with Resume. Runs of a paused queue,
 	// and runs of a paused workflow in any queue, are not claimed (P13); their leases and times
-	// continue. A run whose queue and workflow are both paused waits for both. P4: pausing what is
-	// paused, or resuming what is not, changes nothing and is not an error.
+	// continue. A run whose queue and workflow are both paused waits for both. This holds for claims
+	// that begin after PauseTarget has returned. A claim, or a create with a lease, that is in
+	// progress meanwhile may still see what was paused before. P4: pausing what is paused, or
+	// resuming what is not, changes nothing and is not an error.
 	PauseTarget(ctx context.Context, p PauseTargetParams) error
 
 	// ListPaused returns a page of what is paused, by queue, then workflow, each with the time at

@@ -160,7 +160,7 @@ var cleanupEngineCases = []Case{
 			return workflow.Do(ctx, "give back", func(ctx context.Context) error { ran.add("give back"); return ctx.Err() })
 		})
 		e.process(defs(wf))
-		h := start(e, wf, 0, engine.Timeout(e.d(time.Minute)))
+		h := startInTime(e, wf, 0, e.d(time.Minute), &ran, func(store.Run) bool { return len(at) > 0 })
 		_, err := h.Result(e.ctx)
 		e.eq("code", workflow.ErrorCode(err), workflow.CodeDeadline)
 		e.eq("executions", ran.get("give back"), 1)
@@ -338,7 +338,7 @@ var waitingCleanupEngineCases = []Case{
 	}},
 	{Name: "cleanup/waiting-past-its-deadline", Promise: "P11", Rule: "A run whose deadline passes while it waits outside of memory is claimed once more, cleans up, and fails for its deadline.", Run: func(e *E) {
 		waiting(e, func(how string, wf *workflow.Workflow[int, int], ran *tally) {
-			h := start(e, wf, 1, engine.Timeout(e.d(20*time.Second)))
+			h := startInTime(e, wf, 1, e.d(20*time.Second), ran, hasWaited)
 			_, err := h.Result(e.ctx)
 			e.eq("code of one that waits for a "+how, workflow.ErrorCode(err), workflow.CodeDeadline)
 		})
@@ -392,9 +392,12 @@ var waitingCleanupEngineCases = []Case{
 				}))
 			})
 			p := e.process(defs(wf))
-			h := start(e, wf, 1, engine.Timeout(timeout))
-			e.until(h.ID(), store.Sleeping)
-			if timeout == 0 {
+			var h workflow.Handle[int]
+			if timeout > 0 {
+				h = startInTime(e, wf, 1, timeout, &ran, func(r store.Run) bool { return hasWaited(r) || len(second) > 0 })
+			} else {
+				h = start(e, wf, 1)
+				e.until(h.ID(), store.Sleeping)
 				e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
 			}
 			receive(e, "the cleanup's second step", second)
@@ -430,7 +433,7 @@ var waitingCleanupEngineCases = []Case{
 			}))
 		})
 		p := e.process(defs(wf))
-		h := start(e, wf, 1, engine.Timeout(e.d(30*time.Second)))
+		h := startInTime(e, wf, 1, e.d(30*time.Second), &ran, func(r store.Run) bool { return hasWaited(r) || len(at) > 0 })
 		receive(e, "the cleanup's second step", at)
 		for e.steps(h.ID())["cleanup/a"].Status != store.StepCompleted {
 			pause(e)

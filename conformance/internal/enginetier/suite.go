@@ -321,7 +321,7 @@ func (e *E) steps(id store.ID) map[string]store.Step {
 	return m
 }
 
-// sleeping waits until a run sleeps.
+// until waits until a run has a status.
 func (e *E) until(id store.ID, status store.Status) store.Run {
 	e.Helper()
 	for {
@@ -336,6 +336,29 @@ func (e *E) until(id store.ID, status store.Status) store.Run {
 		pause(e)
 	}
 }
+
+// startInTime starts a run with a deadline, and returns when the run has begun. If a busy machine
+// lets the deadline pass before, startInTime forgets what was counted and starts another run with
+// twice the time.
+func startInTime[In, Out any](e *E, w *workflow.Workflow[In, Out], in In, timeout time.Duration, ran *tally, begun func(store.Run) bool) workflow.Handle[Out] {
+	e.Helper()
+	for {
+		h := start(e, w, in, engine.Timeout(timeout))
+		run, err := e.eng.Get(e.ctx, h.ID())
+		for ; err == nil && !begun(run) && !run.Status.Final(); run, err = e.eng.Get(e.ctx, h.ID()) {
+			pause(e)
+		}
+		e.ok("get", err)
+		if begun(run) {
+			return h
+		}
+		ran.clear()
+		timeout *= 2
+	}
+}
+
+// hasWaited reports whether a run has been given back by the worker that claimed it first.
+func hasWaited(r store.Run) bool { return r.Status == store.Sleeping || r.Epoch > 1 }
 
 // pause lets other goroutines continue before the next look at the store.
 func pause(e *E) {
@@ -368,6 +391,13 @@ func (t *tally) drop(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.n[name]--
+}
+
+// clear forgets what was counted.
+func (t *tally) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.n)
 }
 
 // total returns how often anything was counted.

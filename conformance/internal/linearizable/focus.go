@@ -347,15 +347,62 @@ func (o *orders) from(s *model.Store, order []int) {
 			continue
 		}
 		o.done[i] = true
-		next := s.Copy()
-		if o.expect(next, i) == o.events[i].saw || o.events[i].unknown {
+		for _, seen := range o.pausesSeen(i) {
+			next := s.Copy()
+			back := o.flip(next, seen)
+			if o.expect(next, i) != o.events[i].saw && !o.events[i].unknown {
+				continue
+			}
+			o.flip(next, back)
 			o.from(next, append(order, i))
+			if !o.events[i].unknown {
+				break
+			}
 		}
 		if o.events[i].unknown {
 			o.from(s, append(order, i))
 		}
 		o.done[i] = false
 	}
+}
+
+// pausesSeen returns the pauses of targets that a call may see differently from the state in which
+// it takes effect: first none, then each that was set or ended while a claim, or a create that may
+// claim, was in progress. Such a call may have read what is paused when it began.
+func (o *orders) pausesSeen(i int) [][]store.PauseTargetParams {
+	e := &o.events[i]
+	seen := [][]store.PauseTargetParams{nil}
+	if e.op.Verb != "Claim" && e.op.Verb != "Create" {
+		return seen
+	}
+	for j := range o.events {
+		p, ok := o.events[j].op.Params.(store.PauseTargetParams)
+		if !ok || !e.overlaps(&o.events[j]) {
+			continue
+		}
+		for _, others := range seen {
+			if !slices.ContainsFunc(others, func(q store.PauseTargetParams) bool { return q.Queue == p.Queue && q.Workflow == p.Workflow }) {
+				seen = append(seen, append(slices.Clone(others), p))
+			}
+		}
+	}
+	return seen
+}
+
+// flip pauses the targets that are not paused and resumes the others. It returns what restores s.
+func (o *orders) flip(s *model.Store, targets []store.PauseTargetParams) (back []store.PauseTargetParams) {
+	for _, p := range targets {
+		p.Resume = false
+		page, _ := s.ListPaused(o.ctx, store.ListPausedParams{Namespace: p.Namespace})
+		for _, is := range page.Paused {
+			if is.Queue == p.Queue && is.Workflow == p.Workflow {
+				p.Resume, p.Now = true, is.Since
+			}
+		}
+		_ = s.PauseTarget(o.ctx, p)
+		back = append(back, p)
+	}
+	return back
 }
 
 // mayBeNext reports whether no call that is left had ended before this one began.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,6 +211,50 @@ func (s claimReadsLater) Claim(ctx context.Context, p store.ClaimParams) (store.
 		out.Runs[i].Inbox.Signals, out.Runs[i].Inbox.State = in.Signals, in.State
 	}
 	return out, nil
+}
+
+// claimReadsPausesFirst is not faulty: a claim may see what was paused when it began.
+type claimReadsPausesFirst struct {
+	*model.Store
+	differed *atomic.Int64 // claims whose answer depended on it
+}
+
+func (s claimReadsPausesFirst) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
+	o := &orders{story: &story{ctx: ctx}}
+	paused := func() (list []store.PauseTargetParams) {
+		page, _ := s.ListPaused(ctx, store.ListPausedParams{Namespace: p.Namespace})
+		for _, is := range page.Paused {
+			list = append(list, store.PauseTargetParams{Namespace: p.Namespace, Queue: is.Queue, Workflow: is.Workflow, Now: is.Since})
+		}
+		return list
+	}
+	was := paused()
+	between()
+	is := paused()
+	other, _ := s.Copy().Claim(ctx, p)
+	o.flip(s.Store, is)
+	o.flip(s.Store, was)
+	out, err := s.Store.Claim(ctx, p)
+	o.flip(s.Store, was)
+	o.flip(s.Store, is)
+	if len(out.Runs) != len(other.Runs) {
+		s.differed.Add(1)
+	}
+	return out, err
+}
+
+// A claim that is in progress while a target is paused or resumed may go either way.
+func TestFocusesAllowClaimsThatReadPausesFirst(t *testing.T) {
+	f := focuses[slices.IndexFunc(focuses, func(f focus) bool { return f.name == "pause" })]
+	var differed atomic.Int64
+	for seed := range uint64(300) {
+		if report := storyOf(t, func(m *model.Store) store.Store { return claimReadsPausesFirst{m, &differed} }, f, seed); report != "" {
+			t.Fatalf("seed %d: %s", seed, report)
+		}
+	}
+	if differed.Load() == 0 {
+		t.Error("no claim depended on when it read what is paused")
+	}
 }
 
 // The check can fail: in every run, the story of one of these seeds finds each fault.
