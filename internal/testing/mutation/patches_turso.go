@@ -12,7 +12,7 @@ var tursoPatches = []Patch{
 	{"commit-many-keeps-crashes", "condition", sqliteCore + "commit.go", "stamp=j.value->>2, crashes=0, parts=parts | j.value->>3\n\tFROM", "stamp=j.value->>2, parts=parts | j.value->>3\n\tFROM", "claim/crashes-reset-by-commit"},
 	{"end-many-counts-no-child", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND parts & {partChildren}=0", "children/last-one-wakes"},
 	{"end-many-leaves-children", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL", "children/follow-a-final-parent"},
-	{"end-many-ends-some", "transaction", sqliteCore + "commit.go", `AND ?5=(SELECT count(*) FROM json_each(?1) k`, `AND ?5>=(SELECT count(*) FROM json_each(?1) k`, "children/whole-family-in-one-batch"},
+	{"end-many-ends-some", "transaction", sqliteCore + "commit.go", `AND ?5=(SELECT count(*) FROM json_each(?1) k`, `AND ?5>=(SELECT count(*) FROM json_each(?1) k`, "children/ends-in-one-batch"},
 	{"end-many-replaces-steps", "condition", sqliteCore + "commit.go", `WHERE steps.status<{stepFinal}`, `WHERE steps.status<9`, "steps/later-record-replaces"},
 	{"count-many-is-one", "bound", sqliteCore + "children.go", `SET open=open-t.n, completed=completed+t.done`, `SET open=open-1, completed=completed+t.done`, "children/ends-in-one-batch"},
 	{"count-many-loses-failures", "condition", sqliteCore + "children.go", `failed=failed+t.lost`, `failed=failed`, "children/ends-in-one-batch"},
