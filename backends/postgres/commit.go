@@ -42,8 +42,7 @@ var (
 	plainCommits = `WITH ` + plainUpdate + plainSteps + stepConflict + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), false FROM u`
 	plainUpdate = sqlkit.Text(`u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + plainFrom + plainFence + `
-			AND (c.status={running} AND NOT r.pausing OR c.status>{running} AND r.grp IS NULL AND (r.parts & {partChildren})=0)
-			AND ($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`)
+			AND (c.status>{running} OR NOT r.pausing) AND ($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`)
 	plainSet = sqlkit.Text(`crashes=0, parts=r.parts | coalesce(c.bits, {partsOfStep})::smallint | CASE WHEN c.status>{running} THEN {partEnded} ELSE 0 END::smallint, status=c.status::smallint,
 			output=CASE WHEN c.status>{running} THEN c.output ELSE r.output END, failure=CASE WHEN c.status>{running} THEN c.failure ELSE r.failure END,
 			finished_at=CASE WHEN c.status>{running} THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status={running} THEN r.visible_at END,

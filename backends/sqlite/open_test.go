@@ -63,9 +63,13 @@ func process(t *testing.T, task, path string) *exec.Cmd {
 }
 
 // open opens a store that ends with the test.
+// patience is how long a test waits for the write lock. Many cases share a file, and on a busy
+// machine one of them may hold the lock for longer than the default.
+const patience = 2 * time.Minute
+
 func open(t testing.TB, location string, opts ...sqlite.Option) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(context.Background(), location, opts...)
+	s, err := sqlite.Open(context.Background(), location, append([]sqlite.Option{sqlite.WithBusyTimeout(patience)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s

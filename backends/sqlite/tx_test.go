@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,7 @@ import (
 
 // dsn returns how a program should open the file for transactions that it shares with Pawl.
 func dsn(path string) string {
-	return "file:" + path + "?_txlock=immediate&_pragma=busy_timeout(10000)"
+	return fmt.Sprintf("file:%s?_txlock=immediate&_pragma=busy_timeout(%d)", path, patience.Milliseconds())
 }
 
 func database(t testing.TB, path string) *sql.DB {

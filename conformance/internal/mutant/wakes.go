@@ -34,6 +34,13 @@ var wakeMutants = []Mutant{
 	{"wake-up-lost", "P5", "an event between claim and sleep does not end the sleep: Seen is not looked at", wrap(func(s *faulty) {
 		s.beforeCommit(func(c *store.Commit) { c.Seen = 1 << 40 })
 	})},
+	{"commit-hides-events", "P5", "the result of a commit that only records steps, or ends its run, has the events that the holder knew", wrap(func(s *faulty) {
+		s.afterCommit(func(c *store.Commit, _ time.Time, res *store.CommitResult) {
+			if len(c.State) == 0 && len(c.Spawn) == 0 && (c.Transition == nil || c.Transition.Kind.Final()) {
+				res.Events = c.Seen
+			}
+		})
+	})},
 	{"own-state-hides-an-event", "P5", "a commit that writes state takes all events before its own for seen", wrap(func(s *faulty) {
 		s.beforeCommit(func(c *store.Commit) {
 			if len(c.State) > 0 {

@@ -547,6 +547,21 @@ var commitCases = []Case{
 			c.cancelIfLive(run.Run.ID)
 		}
 	}},
+	{"commit/tells-events", "P5", "a commit's result counts the events that its holder has not seen, with any transition or with none", func(c *C) {
+		for _, t := range append(transitions(), nil) {
+			run := c.start()
+			c.signal(run.Run.ID, "s", "x")
+			c.signal(run.Run.ID, "s", "y")
+			name := "without transition"
+			if t != nil {
+				name = t.Kind.String()
+			}
+			res := c.commit(store.Commit{Lease: run.Lease, Seen: 1, Steps: []store.StepRecord{step(1, "a", "")}, Transition: t})
+			c.eq("Events "+name, res.Events, int64(2))
+			c.eq("Events of the run "+name, c.get(run.Run.ID).Events, int64(2))
+			c.cancelIfLive(run.Run.ID)
+		}
+	}},
 	{"commit/gap-in-batch", "P2", "a gap affects only its own commit of a batch, whatever the others are", func(c *C) {
 		for _, t := range []*store.Transition{nil, complete("")} {
 			c.createN(4, store.NewRun{})
