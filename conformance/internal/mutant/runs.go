@@ -311,6 +311,16 @@ var runMutants = []Mutant{
 			return res, err
 		}
 	})},
+	{"fired-again-after-a-purge", "P10", "a fire time that comes again makes its run if it is gone", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired && p.Run != nil && res.Run == p.Run.ID {
+				_, err = s.Store.Create(ctx, store.CreateParams{Namespace: p.Namespace, Runs: []store.NewRun{*p.Run}, Now: p.Now})
+			}
+			return res, err
+		}
+	})},
 	{"fired-twice-at-once", "P10", "schedulers that see a fire time due at the same moment all fire it", wrap(func(s *faulty) {
 		fire := s.fire
 		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {

@@ -229,6 +229,20 @@ var childrenCases = []Case{
 		c.asleep(parent, "with the detached child final")
 		c.eq("groups", c.inbox(parent).Groups, []store.Group{{Name: "g", Total: 1, Open: 1}})
 	}},
+	{"children/spawned-by-two-commits", "P9", "a group counts the children of all commits that spawned into it", func(c *C) {
+		run := c.start()
+		c.commit(store.Commit{Lease: run.Lease, Seq: 1, Spawn: []store.NewRun{kid(1)}})
+		c.commit(store.Commit{Lease: run.Lease, Seq: 2, Spawn: []store.NewRun{kid(2), kid(3)}, Transition: sleepAwait(allOf)})
+		id := run.Run.ID
+		for range 2 {
+			c.asleep(id, "with open children")
+			c.end(c.claimKid(), complete(""))
+		}
+		c.asleep(id, "with one open child")
+		c.end(c.claimKid(), complete(""))
+		c.awake(id, "with all children final")
+		c.eq("the group", c.group(id), store.Group{Name: "g", Total: 3, Completed: 3})
+	}},
 	{"children/concurrent-ends", "P9", "children that end concurrently, on any handle, wake their parent once, and all are counted", func(c *C) {
 		for range 6 {
 			parent := c.family(sleepAwait(allOf), kids(8)...)

@@ -594,10 +594,11 @@ var purgeCases = []Case{
 	{"purge/with-all-that-belongs", "P3", "a purged run is deleted with its input, steps, state and signals, and its ID may be used again", func(c *C) {
 		r := fill(store.NewRun{Input: bytes.Repeat([]byte("old"), 1000)})
 		run := c.startWith(r)
-		sig := store.NewSignal{ID: store.NewID(), Run: r.ID, Name: "n"}
-		c.signals(sig)
+		sigs := []store.NewSignal{{ID: store.NewID(), Run: r.ID, Name: "n"}, {ID: store.NewID(), Run: r.ID, Name: "n"}}
+		c.signals(sigs...)
 		c.commit(store.Commit{
-			Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}, State: []store.StateWrite{{Key: "k"}}, Spawn: kids(1), Transition: complete(""),
+			Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}, State: []store.StateWrite{{Key: "k"}}, Spawn: kids(1),
+			Consumed: []store.SignalID{sigs[0].ID}, Transition: complete(""),
 		})
 		c.advance(time.Hour)
 		for range 3 { // a child may be deleted after its parent
@@ -617,8 +618,8 @@ var purgeCases = []Case{
 		in := next.Inbox
 		c.bytes("the input of the new run", next.Run.Input, r.Input)
 		c.eq("what the new run has", []int{len(in.Signals), len(in.State), len(in.Groups), len(c.steps(r.ID))}, []int{0, 0, 0, 0})
-		c.signals(sig)
-		c.eq("signals after the old one's again", len(c.inbox(r.ID).Signals), 1)
+		c.signals(sigs...)
+		c.eq("signals after the old run's again", len(c.inbox(r.ID).Signals), 2)
 	}},
 	{"purge/keeps-children-of-live-parents", "P9", "a child whose parent is not final is kept; it is deleted when the parent is final", func(c *C) {
 		parent := c.family(sleepAwait(allOf), kids(2)...)

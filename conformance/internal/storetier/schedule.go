@@ -381,6 +381,19 @@ var fireCases = []Case{
 		c.eq("one whose external id is taken", c.mustFire(store.FireParams{Schedule: "t", At: at, Next: at.Add(time.Hour), Run: &other}), store.FireResult{Fired: true, Run: holder})
 		c.eq("runs", c.count(store.RunFilter{}), int64(2))
 	}},
+	{"fire/not-again-after-a-purge", "P10", "a time that has fired does not fire again when its run has been purged", func(c *C) {
+		at, run := c.now, fill(store.NewRun{})
+		p := store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run}
+		c.putSchedule(c.schedule("s"))
+		c.eq("the first", c.mustFire(p), store.FireResult{Fired: true, Made: true, Run: run.ID})
+		c.end(c.claim1(), complete(""))
+		c.advance(time.Minute)
+		c.eq("purged", c.purge(store.PurgeParams{}), 1)
+		res, err := c.fire(p)
+		c.ok("Fire again", err)
+		c.eq("its result", res, store.FireResult{Run: run.ID})
+		c.eq("runs", c.count(store.RunFilter{}), int64(0))
+	}},
 	{"fire/skip", "P10", "a fire time without a run is recorded as skipped and advances the schedule", func(c *C) {
 		c.putSchedule(c.schedule("s"))
 		at := c.now

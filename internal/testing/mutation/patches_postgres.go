@@ -45,11 +45,10 @@ var postgresPatches = []Patch{
 	{"commit-keeps-the-generation", "condition", pg + "commit.go", `generation=generation+1`, `generation=generation`, "commit/continue-as-new"},
 	{"commit-replaces-final-steps", "condition", pg + "commit.go", `WHERE steps.status<{stepFinal}`, `WHERE steps.status<9`, "steps/later-record-replaces"},
 	{"commit-leaves-signals-unread", "condition", pg + "commit.go", `SET consumed=true, payload=NULL`, `SET consumed=false, payload=NULL`, "signal/consumed-once"},
-	{"commit-counts-repeated-children", "condition", pg + "commit.go", `total=g.total+excluded.total, open=g.open+excluded.open`, `total=g.total+excluded.total, open=g.open+excluded.open+1`, "children/last-one-wakes"},
+	{"commit-opens-one-child-more", "condition", pg + "commit.go", `total=g.total+excluded.total, open=g.open+excluded.open`, `total=g.total+excluded.total, open=g.open+excluded.open+1`, "children/spawned-by-two-commits"},
 	{"commit-sleeps-on-a-met-await", "condition", pg + "commit.go", `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN ({sleeping},{paused})`, `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN (4)`, "children/finished-before-sleep"},
 
 	// Children and parents.
-	{"children-are-not-locked-together", "lock", pg + "children.go", `ORDER BY r.id FOR NO KEY UPDATE` + "`\n\n\t// lockBatch", `ORDER BY r.id` + "`\n\n\t// lockBatch", "children/concurrent-ends"},
 	{"children-canceled-do-not-count", "condition", pg + "children.go", `SET open=g.open-t.n, canceled=g.canceled+t.n`, `SET canceled=g.canceled+t.n`, "children/canceled-counts"},
 	{"children-wake-an-older-sleep", "condition", pg + "children.go", `g.run_id=r.id AND g.armed=r.epoch`, `g.run_id=r.id AND g.armed>0`, "children/earlier-await-of-another-group"},
 	{"children-failures-never-wake", "condition", pg + "children.go", `OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))`, `))`, "children/failures-wake"},
@@ -77,7 +76,7 @@ var postgresPatches = []Patch{
 	// Schedules, registry, locks.
 	{"fire-early", "condition", pg + "schedules.go", "AND $4::bigint<=` + now + `", "AND $4::bigint<=` + now + `+999999999", "fire/not-early"},
 	{"fire-of-an-edited-schedule", "condition", pg + "schedules.go", `AND ($6::bigint IS NULL OR s.updated_at=$6::bigint)`, `AND ($6::bigint IS NULL OR true)`, "fire/put-meanwhile"},
-	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$20::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$20::bigint)`, "fire/made-once"},
+	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$20::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$20::bigint)`, "fire/not-again-after-a-purge"},
 	{"fire-does-not-advance", "condition", pg + "schedules.go", `SET next_at=$4::bigint, last_at=s.next_at`, `SET next_at=s.next_at, last_at=coalesce(s.next_at, $4::bigint)`, "fire/advances"},
 	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},
 	{"workers-asked-while-they-speak", "condition", sqlKit + "registry.go", `AND w.seen_at<=:now-:silent`, `AND w.seen_at<=:now-0*:silent`, "workers/asked-whom"},
