@@ -31,6 +31,7 @@ type runner struct {
 
 	mu    sync.Mutex
 	queue []*job // jobs that wait for the writer
+	last  int64  // number of the last job
 }
 
 func newRunner(db *sqlx.DB, c *config) *runner {
@@ -97,10 +98,11 @@ var errClosed = fmt.Errorf("sqlite: the store is closed: %w", store.ErrUnavailab
 
 // A job holds one call's statements, which wait for a transaction.
 type job struct {
-	ctx   context.Context
-	stmts []sqlitecore.Stmt
-	err   error
-	done  chan struct{} // closed when err is set
+	ctx    context.Context
+	stmts  []sqlitecore.Stmt
+	number int64 // in the order of the queue
+	err    error
+	done   chan struct{} // closed when err is set
 }
 
 // Write implements sqlitecore.Runner. Calls that wait during another transaction share
@@ -117,6 +119,8 @@ func (r *runner) Write(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	}
 	j := &job{ctx: ctx, stmts: stmts, done: make(chan struct{})}
 	r.mu.Lock()
+	r.last++
+	j.number = r.last
 	r.queue = append(r.queue, j)
 	r.mu.Unlock()
 	select {
@@ -146,14 +150,14 @@ func (r *runner) withdraw(j *job, why error) {
 	<-j.done
 }
 
-// work executes the waiting jobs in one transaction. ctx limits the wait for SQLite's
-// lock; when it ends, the jobs of other calls are put back.
+// work executes the waiting jobs in one transaction. It takes them when it has SQLite's lock, so that
+// until then each can be withdrawn. ctx limits the wait for the lock; when it ends, the jobs of other
+// calls stay.
 func (c *conn) work(ctx context.Context) {
 	c.mu.Lock()
-	jobs := c.queue
-	c.queue = nil
+	last, none := c.last, len(c.queue) == 0
 	c.mu.Unlock()
-	if len(jobs) == 0 {
+	if none {
 		return
 	}
 	finish := func(j *job, err error) {
@@ -161,17 +165,23 @@ func (c *conn) work(ctx context.Context) {
 		close(j.done)
 	}
 	if err := c.begin(ctx); err != nil {
-		var back []*job
-		for _, j := range jobs {
-			if ctx.Err() != nil && j.ctx != ctx {
-				back = append(back, j)
-			} else {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.queue = slices.DeleteFunc(c.queue, func(j *job) bool {
+			fails := j.number <= last && (ctx.Err() == nil || j.ctx == ctx)
+			if fails {
 				finish(j, err)
 			}
-		}
-		c.mu.Lock()
-		c.queue = append(back, c.queue...)
-		c.mu.Unlock()
+			return fails
+		})
+		return
+	}
+	c.mu.Lock()
+	jobs := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	if len(jobs) == 0 {
+		c.rollback()
 		return
 	}
 	if len(jobs) == 1 {

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,6 +143,69 @@ func TestCanceledWhileWaiting(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	require.ErrorIs(t, <-failed, context.Canceled)
+}
+
+// waited is a context that tells when a call waits for its end again: first a write waits for the
+// connection, then for the lock.
+type waited struct {
+	context.Context
+	n     atomic.Int32
+	again func()
+}
+
+func (w *waited) Done() <-chan struct{} {
+	if w.n.Add(1) > 1 {
+		w.again()
+	}
+	return w.Context.Done()
+}
+
+// TestCanceledBesideAnother cancels a write while another one, in whose transaction it would be,
+// waits for the lock.
+func TestCanceledBesideAnother(t *testing.T) {
+	t.Parallel()
+	s, path := openFile(t, WithBusyTimeout(time.Hour))
+	release := hold(t, path)
+	for first := range 10 { // the write that waits first for the connection usually gets it
+		ctx, cancel := context.WithCancel(t.Context())
+		stays, stop := context.WithCancel(t.Context())
+		canceled, other := make(chan error, 1), make(chan error, 1)
+		tried := make(chan struct{})
+		once := sync.OnceFunc(func() { close(tried) })
+		write := func(ctx context.Context, failed chan error) {
+			ctx = &waited{Context: ctx, again: once}
+			s.runner.mu.Lock()
+			before := len(s.runner.queue)
+			s.runner.mu.Unlock()
+			go func() {
+				_, err := s.Create(ctx, createParams(1, 0))
+				failed <- err
+			}()
+			for queued := before; queued == before; runtime.Gosched() {
+				s.runner.mu.Lock()
+				queued = len(s.runner.queue)
+				s.runner.mu.Unlock()
+			}
+		}
+		c := <-s.runner.writer
+		if first%2 == 0 {
+			write(stays, other)
+		}
+		write(ctx, canceled)
+		if first%2 == 1 {
+			write(stays, other)
+		}
+		s.runner.writer <- c
+		<-tried
+		cancel()
+		require.ErrorIs(t, <-canceled, context.Canceled)
+		stop()
+		require.ErrorIs(t, <-other, context.Canceled)
+	}
+	release()
+	_, err := s.Create(t.Context(), createParams(1, 0))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, count(t, s))
 }
 
 // TestCanceledMidway cancels a write between its statements.
