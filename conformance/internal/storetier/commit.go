@@ -363,9 +363,13 @@ var commitCases = []Case{
 			}
 			c.eq("the step is stored", len(c.steps(id)) == 1, applied)
 			c.eq("the state is stored", len(c.getState(id)) == 1, applied)
-			if cm.Transition != nil {
-				c.eq("the run was taken over", len(taken) == 1, !applied)
-			} else {
+			switch {
+			case cm.Transition != nil && applied:
+				c.eq("runs taken over", len(taken), 0)
+			case len(taken) == 0: // the commit was writing to the run
+				taken = c.claim(store.ClaimParams{Worker: "w2"}).Runs
+				fallthrough
+			default:
 				c.eq("runs taken over", len(taken), 1)
 			}
 			if len(taken) == 1 {
