@@ -56,8 +56,18 @@ func (e *Engine) Pause(ctx context.Context, id store.ID) error {
 // Resume gives a paused run the status that it had, so that it continues. A run that is not paused
 // stays as it is. Resume fails with store.ErrFinished for a final run, and with store.ErrNotFound.
 func (e *Engine) Resume(ctx context.Context, id store.ID) error {
+	doubt := false // whether a request whose answer was lost may have resumed the run
 	return e.control(ctx, id, "resume", "", func(ctx context.Context) ([]store.ControlResult, error) {
-		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Resume: true})
+		res, err := e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Resume: true})
+		switch {
+		case err != nil:
+			doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
+		case errors.Is(res[0].Err, store.ErrOutcomeUnknown):
+			doubt = true
+		case doubt && errors.Is(res[0].Err, store.ErrFinished):
+			res[0].Err = nil // it was resumed, and has ended since
+		}
+		return res, err
 	})
 }
 

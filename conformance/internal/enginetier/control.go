@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlhq/pawl/conformance/internal/relay"
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/bridge"
 	"github.com/pawlhq/pawl/store"
@@ -117,6 +118,26 @@ var controlEngineCases = []Case{
 		from := time.Now()
 		e.eq("output", result(e, h), 5)
 		e.check(!e.h.Bubble || time.Since(from) < 10*time.Second, "it went on %v after it was resumed", time.Since(from))
+	}},
+	{Name: "control/resume-answer-lost", Promise: "P4", Rule: "A resume whose answer was lost succeeds, also if the run has ended before it is sent again.", Run: func(e *E) {
+		wf := workflow.New("wf", func(workflow.Context, int) (int, error) { return 1, nil })
+		e.process(defs(wf))
+		h := start(e, wf, 0, engine.Delay(e.d(time.Second)))
+		e.ok("pause", e.eng.Pause(e.ctx, h.ID()))
+		lost := false
+		eng := engine.New(&relay.Relay{Store: e.s, Pass: func(_ context.Context, verb string, _ any, call func() error) error {
+			err := call()
+			if verb != "Pause" || lost || err != nil {
+				return err
+			}
+			lost = true
+			result(e, h)
+			return store.ErrOutcomeUnknown
+		}}, engine.Namespace("engine"), engine.Logger(quiet))
+		defer eng.Close()
+		e.ok("resume", eng.Resume(e.ctx, h.ID()))
+		e.check(lost, "no answer was lost")
+		e.says("resume of a run that has ended", eng.Resume(e.ctx, h.ID()), store.ErrFinished)
 	}},
 	{Name: "control/pause-queue-and-workflow", Promise: "P11", Rule: "Runs of a paused queue or workflow wait, and others continue. Paused targets are listed with the time of the pause.", Run: func(e *E) {
 		one := workflow.New("one", func(ctx workflow.Context, in int) (int, error) { return in, nil })
