@@ -17,7 +17,7 @@ func (e *E) untilIdle(ctx context.Context, defs []workflow.Definition, opts ...e
 	e.Helper()
 	eng := engine.New(newWire(e.s), append(opts, engine.Namespace("engine"), engine.Logger(quiet))...)
 	defer eng.Close()
-	w := worker.New(eng, worker.Concurrency(10), worker.Lease(e.ofLease(leaseFor)), worker.Grace(e.d(time.Second)))
+	w := worker.New(eng, worker.Concurrency(10), worker.Lease(leaseFor), worker.Grace(e.d(time.Second)))
 	e.ok("register", w.Register(defs...))
 	for _, d := range defs {
 		bridge.Of(e.eng).Know(d.Name(), d.Queue())

@@ -334,27 +334,28 @@ var suspectEngineCases = []Case{
 		}, workflow.Queue("house"))
 		h.defs = defs(kills, long)
 		e.build(h.defs)
-		healthy := start(e, long, 3)
-		done := allFinal(e, healthy)
-		stopped := make(chan struct{})
-		go func() { // a new one whenever the long run has continued as new
-			defer close(stopped)
-			for {
-				if _, err := kills.Start(e.ctx, e.eng, 0); err != nil {
-					return
+		for h.deaths() < 3 { // on a busy machine a run may end before a process has died beside it
+			healthy := start(e, long, 3)
+			done := allFinal(e, healthy)
+			stopped := make(chan struct{})
+			go func() { // a new one whenever the long run has continued as new
+				defer close(stopped)
+				for {
+					if _, err := kills.Start(e.ctx, e.eng, 0); err != nil {
+						return
+					}
+					timer := time.NewTimer(e.d(7 * time.Second))
+					select {
+					case <-done:
+						timer.Stop()
+						return
+					case <-timer.C:
+					}
 				}
-				timer := time.NewTimer(e.d(7 * time.Second))
-				select {
-				case <-done:
-					timer.Stop()
-					return
-				case <-timer.C:
-				}
-			}
-		}()
-		h.until(stopped)
-		e.eq("output", result(e, healthy), 3)
-		e.check(h.deaths() >= 3, "%d processes died: the case shows nothing", h.deaths())
+			}()
+			h.until(stopped)
+			e.eq("output", result(e, healthy), 3)
+		}
 	}},
 	{Name: "suspect/death-before-execution", Promise: "P6", Rule: "A run whose workers die again and again when they have claimed it, and before they execute it, does not fail.", Run: func(e *E) {
 		var ran tally
