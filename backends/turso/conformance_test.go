@@ -72,7 +72,7 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, inNamespace())
 }
 
-func TestEngine(t *testing.T) {
+func TestEngineOnSqld(t *testing.T) {
 	t.Parallel()
 	conformance.RunEngine(t, inNamespace())
 }
