@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
@@ -322,14 +323,18 @@ var childEngineCases = []Case{
 	}},
 	{Name: "child/forgotten", Promise: "P11", Rule: "When a run is tried again, the children of steps that it forgets are canceled before others are started in their place.", Run: func(e *E) {
 		var ran tally
+		begun := make(chan struct{})
+		var once sync.Once
 		bad := workflow.New("bad", func(_ workflow.Context, n int) (int, error) {
 			if ran.add("bad") == 1 {
+				<-begun
 				return 0, errors.New("bad")
 			}
 			return n, nil
 		})
 		kid := workflow.New("kid", func(ctx workflow.Context, n int) (int, error) {
 			turn, err := turnOf(ctx, &ran, "kid")
+			once.Do(func() { close(begun) })
 			if err == nil && turn == 1 {
 				_, err = word.Receive(ctx) // never comes
 			}
