@@ -210,7 +210,9 @@ func (w *Worker) hintLoop(ctx context.Context) {
 		w.log.Warn("the store sends no hints; polling instead", "every", w.poll, "error", err)
 		return
 	}
-	signal(w.wake) // no hint was sent for writes between the first look and now
+	// No hint has told this worker of what was written between its first looks and now.
+	signal(w.wake)
+	signal(w.house.soon)
 	_, queues := w.served()
 	mine := make(map[string]bool, len(queues))
 	for _, q := range queues {

@@ -931,6 +931,31 @@ var housekeepingEngineCases = []Case{
 			e.eq("calls of "+verb, calls.get(verb), 0)
 		}
 	}},
+	{Name: "housekeeping/put-before-hints", Promise: "P10", Rule: "A schedule that is put after a worker has looked at the schedules, and before it receives hints, is fired in time.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
+		p := e.build(defs(wf))
+		looked, put := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		p.wire.after = func(verb string) {
+			if verb == "list-schedules" {
+				once.Do(func() { close(looked) })
+			}
+		}
+		p.wire.before = func(verb string) {
+			if verb == "hints" {
+				<-put
+			}
+		}
+		p.run()
+		<-looked
+		_, err := wf.Schedule(e.ctx, e.eng, "s", "@every 1s", 1)
+		e.ok("Schedule", err)
+		begin := time.Now()
+		close(put)
+		e.untilFired("s", 1)
+		// Without hints, a worker looks every ten seconds.
+		e.check(time.Since(begin) < 30*time.Second, "it took %v", time.Since(begin))
+	}},
 	{Name: "housekeeping/until-idle", Promise: "P10", Rule: "A worker that runs until it is idle fires what is due, executes it, and returns the next fire time.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		next, err := e.untilIdle(e.ctx, defs(wf))

@@ -46,6 +46,17 @@ const (
 
 var errCut = errors.New("conformance: this process is dead to its store")
 
+// Hints subscribes, after it has called w.before: a subscription is no call of the store otherwise.
+func (w *wire) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
+	w.mu.Lock()
+	before := w.before
+	w.mu.Unlock()
+	if before != nil {
+		before("hints")
+	}
+	return w.Relay.Hints(ctx, topics...)
+}
+
 func newWire(s store.Store) *wire {
 	w := &wire{up: make(chan struct{})}
 	w.Relay = relay.Relay{Store: s, Pass: func(ctx context.Context, verb string, params any, call func() error) error {
