@@ -78,4 +78,4 @@ func TestEngineOnSqld(t *testing.T) {
 }
 
 // Half of the clients use a replica.
-func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, onReplica(t)) }
+func TestLinearizableOnSqld(t *testing.T) { conformance.RunLinearizable(t, onReplica(t)) }

@@ -26,7 +26,7 @@ var visible = []string{
 }
 
 // The simulation finds the fault of each faulty store.
-func TestSimulationFindsMutants(t *testing.T) {
+func TestMutantsInTheSimulation(t *testing.T) {
 	const most = 500 // seeds for each
 	for _, m := range mutant.All() {
 		if !slices.Contains(visible, m.Name) {

@@ -43,7 +43,7 @@ var backends = map[string]*backend{
 	"turso": {
 		pkg: "./backends/turso", sources: []string{"backends/turso/runner.go", "backends/turso/hrana.go", "backends/turso/clock.go", "backends/turso/errors.go", "backends/turso/transport.go"},
 		store: "TestConformance", patches: slices.Concat(tursoPatches, sqliteBuildPatches, tursoBuildPatches),
-		tiers: []string{"^TestConformance$", "^TestRandom$", "^TestLinearizable$", "^TestEngineOnSqld$"},
+		tiers: []string{"^TestConformance$", "^TestRandom$", "^TestLinearizableOnSqld$", "^TestEngineOnSqld$"},
 	},
 }
 
