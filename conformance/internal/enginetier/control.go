@@ -121,9 +121,10 @@ var controlEngineCases = []Case{
 	}},
 	{Name: "control/resume-answer-lost", Promise: "P4", Rule: "A resume whose answer was lost succeeds, also if the run has ended before it is sent again.", Run: func(e *E) {
 		wf := workflow.New("wf", func(workflow.Context, int) (int, error) { return 1, nil })
-		e.process(defs(wf))
-		h := start(e, wf, 0, engine.Delay(e.d(time.Second)))
+		bridge.Of(e.eng).Know("wf", "wf")
+		h := start(e, wf, 0)
 		e.ok("pause", e.eng.Pause(e.ctx, h.ID()))
+		e.process(defs(wf))
 		lost := false
 		eng := engine.New(&relay.Relay{Store: e.s, Pass: func(_ context.Context, verb string, _ any, call func() error) error {
 			err := call()
