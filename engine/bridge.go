@@ -22,6 +22,7 @@ type hooks struct{ e *Engine }
 func (h hooks) Attach(w bridge.LocalWorker)     { h.e.attach(w) }
 func (h hooks) Know(workflow, queue string)     { h.e.know(workflow, queue) }
 func (h hooks) Settle(o bridge.Outcome)         { h.e.settle(Outcome(o)) }
+func (h hooks) Unsettle()                       { h.e.unsettle() }
 func (h hooks) Recheck(run store.ID)            { h.e.recheck(run) }
 func (h hooks) Telemetry() *telemetry.Telemetry { return h.e.telemetry() }
 

@@ -32,6 +32,11 @@ func (o Outcome) Err() error {
 // store.ErrNotFound within one poll (see [Poll]). How the run ended is not an error of Wait: see
 // [Outcome.Err].
 //
+// If a worker on the same engine has executed the run, Wait may return the end that the worker has
+// recorded without asking the store. A database may lose recorded ends because it fails over or is
+// restored. Wait asks the store again after a claim, a renewal or a commit of the worker has failed,
+// or after its hints were interrupted.
+//
 // All concurrent calls share one poll. Hints of the store report ends at once, and so does a
 // worker on the same engine for the runs that it executes.
 func (e *Engine) Wait(ctx context.Context, id store.ID) (Outcome, error) {
@@ -134,6 +139,14 @@ func (e *Engine) settle(o Outcome) {
 	}
 	ws.mu.Unlock()
 	ws.serve(o, nil)
+}
+
+// unsettle forgets the outcomes that settle has kept.
+func (e *Engine) unsettle() {
+	ws := &e.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.settled, ws.order, ws.bytes = nil, nil, 0
 }
 
 // recheck asks the store for a run again, if anybody waits for it.

@@ -222,7 +222,8 @@ func (w *Worker) hintLoop(ctx context.Context) {
 		for _, hint := range batch {
 			w.house.hinted(hint)
 			switch hint.Kind {
-			case store.HintRescan:
+			case store.HintRescan: // also after a new connection, perhaps to another server
+				w.inside.Unsettle()
 				signal(w.wake)
 				w.glance(ctx)
 			case store.HintQueue:

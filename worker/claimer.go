@@ -103,7 +103,7 @@ func (c *claimer) look(ctx context.Context, n int) (found idle) {
 	c.slots.give(n - len(claimed.Runs))
 	if err != nil {
 		if ctx.Err() == nil {
-			c.lost.fails()
+			c.callFailed()
 			c.more = false // the timer triggers the next claim; the returned slots must not
 			c.portion.failed()
 			wait := c.backOff()

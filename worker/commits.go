@@ -75,7 +75,7 @@ func sizeOf(commits []store.Commit) (bytes int) {
 // commits, any of them may be the cause.
 func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Failure) (res store.CommitResult, done bool) {
 	if store.Retryable(f.Err) && !f.Apart {
-		w.lost.fails()
+		w.callFailed()
 	}
 	switch {
 	case w.stop.Err() != nil:

@@ -194,7 +194,7 @@ func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commi
 	// Its effects are the user's own: to send it again would do them without it.
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
-		h.w.lost.fails()
+		h.w.callFailed()
 		recorded, asked := h.w.store.(store.Transactor).Recorded(ctx, h.w.namespace, c.Lease, c.Seq)
 		timedOut := ctx.Err() != nil
 		cancel()

@@ -215,7 +215,7 @@ func (w *Worker) extend(ctx context.Context, invs []*exec.Invocation, timeout ti
 	defer cancel()
 	states, err := w.store.Extend(ctx, store.ExtendParams{Namespace: w.namespace, Worker: w.id, Leases: leases, LeaseFor: w.leaseFor})
 	if err != nil {
-		w.lost.fails()
+		w.callFailed()
 		return err
 	}
 	for i, s := range states {

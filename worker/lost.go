@@ -104,6 +104,13 @@ func (l *lost) certain(held bool, patience time.Duration) bool {
 	return sure || !l.since.IsZero() && time.Since(l.since) > patience
 }
 
+// callFailed notes that a call of the store has failed. The store that answers next may have lost
+// what this worker knows, also the ends of runs that it has told its engine.
+func (w *Worker) callFailed() {
+	w.lost.fails()
+	w.inside.Unsettle()
+}
+
 // relive gives up a run whose lease the worker has had before.
 func (w *Worker) relive(inv, before *exec.Invocation) {
 	defer w.slots.release(inv.Run().Workflow)

@@ -46,13 +46,12 @@ func TestRestoredDirectory(t *testing.T) {
 		}
 		return list, nil
 	})
-	open := func(n int) { // n steps may proceed
-		for range n {
+	work30 := func() { // lets 30 steps proceed, and waits for them
+		before := work.Load()
+		for range 30 {
 			gates <- struct{}{}
 		}
-	}
-	reached := func(n int64) {
-		for work.Load() < n {
+		for work.Load() < before+30 {
 			require.True(t, pause(ctx, 5*time.Millisecond), "the work has come to a stand")
 		}
 	}
@@ -67,12 +66,9 @@ func TestRestoredDirectory(t *testing.T) {
 	require.NoError(t, err)
 
 	for range times {
-		before := work.Load()
-		open(30)
-		reached(before + 30)
+		work30()
 		back := srv.Copy(t)
-		open(30)
-		reached(before + 60)
+		work30()
 		back() // what was written after the copy is lost
 	}
 	go func() {
@@ -84,10 +80,13 @@ func TestRestoredDirectory(t *testing.T) {
 			}
 		}
 	}()
+	// An engine without a worker knows of no end that the restored server has lost.
+	reader := engine.New(openOn(t, srv, url), engine.Logger(quiet))
+	defer reader.Close()
 	for _, h := range handles {
-		out, err := unique.Handle(engines[1], h.ID()).Result(ctx)
+		out, err := unique.Handle(reader, h.ID()).Result(ctx)
 		require.NoError(t, err)
-		recorded, err := engines[1].Steps(ctx, h.ID())
+		recorded, err := reader.Steps(ctx, h.ID())
 		require.NoError(t, err)
 		require.Len(t, recorded, steps)
 		for i, s := range recorded {

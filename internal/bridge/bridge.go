@@ -29,6 +29,9 @@ type Engine interface {
 	// committed as final. Those who wait for the run then need no look at the store. The
 	// engine remembers completed runs only: others may be restarted, by anyone.
 	Settle(o Outcome)
+	// Unsettle makes the engine forget the runs of Settle, because the store may have lost their
+	// ends. Those who wait for one of them ask the store.
+	Unsettle()
 	// Recheck tells the engine that a worker of this process has given up a run without
 	// telling of its end. The engine asks the store again.
 	Recheck(run store.ID)

@@ -59,12 +59,17 @@ func (e *E) consistent(h workflow.Handle[[]string], steps int) {
 	e.check(slices.Equal(out, recorded), "run %v returned\n\t%q\nand has recorded\n\t%q", h.ID(), out, recorded)
 }
 
-// outage makes calls of the process fail for a moment, at least one of them.
-func (p *proc) outage() {
+// outage makes calls of the process fail for a moment, at least one of them, and one of the verbs
+// if there are any.
+func (p *proc) outage(verbs ...string) {
 	failed := make(chan struct{})
 	fail := sync.OnceFunc(func() { close(failed) })
 	p.wire.set(wireDown)
-	p.wire.hook(func(string) { fail() })
+	p.wire.hook(func(verb string) {
+		if len(verbs) == 0 || slices.Contains(verbs, verb) {
+			fail()
+		}
+	})
 	receive(p.e, "a call during the outage", failed)
 	pause(p.e)
 	p.wire.set(wireUp)
@@ -466,6 +471,19 @@ var lostEngineCases = []Case{
 		e.ok("send", wanted.Send(e.ctx, e.eng, h.ID(), 7))
 		release()
 		e.eq("output", result(e, h), 7)
+	})},
+	{Name: "lost/end", Promise: "P2", Rule: "If the database loses the end of a run, the process that has executed the run reports the end that is recorded next, after the worker has noticed that the store was interrupted.", Run: rewinding(func(e *E) {
+		var ran tally
+		wf := marks(1, &ran, nil)
+		p := e.build(defs(wf))
+		h := wf.Handle(p.eng, start(e, wf, 0).ID())
+		back := e.h.Rewind(e.TB, e.s)
+		p.run()
+		e.eq("output", result(e, h), []string{"run 0, step 0, execution 1"})
+		back()
+		p.outage("claim", "extend")
+		e.eq("output after the end was lost", result(e, h), []string{"run 0, step 0, execution 2"})
+		e.consistent(h, 1)
 	})},
 	{Name: "lost/registration", Promise: "P2", Rule: "A worker whose workflows the database has forgotten registers them again after the outage.", Run: rewinding(func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
