@@ -18,7 +18,7 @@ run: ## Index the Go standard library's source durably; kill it and run it again
 
 .PHONY: test
 test: ## Run the tests, as the README has it
-	$(GO) test -short -p 4 -parallel 4 -timeout 20m -skip '^TestConformance$$/^(sizes|names|faults|durable|cost)$$|^TestMutants|OnSqld$$' ./...
+	$(GO) test -short -p 4 -parallel 8 -timeout 20m -skip '^TestConformance$$/^(sizes|names|faults|durable|cost)$$|^TestMutants|^TestRestore|OnSqld$$' ./...
 
 .PHONY: long
 long: ## Run the long tests of the backends, too, and the large cases, one package at a time
@@ -71,7 +71,7 @@ mutants: ## Plant faults in the SQL backends and see the conformance suite find 
 	$(GO) run ./internal/testing/mutation -backend postgres
 	$(GO) run ./internal/testing/mutation -backend turso
 
-REPORT = -tags long -timeout 60m -count=1 -run '^(TestConformance|TestEngine(OnSqld)?|TestRandom|TestLinearizable)$$' -conformance.report=$(CURDIR)/docs/reports
+REPORT = -tags long -timeout 60m -count=1 -run '^(TestConformance|TestEngine(OnSqld)?|TestRandom|TestLinearizable(OnSqld)?)$$' -conformance.report=$(CURDIR)/docs/reports
 .PHONY: reports
 reports: ## Run the conformance suite on each backend, and write the reports to docs/reports
 	for b in postgres sqlite turso; do $(GO) test $(REPORT)/$$b.json ./backends/$$b || exit 1; done
