@@ -39,36 +39,15 @@ func inFile() conformance.Harness {
 	}
 }
 
-// inMemory opens stores of one handle each, which work in a bubble.
-func inMemory() conformance.Harness {
-	return conformance.Harness{
-		New:    func(t testing.TB) store.Store { return open(t, ":memory:") },
-		Bubble: true,
-		Meter:  metered,
-	}
-}
-
-// metered opens a store in memory that counts the pages that it reads.
-func metered(t testing.TB) conformance.Meter {
-	s := open(t, ":memory:")
-	return conformance.Meter{Store: s, Reads: func() int64 { return s.PagesRead(t) }}
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, withFaults())
 }
 
-// In memory, simulated time passes instantly. On a file, where every process has a handle of its
-// own, times are scaled down and really pass.
+// On a file, where every process has a handle of its own, times are scaled down and really pass.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	conformance.RunEngine(t, inFile())
-}
-
-func TestEngineInMemory(t *testing.T) {
-	t.Parallel()
-	conformance.RunEngine(t, inMemory())
 }
 
 func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, inFile()) }

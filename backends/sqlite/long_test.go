@@ -12,6 +12,21 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
+// inMemory opens stores of one handle each, which work in a bubble.
+func inMemory() conformance.Harness {
+	return conformance.Harness{
+		New:    func(t testing.TB) store.Store { return open(t, ":memory:") },
+		Bubble: true,
+		Meter:  metered,
+	}
+}
+
+// metered opens a store in memory that counts the pages that it reads.
+func metered(t testing.TB) conformance.Meter {
+	s := open(t, ":memory:")
+	return conformance.Meter{Store: s, Reads: func() int64 { return s.PagesRead(t) }}
+}
+
 // TestConformanceInTx checks that every verb works the same way in the program's own transaction as
 // in one of the store's.
 func TestConformanceInTx(t *testing.T) {
@@ -59,4 +74,10 @@ func TestRandomInMemory(t *testing.T) { conformance.RunRandom(t, inMemory()) }
 type pathed struct {
 	path string
 	txtest.Store
+}
+
+// In memory, simulated time passes instantly.
+func TestEngineInMemory(t *testing.T) {
+	t.Parallel()
+	conformance.RunEngine(t, inMemory())
 }
