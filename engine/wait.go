@@ -35,7 +35,7 @@ func (o Outcome) Err() error {
 // If a worker on the same engine has executed the run, Wait may return the end that the worker has
 // recorded without asking the store. A database may lose recorded ends because it fails over or is
 // restored. Wait asks the store again after a claim, a renewal or a commit of the worker has failed,
-// or after its hints were interrupted.
+// after its hints were interrupted, and after the worker has ended.
 //
 // All concurrent calls share one poll. Hints of the store report ends at once, and so does a
 // worker on the same engine for the runs that it executes.

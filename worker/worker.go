@@ -236,6 +236,7 @@ func (w *Worker) run(ctx context.Context, untilIdle bool) (found idle, err error
 	end()
 	wg.Wait()
 	w.house.keeper.Release(ctx)
+	w.inside.Unsettle() // nothing tells this process any more that the store was interrupted
 	return found, nil
 }
 

@@ -485,6 +485,34 @@ var lostEngineCases = []Case{
 		e.eq("output after the end was lost", result(e, h), []string{"run 0, step 0, execution 2"})
 		e.consistent(h, 1)
 	})},
+	{Name: "lost/end-and-hints", Promise: "P2", Rule: "A process also notices that its database may have lost the end of a run when the store's hints were interrupted, although no call has failed.", Run: rewinding(func(e *E) {
+		var ran tally
+		wf := marks(1, &ran, nil)
+		p := e.build(defs(wf))
+		h := wf.Handle(p.eng, start(e, wf, 0).ID())
+		back := e.h.Rewind(e.TB, e.s)
+		p.run()
+		e.eq("output", result(e, h), []string{"run 0, step 0, execution 1"})
+		back()
+		for result(e, h)[0] != "run 0, step 0, execution 2" {
+			p.wire.rescan()
+			pause(e)
+		}
+	})},
+	{Name: "lost/end-and-worker", Promise: "P2", Rule: "A process whose worker has ended asks the store how a run ended: nothing tells it what the database has lost.", Run: rewinding(func(e *E) {
+		var ran tally
+		wf := marks(1, &ran, nil)
+		p := e.build(defs(wf))
+		defer p.eng.Close()
+		h := wf.Handle(p.eng, start(e, wf, 0).ID())
+		back := e.h.Rewind(e.TB, e.s)
+		_, err := p.worker.RunUntilIdle(e.ctx)
+		e.ok("RunUntilIdle", err)
+		e.eq("output", result(e, h), []string{"run 0, step 0, execution 1"})
+		back()
+		e.process(defs(wf))
+		e.eq("output after the end was lost", result(e, h), []string{"run 0, step 0, execution 2"})
+	})},
 	{Name: "lost/registration", Promise: "P2", Rule: "A worker whose workflows the database has forgotten registers them again after the outage.", Run: rewinding(func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		back := e.h.Rewind(e.TB, e.s)

@@ -8,6 +8,7 @@ import (
 // engineNeeds is the same for the engine tier. The other cases tx/... check that a backend without
 // transactions refuses them.
 var engineNeeds = map[store.Ability][]string{
+	store.Hints:        {"lost/end-and-hints"},
 	store.Imports:      {"export/"},
 	store.Exports:      {"export/", "histories/checked", "histories/open-items", "metrics/balance"},
 	store.Ranks:        {"explain/waiting-for-a-worker"},

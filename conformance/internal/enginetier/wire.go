@@ -3,6 +3,7 @@ package enginetier
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,8 @@ type wire struct {
 	after  func(verb string) // likewise, after the call
 	// forgets, if set, decides for each commit whether it is answered as applied and then lost: as
 	// by a store that has lost it.
-	forgets func(c *store.Commit) bool
+	forgets     func(c *store.Commit) bool
+	subscribers []chan<- []store.Hint
 }
 
 type wireState uint8
@@ -47,6 +49,7 @@ const (
 var errCut = errors.New("conformance: this process is dead to its store")
 
 // Hints subscribes, after it has called w.before: a subscription is no call of the store otherwise.
+// A subscriber also gets what rescan sends.
 func (w *wire) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	w.mu.Lock()
 	before := w.before
@@ -54,7 +57,48 @@ func (w *wire) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []s
 	if before != nil {
 		before("hints")
 	}
-	return w.Relay.Hints(ctx, topics...)
+	hints, err := w.Relay.Hints(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	out, more := make(chan []store.Hint), make(chan []store.Hint)
+	w.mu.Lock()
+	w.subscribers = append(w.subscribers, more)
+	w.mu.Unlock()
+	go func() {
+		defer close(out)
+		for {
+			var batch []store.Hint
+			var ok bool
+			select {
+			case batch, ok = <-hints:
+				if !ok {
+					return
+				}
+			case batch = <-more:
+			}
+			select {
+			case out <- batch:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
+// rescan tells the subscribers of hints, except those that are busy, that anything may have happened:
+// as a store does that has connected again.
+func (w *wire) rescan() {
+	w.mu.Lock()
+	to := slices.Clone(w.subscribers)
+	w.mu.Unlock()
+	for _, more := range to {
+		select {
+		case more <- []store.Hint{{Kind: store.HintRescan}}:
+		default: // it is busy, or has ended
+		}
+	}
 }
 
 func newWire(s store.Store) *wire {

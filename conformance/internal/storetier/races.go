@@ -16,7 +16,7 @@ import (
 // needs between two statements.
 func (c *C) breathe() {
 	if c.h.simulated {
-		time.Sleep(100 * time.Microsecond)
+		time.Sleep(100 * time.Microsecond) // the bubble's clock, not the machine's
 		return
 	}
 	runtime.Gosched()
