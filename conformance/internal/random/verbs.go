@@ -788,9 +788,12 @@ func (q *sequence) committed(ns string, c *store.Commit, res *store.CommitResult
 
 func (q *sequence) signal() {
 	p := store.SignalParams{Now: q.now}
-	for range 1 + q.pick(3) {
+	sameRun := q.chance(30)
+	for i := range 1 + q.pick(3) {
 		n := store.NewSignal{ID: of(q, q.sigs...), Name: of(q, "go", "stop"), Payload: q.payload()}
-		if q.chance(25) {
+		if sameRun && i > 0 {
+			n.Run, n.ExternalID, n.Suffix = p.Signals[0].Run, p.Signals[0].ExternalID, p.Signals[0].Suffix
+		} else if q.chance(25) {
 			n.ExternalID, n.Suffix = of(q, "e1", "e2", "E1"), of(q, "", "", "x")
 			p.Namespace = q.ns("a")
 		} else {
@@ -814,6 +817,11 @@ func (q *sequence) signal() {
 		}
 		p.Signals = append(p.Signals, n)
 	}
+	q.send(p)
+}
+
+// send sends signals, and sometimes reads the inbox of a run that got several.
+func (q *sequence) send(p store.SignalParams) {
 	inboxes := map[store.ID]int64{}
 	for id, r := range q.before {
 		inboxes[id] = r.Events
@@ -840,6 +848,9 @@ func (q *sequence) signal() {
 		if q.before[id].Events < inboxes[id]+n {
 			q.hit("signal repeated")
 		}
+	}
+	if first := res[0]; first.Err == nil && sentTo[first.Run] > 1 && q.chance(40) {
+		q.inbox(store.InboxParams{Namespace: p.Namespace, Run: first.Run, NoState: q.chance(30), MaxBytes: of(q, 0, 1, 700)})
 	}
 }
 
@@ -917,11 +928,17 @@ func (q *sequence) pause() {
 		like = func(r store.Run) bool { return r.Status == store.Sleeping }
 	}
 	ns, ids := q.someRuns(like)
+	asleep := slices.IndexFunc(ids, func(id store.ID) bool { return q.before[id].Status == store.Sleeping })
 	_, err := do(q, "Pause", store.PauseParams{Namespace: ns, IDs: ids, Now: q.now}, store.Store.Pause)
 	if err == nil {
 		q.hit("pause")
 	}
 	q.learn("Pause")
+	if err == nil && asleep >= 0 && q.chance(50) {
+		q.send(store.SignalParams{Namespace: ns, Now: q.now, Signals: []store.NewSignal{
+			{ID: of(q, q.sigs...), Run: ids[asleep], Name: of(q, "go", "stop"), Payload: q.payload()},
+		}})
+	}
 }
 
 func (q *sequence) resume() {
