@@ -21,26 +21,25 @@ const (
 // fails is sent again within its caller's RetryFor; its ID ensures that it creates one
 // run. A failed write is repeated with fewer starts, and a start that fails alone does
 // not stop others.
-func (e *Engine) newStarts() *batch.Group[newStart, store.CreateResult] {
-	return batch.New(batch.Config[newStart, store.CreateResult]{
-		Items: startBatch, Bytes: store.CallBytes, Size: func(s newStart) int { return s.run.Size() },
+func (e *Engine) newStarts() *batch.Group[*newStart, store.CreateResult] {
+	return batch.New(batch.Config[*newStart, store.CreateResult]{
+		Items: startBatch, Bytes: store.CallBytes, Size: func(s *newStart) int { return s.run.Size() },
 		Call: e.create, Failed: e.startFailed, Stop: e.ctx.Done(),
 	})
 }
 
 // newStart is one of several starts in a shared write.
 type newStart struct {
-	run   store.NewRun
+	run   *store.NewRun
 	until time.Time // end of the caller's RetryFor
 }
 
 // startOne creates a run together with other concurrent starts. It fails within RetryFor,
 // whatever the other starts wait for.
-func (e *Engine) startOne(ctx context.Context, run store.NewRun) (store.CreateResult, error) {
+func (e *Engine) startOne(ctx context.Context, run *store.NewRun) (store.CreateResult, error) {
 	// Wait a little longer for the answer of a call that ends at the same time.
-	patient, cancel := context.WithTimeout(ctx, e.retryFor+max(e.retryFor/10, 100*time.Millisecond))
-	defer cancel()
-	res, sent, err := e.starts.Do(patient, newStart{run, time.Now().Add(e.retryFor)})
+	patience := e.retryFor + max(e.retryFor/10, 100*time.Millisecond)
+	res, sent, err := e.starts.DoWithin(ctx, patience, &newStart{run, time.Now().Add(e.retryFor)})
 	switch {
 	case err == nil:
 		return res, res.Err
@@ -60,11 +59,11 @@ func (e *Engine) startOne(ctx context.Context, run store.NewRun) (store.CreateRe
 }
 
 // create sends one write of new runs.
-func (e *Engine) create(starts []newStart) ([]store.CreateResult, error) {
+func (e *Engine) create(starts []*newStart) ([]store.CreateResult, error) {
 	runs := make([]store.NewRun, len(starts))
 	until := time.Time{}
 	for i := range starts {
-		runs[i] = starts[i].run
+		runs[i] = *starts[i].run
 		if starts[i].until.After(until) {
 			until = starts[i].until
 		}
@@ -83,7 +82,7 @@ func (e *Engine) create(starts []newStart) ([]store.CreateResult, error) {
 // startFailed decides what to do with a start whose write failed. If there are several
 // starts, any of them may be the cause. Once an answer was lost, a later failure does not
 // prove that nothing was applied.
-func (e *Engine) startFailed(_ newStart, before store.CreateResult, f batch.Failure) (res store.CreateResult, done bool) {
+func (e *Engine) startFailed(_ *newStart, before store.CreateResult, f batch.Failure) (res store.CreateResult, done bool) {
 	err := afterLost(before.Err, f.Err)
 	waited := time.Since(f.Since)
 	switch {

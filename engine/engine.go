@@ -33,7 +33,7 @@ type Engine struct {
 	retention   map[string]Retention // by workflow; "" is for all others
 	keepFirings time.Duration
 
-	starts  *batch.Group[newStart, store.CreateResult]
+	starts  *batch.Group[*newStart, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
 	watches watches

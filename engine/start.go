@@ -99,7 +99,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 		worker = e.local.reserve(&run)
 	}
 	asked := time.Now()
-	res, err := e.startOne(ctx, run)
+	res, err := e.startOne(ctx, &run)
 	if worker != nil {
 		e.adopt(worker, run, asked, res, err)
 	}

@@ -18,16 +18,16 @@ const commitBatch = 500
 // write fails is sent again until the store has answered it; a commit that was applied
 // although its answer was lost is recognized by its Seq. A failed write is repeated with
 // fewer commits, and a commit that fails alone does not stop others.
-func (w *Worker) newCommits() *batch.Group[store.Commit, store.CommitResult] {
-	return batch.New(batch.Config[store.Commit, store.CommitResult]{
-		Items: commitBatch, Bytes: store.CallBytes, Size: func(c store.Commit) int { return c.Size() },
+func (w *Worker) newCommits() *batch.Group[*store.Commit, store.CommitResult] {
+	return batch.New(batch.Config[*store.Commit, store.CommitResult]{
+		Items: commitBatch, Bytes: store.CallBytes, Size: func(c *store.Commit) int { return c.Size() },
 		Call: w.commit, Failed: w.commitFailed, Stop: w.stop.Done(),
 	})
 }
 
 // Commit implements [exec.Host]: concurrent commits share a write.
-func (h host) Commit(c store.Commit) store.CommitResult {
-	defer h.w.lost.sending(c.Lease)()
+func (h host) Commit(c *store.Commit) store.CommitResult {
+	defer h.w.lost.end(h.w.lost.begin(c.Lease))
 	size := c.Size()
 	h.w.memory.takeCommit(size)
 	defer h.w.memory.giveCommit(size)
@@ -36,13 +36,13 @@ func (h host) Commit(c store.Commit) store.CommitResult {
 		res.Err = err
 	}
 	if res.Err == nil {
-		h.w.suspects.applied(&c)
+		h.w.suspects.applied(c)
 	}
 	return res
 }
 
 // commit sends one write of commits.
-func (w *Worker) commit(commits []store.Commit) ([]store.CommitResult, error) {
+func (w *Worker) commit(commits []*store.Commit) ([]store.CommitResult, error) {
 	newest, old := superseded(commits)
 	ctx, cancel := context.WithTimeout(w.stop, w.callTimeout())
 	defer cancel()
@@ -64,7 +64,7 @@ func (w *Worker) commit(commits []store.Commit) ([]store.CommitResult, error) {
 	return results, nil
 }
 
-func sizeOf(commits []store.Commit) (bytes int) {
+func sizeOf(commits []*store.Commit) (bytes int) {
 	for i := range commits {
 		bytes += commits[i].Size()
 	}
@@ -73,7 +73,7 @@ func sizeOf(commits []store.Commit) (bytes int) {
 
 // commitFailed decides what to do with a commit whose write failed. If there are several
 // commits, any of them may be the cause.
-func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Failure) (res store.CommitResult, done bool) {
+func (w *Worker) commitFailed(c *store.Commit, _ store.CommitResult, f batch.Failure) (res store.CommitResult, done bool) {
 	if store.Retryable(f.Err) && !f.Apart {
 		w.callFailed()
 	}
@@ -90,25 +90,20 @@ func (w *Worker) commitFailed(c store.Commit, _ store.CommitResult, f batch.Fail
 	return res, false
 }
 
-// superseded removes the commits of old leases, if a run has come back to this worker and
-// both its leases commit at the same time; old are their indexes. An identical lease has
-// two commits only if the database has lost the first claim.
-func superseded(commits []store.Commit) (newest []store.Commit, old []int) {
-	if len(commits) < 2 {
-		return commits, nil
-	}
+// superseded returns the commits without those of old leases, if a run has come back to this
+// worker and both its leases commit at the same time; old are their indexes. An identical
+// lease has two commits only if the database has lost the first claim.
+func superseded(commits []*store.Commit) (newest []store.Commit, old []int) {
+	newest = make([]store.Commit, 0, len(commits))
 	best := make(map[store.ID]int, len(commits))
 	for i, c := range commits {
 		if j, twice := best[c.Lease.Run]; !twice || c.Lease.Epoch > commits[j].Lease.Epoch {
 			best[c.Lease.Run] = i
 		}
 	}
-	if len(best) == len(commits) {
-		return commits, nil
-	}
 	for i, c := range commits {
-		if best[c.Lease.Run] == i {
-			newest = append(newest, c)
+		if len(best) == len(commits) || best[c.Lease.Run] == i {
+			newest = append(newest, *c)
 		} else {
 			old = append(old, i)
 		}

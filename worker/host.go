@@ -176,7 +176,7 @@ func (h host) Begin(ctx context.Context, inv *exec.Invocation, target any) (stor
 
 // CommitTx implements [exec.Host].
 func (h host) CommitTx(inv *exec.Invocation, tx store.Transaction, c store.Commit) (store.CommitResult, error) {
-	defer h.w.lost.sending(c.Lease)()
+	defer h.w.lost.end(h.w.lost.begin(c.Lease))
 	ctx, cancel := context.WithTimeout(h.w.stop, h.w.callTimeout())
 	res, err := tx.Commit(ctx, h.w.namespace, c)
 	timedOut := ctx.Err() != nil

@@ -22,34 +22,53 @@ import (
 // lost tracks what may depend on commits that the store has lost.
 type lost struct {
 	mu       sync.Mutex
-	failures uint64              // calls of the store that have failed
-	renewed  uint64              // failures before the last renewal that succeeded
-	since    time.Time           // when renewals succeeded again, while it is not certain
-	commits  map[store.Lease]int // in progress
-	began    map[uint64]int      // the same, by the number of failures before they began
+	failures uint64                // calls of the store that have failed
+	renewed  uint64                // failures before the last renewal that succeeded
+	since    time.Time             // when renewals succeeded again, while it is not certain
+	commits  map[store.ID]*sending // in progress, by run
+	began    int                   // how many there are
+	old      int                   // how many of them began before the last failure
 }
 
-// sending records a commit under a lease until the returned function is called.
-func (l *lost) sending(lease store.Lease) (done func()) {
+// sending is a commit in progress.
+type sending struct {
+	lease  store.Lease
+	before uint64   // failures before it began
+	next   *sending // another one of the same run
+}
+
+// begin records a commit under a lease until end is called.
+func (l *lost) begin(lease store.Lease) *sending {
+	c := &sending{lease: lease}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.commits == nil {
-		l.commits, l.began = make(map[store.Lease]int), make(map[uint64]int)
+		l.commits = make(map[store.ID]*sending)
 	}
-	before := l.failures
-	l.commits[lease]++
-	l.began[before]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		drop(l.commits, lease)
-		drop(l.began, before)
-	}
+	c.before, c.next = l.failures, l.commits[lease.Run]
+	l.commits[lease.Run] = c
+	l.began++
+	return c
 }
 
-func drop[K comparable](m map[K]int, key K) {
-	if m[key]--; m[key] == 0 {
-		delete(m, key)
+func (l *lost) end(c *sending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.commits[c.lease.Run]
+	switch {
+	case first != c:
+		for first.next != c {
+			first = first.next
+		}
+		first.next = c.next
+	case c.next != nil:
+		l.commits[c.lease.Run] = c.next
+	default:
+		delete(l.commits, c.lease.Run)
+	}
+	l.began--
+	if c.before < l.failures {
+		l.old--
 	}
 }
 
@@ -57,7 +76,12 @@ func drop[K comparable](m map[K]int, key K) {
 func (l *lost) sends(lease store.Lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.commits[lease] > 0
+	for c := l.commits[lease.Run]; c != nil; c = c.next {
+		if c.lease == lease {
+			return true
+		}
+	}
+	return false
 }
 
 // fails records a failed call: the store that answers next may be another one.
@@ -65,6 +89,7 @@ func (l *lost) fails() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failures++
+	l.old = l.began
 }
 
 // renewing is called before leases are renewed; the returned function, called afterwards,
@@ -94,10 +119,7 @@ const patience = 2 * time.Second
 func (l *lost) certain(held bool, patience time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sure := !held || l.renewed == l.failures
-	for before := range l.began {
-		sure = sure && before == l.failures
-	}
+	sure := l.old == 0 && (!held || l.renewed == l.failures)
 	if sure {
 		l.since = time.Time{}
 	}
@@ -122,6 +144,6 @@ func (w *Worker) relive(inv, before *exec.Invocation) {
 		return // it may still be applied; the new lease is left to expire
 	}
 	w.leases.Go(func() {
-		host{w}.Commit(store.Commit{Lease: inv.Lease(), Seq: 1, Transition: &store.Transition{Kind: store.Release}})
+		host{w}.Commit(&store.Commit{Lease: inv.Lease(), Seq: 1, Transition: &store.Transition{Kind: store.Release}})
 	})
 }

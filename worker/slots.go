@@ -11,7 +11,7 @@ type slots struct {
 	rooms   map[string]*room // by workflow; a workflow without an entry has no limit
 	waiting []waiter
 	backlog bool            // due runs wait in the store
-	freed   chan<- struct{} // signaled when a slot becomes free
+	freed   chan<- struct{} // signaled when a slot becomes free while due runs wait
 	roomy   chan<- struct{} // signaled when wanted room becomes free
 }
 
@@ -35,12 +35,14 @@ func (s *slots) limit(workflow string, n int) {
 	s.rooms[workflow] = &room{free: n}
 }
 
-// take takes up to n slots and returns their number.
+// take takes up to n slots and returns their number. If there is none, due runs count as
+// waiting.
 func (s *slots) take(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n = min(n, s.free)
 	s.free -= n
+	s.backlog = s.backlog || n == 0
 	return n
 }
 
@@ -150,7 +152,7 @@ func (s *slots) giveLocked(n int) {
 		s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
 		n--
 	}
-	if n > 0 {
+	if n > 0 && s.backlog {
 		signal(s.freed)
 	}
 }

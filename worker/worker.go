@@ -54,7 +54,7 @@ type Worker struct {
 	wake     chan struct{} // look for work
 	renew    chan struct{} // renew leases now
 	memory   memory
-	commits  *batch.Group[store.Commit, store.CommitResult]
+	commits  *batch.Group[*store.Commit, store.CommitResult]
 	ledger   ledger
 	lost     lost
 	slow     atomic.Bool // the last renewal was answered late, or not

@@ -184,18 +184,23 @@ func (c *conn) work(ctx context.Context) {
 		c.rollback()
 		return
 	}
-	if len(jobs) == 1 {
-		j := jobs[0]
-		err := c.run(j.ctx, j.stmts)
-		if err != nil {
-			c.rollback()
-		} else {
-			err = c.commit(j.ctx)
-		}
-		finish(j, err)
+	// The first job needs no savepoint: nothing is lost by a rollback. A savepoint makes SQLite copy each
+	// page before it changes it.
+	first := jobs[0]
+	if first.err = c.run(first.ctx, first.stmts); first.err != nil {
+		c.rollback()
+		c.mu.Lock()
+		c.queue = append(jobs[1:], c.queue...)
+		c.mu.Unlock()
+		finish(first, first.err)
+		c.work(ctx)
 		return
 	}
-	for i, j := range jobs {
+	if len(jobs) == 1 {
+		finish(first, c.commit(first.ctx))
+		return
+	}
+	for i, j := range jobs[1:] {
 		if j.err = c.runApart(j); j.err == nil || c.exec("ROLLBACK TO job") == nil && c.exec("RELEASE job") == nil {
 			continue
 		}
@@ -204,7 +209,7 @@ func (c *conn) work(ctx context.Context) {
 		c.rollback()
 		for _, other := range jobs {
 			if other != j {
-				other.err = fmt.Errorf("sqlite: a transaction shared with other calls failed: %v: %w", jobs[i].err, store.ErrUnavailable)
+				other.err = fmt.Errorf("sqlite: a transaction shared with other calls failed: %v: %w", jobs[1+i].err, store.ErrUnavailable)
 			}
 			finish(other, other.err)
 		}

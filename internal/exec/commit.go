@@ -35,10 +35,10 @@ func (inv *Invocation) commitLocked() (res store.CommitResult) {
 	inv.outbox.sending = true
 	upTo := inv.outbox.appended
 	c := inv.outbox.take(inv.inbox.seen)
-	inv.keep(&c)
+	inv.keep(c)
 	inv.unlocked(func() { res = inv.host.Commit(c) })
 	inv.outbox.sending = false
-	if inv.answeredLocked(&c, res, false) {
+	if inv.answeredLocked(c, res, false) {
 		inv.outbox.durable = upTo
 	}
 	inv.changed.Broadcast()

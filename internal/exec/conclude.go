@@ -127,7 +127,7 @@ func (inv *Invocation) sleep() store.Transition {
 
 // finish commits pending entries together with the transition.
 func (inv *Invocation) finish(tr store.Transition) {
-	var c store.Commit
+	var c *store.Commit
 	first, lost, at := false, false, ""
 	var undecoded error
 	inv.locked(func() {
@@ -146,7 +146,7 @@ func (inv *Invocation) finish(tr store.Transition) {
 	res := inv.host.Commit(c)
 	if rejected(res.Err) {
 		tr = store.Transition{Kind: store.FailRun, Failure: Fail(res.Err)}
-		res = inv.host.Commit(store.Commit{Lease: inv.lease, Seq: c.Seq, Transition: &tr})
+		res = inv.host.Commit(&store.Commit{Lease: inv.lease, Seq: c.Seq, Transition: &tr})
 	}
 	inv.host.Closed(inv, End{Status: res.Status, Transition: tr, At: at, Undecoded: undecoded, Err: res.Err})
 }
@@ -154,7 +154,7 @@ func (inv *Invocation) finish(tr store.Transition) {
 // lastCommitLocked makes the commit with the run's transition, which the store's answer
 // to pending entries may change. lost means that there is none, because the lease is
 // lost.
-func (inv *Invocation) lastCommitLocked(tr *store.Transition) (c store.Commit, lost bool) {
+func (inv *Invocation) lastCommitLocked(tr *store.Transition) (c *store.Commit, lost bool) {
 	if !inv.ending.closed {
 		inv.closeLocked(byRelease)
 	}
@@ -173,9 +173,9 @@ func (inv *Invocation) lastCommitLocked(tr *store.Transition) (c store.Commit, l
 	c = inv.outbox.take(inv.inbox.seen)
 	inv.endedLocked()
 	c.Transition = tr
-	inv.keep(&c)
+	inv.keep(c)
 	switch {
-	case isProgress(&c):
+	case isProgress(c):
 		c.Crashes = 0
 	case tr.Kind == store.Release:
 		c.Crashes %= aloneMark // the next lease has no mark

@@ -22,9 +22,9 @@ type host struct {
 	parkFor time.Duration
 }
 
-func (h *host) Commit(c store.Commit) store.CommitResult {
+func (h *host) Commit(c *store.Commit) store.CommitResult {
 	if h.told != nil {
-		h.told(c)
+		h.told(*c)
 	}
 	if h.refuse != nil {
 		return store.CommitResult{Err: h.refuse}

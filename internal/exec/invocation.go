@@ -25,7 +25,7 @@ var (
 type Host interface {
 	// Commit makes one commit durable. It repeats the commit while the store is
 	// out of reach; an error says that it can never be applied.
-	Commit(c store.Commit) store.CommitResult
+	Commit(c *store.Commit) store.CommitResult
 	// Begin begins a transaction for a step and leaves it where target points to. It
 	// waits while the store is out of reach; an error says that it cannot be had.
 	Begin(ctx context.Context, inv *Invocation, target any) (store.Transaction, error)

@@ -100,10 +100,10 @@ func (inv *Invocation) giveBack(pin *store.Pin) {
 		return
 	}
 	if crashes >= aloneMark { // whoever takes the run does not execute it alone
-		inv.host.Commit(store.Commit{Lease: c.Lease, Seq: c.Seq, Seen: c.Seen, Crashes: crashes % aloneMark})
+		inv.host.Commit(&store.Commit{Lease: c.Lease, Seq: c.Seq, Seen: c.Seen, Crashes: crashes % aloneMark})
 		c.Seq++
 	}
-	res := inv.host.Commit(c)
+	res := inv.host.Commit(&c)
 	inv.host.Closed(inv, End{Status: res.Status, Transition: tr, Pin: pin, At: inv.ending.at, Err: res.Err})
 }
 

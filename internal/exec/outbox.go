@@ -95,7 +95,7 @@ func (x *outbox) next() int64 { return x.applied + 1 }
 
 // take makes the next commit of everything that was added, and empties the outbox. seen
 // is the count of events that the commit reports.
-func (x *outbox) take(seen int64) store.Commit {
+func (x *outbox) take(seen int64) *store.Commit {
 	for i := range x.records {
 		r := &x.records[i]
 		if due, ok := x.dues[r.StepKey]; ok {
@@ -105,8 +105,8 @@ func (x *outbox) take(seen int64) store.Commit {
 			delete(x.dues, r.StepKey)
 		}
 	}
-	c := store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Spawn: x.children, Seen: seen}
-	if !isProgress(&c) {
+	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Spawn: x.children, Seen: seen}
+	if !isProgress(c) {
 		c.Crashes = x.crashes
 	}
 	x.records, x.writes, x.sent, x.consumed, x.children, x.bytes = nil, nil, x.writes, nil, nil, 0

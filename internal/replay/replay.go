@@ -115,7 +115,7 @@ func (r *replayer) beyond(what string) {
 	}
 }
 
-func (r *replayer) Commit(c store.Commit) store.CommitResult {
+func (r *replayer) Commit(c *store.Commit) store.CommitResult {
 	for _, s := range c.Steps {
 		waits := s.Kind == store.KindSleep || s.Kind == store.KindSignal || s.Kind == store.KindState && s.Status == store.StepRunning
 		if !waits {

@@ -362,38 +362,53 @@ func (t *Telemetry) Execute(ctx context.Context, run *store.Run, lease store.Lea
 }
 
 // Executed ends that span. status is the run's afterwards; err says that the lease
-// was lost.
+// was lost. What only an exporter needs is in functions of its own: every run comes
+// through here with its stack at its deepest.
 func (t *Telemetry) Executed(ctx context.Context, run *store.Run, status store.Status, failure *store.Failure, now time.Time, err error) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		switch {
-		case err != nil:
-			span.SetStatus(codes.Error, err.Error())
-		case failure != nil:
-			span.SetAttributes(Status.String(status.String()), semconv.ErrorTypeKey.String(failure.Code))
-			span.SetStatus(codes.Error, failure.Message)
-		default:
-			span.SetAttributes(Status.String(status.String()))
-		}
-		span.End()
+		endSpan(span, status, failure, err)
 	}
 	back := context.Background()
 	switch {
 	case err != nil:
-		if t.lost.Enabled(back) {
-			t.lost.Add(back, 1, t.with(Queue.String(run.Queue), Workflow.String(run.Workflow)))
-		}
-	case status.Final():
-		code := store.FailureCanceled
-		if failure != nil {
-			code = failure.Code
-		}
-		attrs := append(ending(status, code), Queue.String(run.Queue), Workflow.String(run.Workflow))
-		if t.finished.Enabled(back) {
-			t.finished.Add(back, 1, t.with(attrs...))
-		}
-		if t.runTime.Enabled(back) {
-			t.runTime.Record(back, now.Sub(run.CreatedAt).Seconds(), t.with(attrs...))
-		}
+		t.lostLease(run)
+	case status.Final() && (t.finished.Enabled(back) || t.runTime.Enabled(back)):
+		t.ran(run, status, failure, now)
+	}
+}
+
+func endSpan(span trace.Span, status store.Status, failure *store.Failure, err error) {
+	switch {
+	case err != nil:
+		span.SetStatus(codes.Error, err.Error())
+	case failure != nil:
+		span.SetAttributes(Status.String(status.String()), semconv.ErrorTypeKey.String(failure.Code))
+		span.SetStatus(codes.Error, failure.Message)
+	default:
+		span.SetAttributes(Status.String(status.String()))
+	}
+	span.End()
+}
+
+func (t *Telemetry) lostLease(run *store.Run) {
+	if back := context.Background(); t.lost.Enabled(back) {
+		t.lost.Add(back, 1, t.with(Queue.String(run.Queue), Workflow.String(run.Workflow)))
+	}
+}
+
+// ran counts a run that a worker ended.
+func (t *Telemetry) ran(run *store.Run, status store.Status, failure *store.Failure, now time.Time) {
+	back := context.Background()
+	code := store.FailureCanceled
+	if failure != nil {
+		code = failure.Code
+	}
+	attrs := append(ending(status, code), Queue.String(run.Queue), Workflow.String(run.Workflow))
+	if t.finished.Enabled(back) {
+		t.finished.Add(back, 1, t.with(attrs...))
+	}
+	if t.runTime.Enabled(back) {
+		t.runTime.Record(back, now.Sub(run.CreatedAt).Seconds(), t.with(attrs...))
 	}
 }
 
