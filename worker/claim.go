@@ -169,16 +169,15 @@ func (w *Worker) admit(cr *store.ClaimedRun, asked, answered, now time.Time, ado
 
 // executeRun executes a run.
 func (w *Worker) executeRun(inv *exec.Invocation) {
-	if inv.Run().Omitted && !w.load(inv) {
-		return
+	if inv.Run().Omitted {
+		w.load(inv)
 	}
-	inv.Execute()
+	inv.Execute() // also of one that was closed meanwhile: this ends its lease
 }
 
 // load reads the content that a run was claimed without because claims with it failed. A
-// run that cannot be read does not stop others: it is set aside with the reason, and load
-// returns false.
-func (w *Worker) load(inv *exec.Invocation) bool {
+// run that cannot be read does not stop others: it is set aside with the reason.
+func (w *Worker) load(inv *exec.Invocation) {
 	id := inv.Lease().Run
 	var runs []store.Run
 	err := host{w}.try(inv, func(ctx context.Context) (err error) {
@@ -190,10 +189,9 @@ func (w *Worker) load(inv *exec.Invocation) bool {
 	}
 	if err != nil {
 		inv.SetAside(fmt.Errorf("the run cannot be read: %w", err))
-		return false
+		return
 	}
 	inv.Load(&runs[0])
-	return true
 }
 
 // hintLoop reacts to the store's hints.

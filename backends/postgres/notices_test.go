@@ -93,20 +93,19 @@ func TestWorkIsToldToAsManyAsItNeeds(t *testing.T) {
 	}
 	heard := 0
 	const starts = 20
-	for range starts {
+	for n := range starts {
 		starter.start(t, "q")
 		starter.everybody(t)
-		now := 0
 		for i, w := range workers {
 			for _, kind := range w.until(t, store.HintRescan) {
 				if kind == store.HintQueue {
-					now++
+					heard++
 					require.Less(t, i, 3, "the process serves another queue")
 				}
 			}
 		}
-		require.LessOrEqual(t, now, 1, "processes that were told of one run")
-		heard += now
+		// A notice to one process may arrive after the next one to all.
+		require.LessOrEqual(t, heard, n+1, "processes that were told, one for each run")
 	}
 	// A hint that is sent together with "look again" is omitted.
 	require.Positive(t, heard)

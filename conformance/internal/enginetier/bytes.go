@@ -22,6 +22,8 @@ type scale struct {
 	mu      sync.Mutex
 	calls   map[string]int // the largest call of several items, in bytes, by verb
 	refuses func(verb string, runs []store.ID, bare bool) error
+	// extended, if set before the process runs, is called when a renewal tells that a lease is lost.
+	extended func()
 }
 
 // weighed puts a scale between a process that does not run yet and its store.
@@ -120,6 +122,14 @@ func (g *scale) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 		return nil, err
 	}
 	return g.Store.Get(ctx, p)
+}
+
+func (g *scale) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
+	res, err := g.Store.Extend(ctx, p)
+	if g.extended != nil && slices.ContainsFunc(res, func(r store.LeaseState) bool { return r.Lost }) {
+		g.extended()
+	}
+	return res, err
 }
 
 func (g *scale) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
@@ -326,6 +336,35 @@ var bytesEngineCases = []Case{
 		why, err := e.eng.Explain(e.ctx, bad)
 		e.ok("explain", err)
 		e.check(strings.Contains(fmt.Sprintf("%+v", why), "cannot be read"), "explain does not tell why: %+v", why)
+	}},
+	{Name: "bytes/lost-while-read", Promise: "P16", Rule: "A worker gives up a run whose lease is lost while its content is read, and does not wait for it when it shuts down.", Run: func(e *E) {
+		p := e.build(defs(small), worker.Lease(e.ofLease(leaseFor)), worker.Grace(time.Minute))
+		g := weighed(p)
+		bad := start(e, small, 0).ID()
+		lost := make(chan struct{}) // closed when the worker has been told
+		g.extended = sync.OnceFunc(func() { close(lost) })
+		var once sync.Once
+		g.refuse(func(verb string, runs []store.ID, bare bool) error {
+			switch {
+			case verb == "get" && slices.Contains(runs, bad):
+				once.Do(func() {
+					e.ok("force cancel", e.eng.ForceCancel(e.ctx, bad, ""))
+					<-lost
+					for range 3 { // until the run is closed
+						pause(e)
+					}
+				})
+				return fmt.Errorf("conformance: this run cannot be read: %w", store.ErrUnavailable)
+			case verb == "claim" && !bare:
+				return fmt.Errorf("conformance: the first run cannot be read: %w", store.ErrUnavailable)
+			}
+			return nil
+		})
+		p.run()
+		<-lost
+		from := time.Now()
+		p.stop()
+		e.check(time.Since(from) < 30*time.Second, "the worker shut down after %v", time.Since(from))
 	}},
 	{Name: "bytes/large-inbox", Promise: "P17", Rule: "A run with more unread signals than a claim returns stops no other run, and receives a signal that comes after them.", Run: func(e *E) {
 		var noise = workflow.NewSignal[string]("noise")

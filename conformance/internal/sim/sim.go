@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func inBubble(t *testing.T, open Opener, create func(store.Store) *world) (res R
 	t.Helper()
 	defer func() {
 		if v := recover(); v != nil { // goroutines that never end, mostly
-			res.Failures = append(res.Failures, fmt.Sprintf("panic: %v\n%s", v, debug.Stack()))
+			res.Failures = append(res.Failures, fmt.Sprintf("panic: %v\n%s\n%s", v, debug.Stack(), bubbled()))
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,6 +53,20 @@ func inBubble(t *testing.T, open Opener, create func(store.Store) *world) (res R
 		}
 	})
 	return res
+}
+
+// bubbled returns the stacks of all goroutines in bubbles: those that an ended bubble has left behind,
+// and those of other tests.
+func bubbled() string {
+	buf := make([]byte, 4<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var left []string
+	for g := range strings.SplitSeq(string(buf), "\n\n") {
+		if strings.Contains(g, "synctest bubble") {
+			left = append(left, g)
+		}
+	}
+	return strings.Join(left, "\n\n")
 }
 
 // newWorld makes the world that a seed decides.

@@ -22,16 +22,16 @@ const (
 	snapshot       = "if len(stmts) == 1 { // a snapshot"
 	severalMoments = "if len(stmts) >= 1 { // a snapshot"
 
-	oneTransaction      = "\t\terr := c.run(j.ctx, j.stmts)\n"
-	severalTransactions = `		var err error
-		for i := range j.stmts {
-			if err == nil && i > 0 {
-				_ = c.exec("COMMIT")
-				err = c.begin(j.ctx)
-			}
-			if err == nil {
-				err = c.run(j.ctx, j.stmts[i:i+1])
-			}
+	oneTransaction      = "\tif first.err = c.run(first.ctx, first.stmts); first.err != nil {\n"
+	severalTransactions = `	for i := range first.stmts {
+		if first.err == nil && i > 0 {
+			_ = c.exec("COMMIT")
+			first.err = c.begin(first.ctx)
 		}
+		if first.err == nil {
+			first.err = c.run(first.ctx, first.stmts[i:i+1])
+		}
+	}
+	if first.err != nil {
 `
 )
