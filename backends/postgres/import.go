@@ -26,8 +26,9 @@ var (
 		SELECT $1::uuid, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint` + ours
 )
 
-// namespaceOf always returns one row; it is NULL if there is no run.
-const namespaceOf = `SELECT max(namespace) FROM pawl.runs WHERE id=$1::uuid`
+// importMet returns the namespace of the run with the ID, or NULL, and whether a run holds the external id.
+var importMet = sqlkit.Text(`SELECT (SELECT namespace FROM pawl.runs WHERE id=$1::uuid), EXISTS (SELECT 1 FROM pawl.runs WHERE namespace=$2::text
+	AND external_id=$3::text AND suffix=$4::text AND external_id IS NOT NULL AND (status<{final} OR reuse={reuseNever}))`)
 
 // Import implements store.Importer.
 func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) {
@@ -72,10 +73,17 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	for _, g := range p.Record.Groups {
 		add(importGroup, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
 	}
-	namespace := ""
-	stmts = append(stmts, stmt{sql: namespaceOf, args: []any{id}, rows: sqlkit.One(sqlkit.TextOrNull(&namespace))})
-	if err := s.write(ctx, stmts...); err != nil {
-		return false, err
+	namespace, held := "", false
+	stmts = append(stmts, stmt{
+		sql: importMet, args: []any{id, p.Namespace, text(r.ExternalID), r.Suffix}, rows: sqlkit.One(sqlkit.TextOrNull(&namespace), &held),
+	})
+	for {
+		if err := s.write(ctx, stmts...); err != nil {
+			return false, err
+		}
+		// What the run met may have been purged, or may have ended, before the last statement.
+		if made == 1 || namespace != "" || held {
+			return sqlkit.ImportResult(&p, &r, namespace, made == 1)
+		}
 	}
-	return sqlkit.ImportResult(&p, &r, namespace, made == 1)
 }
