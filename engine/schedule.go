@@ -468,7 +468,11 @@ func (e *Engine) locked(ctx context.Context, name string, hold time.Duration, f 
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: it took more than %v: %w", err, hold, store.ErrOutcomeUnknown)
 	}
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	limit := hold / 2 // others wait as long
+	if ctx.Err() != nil {
+		limit = time.Second
+	}
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	if _, failed := e.lock(release, name, owner, 0); failed != nil {
 		e.log.Debug("failed to release a lock; it will expire", "lock", name, "error", failed)

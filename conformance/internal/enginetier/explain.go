@@ -62,6 +62,7 @@ var explainEngineCases = []Case{
 		busy := start(e, wf, 0)
 		next := start(e, wf, 0, engine.Priority(-5))
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), ""))
+		e.until(h.ID(), store.Canceled)
 		e.until(busy.ID(), store.Running)
 		e.explains("behind others", next.ID(), engine.ReasonWaiting, "waits for a free slot", "1 slot in total", "2 runs are pending", "priority is -5", "at most 1 run of", "ahead of it: 0 due runs")
 		last := start(e, wf, 0, engine.Priority(-7))
