@@ -25,7 +25,7 @@ type Leases interface {
 	// the same demand. It returns at most Max runs, and for each demand at most the demand's own
 	// Max, over all of its queues. A run that several demands ask for is returned once. A demand
 	// without workflows gets no runs. A claim does not wait for other calls: a run that another
-	// call is writing to may be left to a later claim.
+	// call is writing to, or considers for a claim or a purge, may be left to a later claim.
 	//
 	// P19: a claim takes runs that are not pinned, and runs that are pinned to p.Build (see
 	// [Run.Pin]). The claim ignores all other runs: they are not in NextDue and not in Waiting, and

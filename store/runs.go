@@ -249,9 +249,9 @@ type Runs interface {
 	//
 	// P9: a child whose parent is not final is kept, because its parent may still read it. P3: a
 	// run is deleted together with everything that belongs to it; a reader sees it completely until
-	// then. A run that another call is writing to may be left for a later purge. P8: an external id
-	// that the run held is free. If the answer to a call is lost, send it again; it deletes what is
-	// left.
+	// then. A run that another call is writing to, or considers for a claim or a purge, may be
+	// left for a later purge. P8: an external id that the run held is free. If the answer to a call
+	// is lost, send it again; it deletes what is left.
 	Purge(ctx context.Context, p PurgeParams) (int, error)
 }
 

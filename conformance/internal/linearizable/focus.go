@@ -297,17 +297,29 @@ func (st *story) check() string {
 }
 
 // conclusive leaves out calls that prove nothing: a claim or a purge of one run that returned
-// without it may have skipped the run because another call was writing to it.
+// without it may have skipped the run because another call had locked it.
 func conclusive(events []event) []event {
 	return slices.DeleteFunc(slices.Clone(events), func(e event) bool {
-		if !e.passesOver() {
-			return false
-		}
-		return slices.ContainsFunc(events, func(other event) bool {
-			return e.overlaps(&other) && (other.client != e.client) && !other.reads() && !other.passesOver()
+		return e.passesOver() && slices.ContainsFunc(events, func(other event) bool {
+			return e.meets(&other) && other.locks(events)
 		})
 	})
 }
+
+// locks reports whether a call may have locked the run: it writes, or it is a claim or a purge that
+// chose the run before another call changed it. Such a call finds that the run does not fit any
+// more, returns without it, and holds the lock until then.
+func (e *event) locks(events []event) bool {
+	if e.passesOver() {
+		return slices.ContainsFunc(events, func(other event) bool { return e.meets(&other) && other.writes() })
+	}
+	return e.writes()
+}
+
+func (e *event) writes() bool { return !e.reads() && !e.passesOver() }
+
+// meets reports whether the other call is another client's and was in progress at the same time.
+func (e *event) meets(other *event) bool { return e.overlaps(other) && e.client != other.client }
 
 func (e *event) passesOver() bool {
 	return e.op.Verb == "Claim" && e.saw == "{}" || e.op.Verb == "Purge" && e.saw == "0"

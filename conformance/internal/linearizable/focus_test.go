@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/conformance/internal/model"
 	"github.com/pawlhq/pawl/conformance/internal/mutant"
+	"github.com/pawlhq/pawl/conformance/internal/ops"
 	"github.com/pawlhq/pawl/conformance/internal/suitetest"
 	"github.com/pawlhq/pawl/store"
 )
@@ -254,6 +255,33 @@ func TestFocusesAllowClaimsThatReadPausesFirst(t *testing.T) {
 	}
 	if differed.Load() == 0 {
 		t.Error("no claim depended on when it read what is paused")
+	}
+}
+
+// A purge may leave a run that a claim holds locked although the claim returns without it: another
+// call changed the run after the claim had chosen it.
+func TestPurgeBesideAClaimThatReturnsNothing(t *testing.T) {
+	call := func(client int, verb, saw string, from, to int64) event {
+		return event{client: client, op: ops.Operation{Verb: verb}, saw: saw, from: from, to: to}
+	}
+	claim, purge := call(1, "Claim", "{}", 1, 6), call(3, "Purge", "0", 4, 5)
+	commit, later, own := call(2, "Commit", "", 2, 3), call(2, "Commit", "", 7, 8), call(3, "Commit", "", 2, 3)
+	for _, c := range []struct {
+		name   string
+		events []event
+		proves bool
+	}{
+		{"alone", []event{purge}, true},
+		{"beside a claim that no write meets", []event{claim, purge}, true},
+		{"beside a claim that ends before the write", []event{claim, purge, later}, true},
+		{"after a write", []event{commit, purge}, true},
+		{"beside a claim that meets a write", []event{claim, commit, purge}, false},
+		{"beside a claim that meets the client's own write", []event{claim, own, purge}, false},
+		{"beside a read", []event{call(1, "Get", "", 1, 6), commit, purge}, true},
+	} {
+		if got := slices.ContainsFunc(conclusive(c.events), func(e event) bool { return e.op.Verb == "Purge" }); got != c.proves {
+			t.Errorf("a purge %s proves something: %v, want %v", c.name, got, c.proves)
+		}
 	}
 }
 
