@@ -111,6 +111,8 @@ type request struct {
 	wakes    bool                 // sleep until a signal
 	span     int64                // of a lease, a sleep, a retry or a release, in microseconds; 0: none
 	crashes  int                  // that a commit keeps
+
+	sightings // of a signal
 }
 
 // answer is a call's answer: the parts of the run's row that the method returns.
@@ -597,7 +599,7 @@ func (h *history) check(t testing.TB) bool {
 	}
 	end := h.clock.Load() + 1
 	for _, run := range runs {
-		ops := decidable(byRun[run])
+		ops := withSightings(decidable(byRun[run]))
 		slices.SortFunc(ops, func(a, b timed) int { return int(a.from - b.from) })
 		var list []porcupine.Operation
 		for i := range ops {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawlhq/pawl/conformance/internal/harness"
 	"github.com/pawlhq/pawl/conformance/internal/runner"
 	"github.com/pawlhq/pawl/conformance/internal/suitetest"
@@ -75,6 +78,49 @@ func (s gapless) Commit(ctx context.Context, p store.CommitParams) ([]store.Comm
 }
 
 // The check can fail: it finds each of these faults.
+// A later claim shows the order of signals that were sent at the same time. The check does not try all
+// others, of which there are too many.
+func TestSignalsAtTheSameTime(t *testing.T) {
+	const n = 16
+	run := store.NewID()
+	call := func(from, to int64, in request, out answer) timed {
+		return timed{run: run, request: in, answer: out, from: from, to: to}
+	}
+	s, list := spec{}, []int{}
+	begin := request{verb: "create"}
+	ops := []timed{call(1, 2, begin, s.apply(begin))}
+	for id := n; id > 0; id-- {
+		in := request{verb: "signal", id: id}
+		ops = append(ops, call(int64(2+id), int64(3+n+id), in, s.apply(in)))
+		list = append(list, id)
+	}
+	lost := answer{unknown: true}
+	ops = append(ops, call(3, 4, request{verb: "signal", id: n + 1}, lost), call(3, 4, request{verb: "signal", id: n + 2}, lost))
+	claim := request{verb: "claim", worker: "w", span: 1}
+	out := s.apply(claim)
+	require.Equal(t, joined(list), out.signals)
+	ops = append(ops, call(100, 101, claim, out))
+	h := history{done: ops}
+	h.clock.Store(101)
+	assert.True(t, h.check(t))
+
+	// The fault of another order is found as quickly.
+	for _, order := range [][]int{{2, 1}, {1, 3}} {
+		early, late := call(1, 2, request{verb: "signal", id: order[0]}, answer{}), call(3, 4, request{verb: "signal", id: order[1]}, answer{})
+		state := spec{status: store.Pending, visible: 1, attempt: 1}
+		claimed := answer{status: store.Running, epoch: 1, events: 2, visible: 2, attempt: 1, signals: joined([]int{order[1], order[0]})}
+		list := withSightings([]timed{early, late, call(5, 6, claim, claimed)})
+		ok := true
+		for _, op := range list {
+			var fits bool
+			next := any(nil)
+			fits, next = sequential.Step(state, op.request, op.answer)
+			state, ok = next.(spec), ok && fits
+		}
+		assert.False(t, ok, "signals %v in the wrong order", order)
+	}
+}
+
 func TestLinearizableFindsFaults(t *testing.T) {
 	for name, fault := range map[string]func(store.Store) store.Store{
 		"commit of any epoch":       func(s store.Store) store.Store { return suitetest.AnyEpoch{Store: s} },

@@ -33,9 +33,11 @@ type spec struct {
 var sequential = porcupine.Model{
 	Init: func() any { return spec{} },
 	Step: func(state, in, out any) (bool, any) {
-		s := state.(spec)
-		got := out.(answer)
-		want := s.apply(in.(request))
+		s, call, got := state.(spec), in.(request), out.(answer)
+		if call.verb == "signal" && got.err == "" && !call.permit(&s, call.id) {
+			return false, s
+		}
+		want := s.apply(call)
 		return got.unknown || got == want, s
 	},
 	DescribeOperation: func(in, out any) string { return describeCall(in.(request), out.(answer)) },
