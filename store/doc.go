@@ -91,6 +91,9 @@
 // itself returns an error, the error concerns the whole call, and there are no results. An item's own
 // error is in its result and does not affect the other items.
 //
+// Cancel, Pause, Unpin and Restart find the runs of a call at one moment: of several runs that one
+// create makes meanwhile, such a call finds all or none.
+//
 // If an item has an error, its other fields are zero, with two exceptions that describe the conflicting
 // run: the ID of the run that Create found ([NewRun.Meets]), and the Status that Cancel, Pause and
 // Restart found.

@@ -24,8 +24,9 @@ var (
 	familyIDs = `SELECT id FROM tree
 		UNION SELECT o.parent FROM own CROSS JOIN pawl.runs o WHERE o.id = ANY(ARRAY[own.id]) AND o.parent IS NOT NULL`
 
-	// lockFamily locks runs ($1), their parents, and the runs that are canceled with them.
-	lockFamily = family + `SELECT r.id FROM pawl.runs r WHERE r.id = ANY(ARRAY(` + familyIDs + `)) ORDER BY r.id FOR NO KEY UPDATE`
+	// lockFamily locks runs ($1), their parents, and the runs that are canceled with them. For
+	// the runs themselves, see keepLocked.
+	lockFamily = family + `SELECT ` + keepLocked + ` FROM (SELECT r.id FROM pawl.runs r WHERE r.id = ANY(ARRAY(` + familyIDs + `)) ORDER BY r.id FOR NO KEY UPDATE) l`
 
 	// lockBatch locks other runs ($2) in the same order; it always returns one row.
 	lockBatch = `SELECT count(*)>=0 FROM (` + family + `SELECT r.id FROM pawl.runs r WHERE r.id = ANY(ARRAY(` + familyIDs + `
@@ -86,7 +87,7 @@ var (
 	// cancelTree cancels a run ($2) of a namespace ($3) and those below it: the failure
 	// of the run ($4), of the others ($5), the stamp ($6), whether by force ($7).
 	cancelTree = sqlkit.Text(`WITH RECURSIVE tree(id) AS (SELECT id FROM pawl.runs
-		WHERE id=$2::uuid AND namespace=$3::text AND status<{final} AND status<>{canceling}` + treeBelow + `NOT ($7::bool AND r.id=$2::uuid)` + treeOpen +
+		WHERE id=$2::uuid AND namespace=$3::text AND status<{final} AND status<>{canceling} AND ` + isLocked + treeBelow + `NOT ($7::bool AND r.id=$2::uuid)` + treeOpen +
 		`failure=CASE WHEN r.id=$2::uuid THEN $4::text ELSE $5::text END, stamp=$6::bigint` + treeDone)
 
 	// closeTree cancels those below a final run ($2, stamp $4), with a failure ($3).

@@ -14,19 +14,29 @@ import (
 // lockFirst locks runs in the order of their ids, before statements whose snapshots must
 // see them unchanged. It always returns one row, the number of runs, so that its callback
 // resets the state at each try of the transaction.
-const lockFirst = `SELECT count(*) FROM (SELECT r.id FROM pawl.runs r WHERE r.id=ANY($1::uuid[]) AND r.namespace=$2::text
+const lockFirst = `SELECT count(*), ` + keepLocked + ` FROM (SELECT r.id FROM pawl.runs r WHERE r.id=ANY($1::uuid[]) AND r.namespace=$2::text
 	ORDER BY r.id FOR NO KEY UPDATE) l`
+
+// A call concerns the runs of one moment, that of its locks: keepLocked remembers them in a setting of
+// the transaction, and isLocked selects them. Each statement has a snapshot of its own. Without the
+// condition, one statement would miss a run that was created meanwhile, and the next would see
+// another run of the same create.
+const (
+	keepLocked = `set_config('pawl_tx.locked', coalesce(string_agg(l.id::text, ',') FILTER (WHERE l.id=ANY($1::uuid[])), ''), true)`
+	isLocked   = `strpos(current_setting('pawl_tx.locked', true), id::text)>0`
+)
 
 func lockRuns(namespace string, ids []store.ID, begins func(found int64)) stmt {
 	return stmt{sql: lockFirst, args: []any{uuids(ids), namespace}, rows: func(scan func(...any) error) error {
 		var n int64
-		err := scan(&n)
+		var locked string
+		err := scan(&n, &locked)
 		begins(n)
 		return err
 	}}
 }
 
-const statuses = `SELECT t.n, (SELECT r.status FROM pawl.runs r WHERE r.id=t.id AND r.namespace=$2::text)
+const statuses = `SELECT t.n, (SELECT r.status FROM pawl.runs r WHERE r.id=t.id AND r.namespace=$2::text AND strpos(current_setting('pawl_tx.locked', true), t.id::text)>0)
 	FROM unnest($1::uuid[]) WITH ORDINALITY t(id, n)`
 
 // control runs the statements, then reads the status of each run.
@@ -66,7 +76,7 @@ func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h
 // takeLease takes a run from its holder, or a canceling run from whoever would claim it,
 // so that the same write can end it.
 var takeLease = sqlkit.Text(`UPDATE pawl.runs SET status={pending}, leased=false, epoch=epoch+leased::int, seq=CASE WHEN leased THEN 0 ELSE seq END
-	WHERE id=$1::uuid AND namespace=$2::text AND (leased OR status={canceling}) RETURNING id`)
+	WHERE id=$1::uuid AND namespace=$2::text AND (leased OR status={canceling}) AND ` + isLocked + ` RETURNING id`)
 
 // Cancel implements store.Runs.
 func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
@@ -96,31 +106,19 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	}
 	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts,
 		func(s store.Status) bool { return s == store.Completed || s == store.Failed })
-	again := false // created between the statements of the transaction
 	for i := range results {
-		r := &results[i]
-		r.Ended = ended[i]
-		again = again || r.Err == nil && (r.Status < store.Canceling || p.Force && r.Status == store.Canceling)
+		results[i].Ended = ended[i]
 	}
-	if !again {
-		return results, err
-	}
-	later, err := s.Cancel(ctx, p)
-	for i := range later {
-		for _, n := range ended[i] {
-			later[i].Ended = store.Tally(later[i].Ended, n.Queue, n.Workflow, n.Status, n.Count)
-		}
-	}
-	return later, err
+	return results, err
 }
 
 var (
 	// A canceling run has to end; it does not become paused.
 	pauseRuns = sqlkit.Text(`UPDATE pawl.runs SET paused_from=CASE status WHEN {running} THEN paused_from ELSE status END,
 		status=CASE status WHEN {running} THEN {running} ELSE {paused} END, pausing=(status={running})
-		WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND status IN ({pending},{running},{sleeping}) RETURNING id, status={running}`)
+		WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND status IN ({pending},{running},{sleeping}) AND ` + isLocked + ` RETURNING id, status={running}`)
 	resumeRuns = sqlkit.Text(`UPDATE pawl.runs SET status=CASE status WHEN {paused} THEN paused_from ELSE status END, pausing=false
-		WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND (status={paused} OR pausing) RETURNING queue`)
+		WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND (status={paused} OR pausing) AND ` + isLocked + ` RETURNING queue`)
 )
 
 // Pause implements store.Runs.
@@ -149,17 +147,11 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 			return err
 		}})
 	}
-	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts, store.Status.Final)
-	for _, r := range results {
-		if !p.Resume && r.Err == nil && (r.Status == store.Pending || r.Status == store.Sleeping) {
-			return s.Pause(ctx, p) // created between the statements of the transaction
-		}
-	}
-	return results, err
+	return s.control(ctx, p.Namespace, p.IDs, h, stmts, store.Status.Final)
 }
 
 var unpinRuns = sqlkit.Text(`UPDATE pawl.runs SET pin='', pinned=NULL
-	WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND pin<>'' AND status<{final} RETURNING id, queue`)
+	WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND pin<>'' AND status<{final} AND ` + isLocked + ` RETURNING id, queue`)
 
 // Unpin implements store.Runs.
 func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
@@ -198,8 +190,8 @@ var (
 	restartRun = sqlkit.Text(`UPDATE pawl.runs r SET status={pending}, attempt=1, epoch=epoch+1, seq=0, worker=NULL, parts=parts & ~{partEnded}::smallint, leased=false, stamp=$4::bigint, crashes=0,
 		wakes=0, visible_at=` + now + `, due_at=NULL, deadline=NULL, output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0, pin='', pinned=NULL
 		WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status IN ({failed},{canceled}) AND NOT EXISTS (SELECT 1 FROM pawl.runs o
-			WHERE o.namespace=r.namespace AND o.external_id=r.external_id AND o.suffix=r.suffix AND o.external_id IS NOT NULL AND (o.status<{final} OR o.reuse={reuseNever}) AND o.id<>r.id)`)
-	restartFate = `SELECT stamp=$3::bigint, status, queue, external_id FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text`
+			WHERE o.namespace=r.namespace AND o.external_id=r.external_id AND o.suffix=r.suffix AND o.external_id IS NOT NULL AND (o.status<{final} OR o.reuse={reuseNever}) AND o.id<>r.id) AND ` + isLocked)
+	restartFate = `SELECT stamp=$3::bigint, status, queue, external_id FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text AND ` + isLocked
 )
 
 // Restart implements store.Runs.

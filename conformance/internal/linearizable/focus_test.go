@@ -52,7 +52,23 @@ type (
 	signalLooksFirst   struct{ *model.Store }
 	claimReadsLater    struct{ *model.Store }
 	unpinWrittenLater  struct{ *model.Store }
+	canceledOneByOne   struct{ *model.Store }
 )
+
+func (s canceledOneByOne) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
+	var out []store.ControlResult
+	for _, id := range p.IDs {
+		one := p
+		one.IDs = []store.ID{id}
+		results, err := s.Store.Cancel(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, results...)
+		between()
+	}
+	return out, nil
+}
 
 func (s unpinWrittenLater) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
 	runs, err := s.Get(ctx, store.GetParams{Namespace: p.Namespace, IDs: p.IDs})
@@ -302,6 +318,7 @@ func TestFocusesFindFaults(t *testing.T) {
 		"inbox read in two":          {"commit", func(m *model.Store) store.Store { return inboxInTwo{m} }},
 		"firings of a gone schedule": {"schedules", func(m *model.Store) store.Store { return firingsInTwo{m} }},
 		"signal looks first":         {"mail", func(m *model.Store) store.Store { return signalLooksFirst{m} }},
+		"canceled one by one":        {"lists", func(m *model.Store) store.Store { return canceledOneByOne{m} }},
 		"unpin written later":        {"pins", func(m *model.Store) store.Store { return unpinWrittenLater{m} }},
 		"claim reads a later inbox":  {"mail", func(m *model.Store) store.Store { return claimReadsLater{m} }},
 	}
