@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/postgres"
@@ -131,27 +132,7 @@ func TestControlSeesOneMoment(t *testing.T) {
 			}
 			prepare()
 
-			lock, err := db.Begin(ctx)
-			require.NoError(t, err)
-			_, err = lock.Exec(ctx, `SELECT pg_advisory_xact_lock(1)`)
-			require.NoError(t, err)
-			type answer struct {
-				results []store.ControlResult
-				err     error
-			}
-			answers := make(chan answer, 1)
-			go func() {
-				results, err := call()
-				answers <- answer{results, err}
-			}()
-			require.Eventually(t, func() bool {
-				var waits bool
-				err := lock.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND locktype='advisory')`).Scan(&waits)
-				return err == nil && waits
-			}, time.Minute, time.Millisecond)
-			create("w", first, last)
-			require.NoError(t, lock.Rollback(ctx))
-			a := <-answers
+			a := meanwhile(t, db, call, func() { create("w", first, last) })
 			require.NoError(t, a.err)
 			require.ErrorIs(t, a.results[0].Err, store.ErrNotFound)
 			require.NoError(t, a.results[1].Err)
@@ -162,4 +143,33 @@ func TestControlSeesOneMoment(t *testing.T) {
 			require.Equal(t, store.Pending, runs[1].Status)
 		})
 	}
+}
+
+// controlled is the answer of a call that controls runs.
+type controlled struct {
+	results []store.ControlResult
+	err     error
+}
+
+// meanwhile makes the call, waits until it waits for the advisory lock 1, does something, and lets the
+// call proceed.
+func meanwhile(t *testing.T, db *pgxpool.Pool, call func() ([]store.ControlResult, error), do func()) controlled {
+	t.Helper()
+	lock, err := db.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = lock.Exec(t.Context(), `SELECT pg_advisory_xact_lock(1)`)
+	require.NoError(t, err)
+	answers := make(chan controlled, 1)
+	go func() {
+		results, err := call()
+		answers <- controlled{results, err}
+	}()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := lock.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND locktype='advisory')`).Scan(&waits)
+		return err == nil && waits
+	}, time.Minute, time.Millisecond)
+	do()
+	require.NoError(t, lock.Rollback(t.Context()))
+	return <-answers
 }

@@ -59,10 +59,11 @@ var explainEngineCases = []Case{
 		e.explains("worker offline", other.ID(), engine.ReasonNoWorker, crashed.worker.ID(), "offline")
 		e.process(defs(wf), worker.Concurrency(1), worker.Limit("wf", 1)).healthy()
 		e.explains("other queue", other.ID(), engine.ReasonNoWorker, `"elsewhere"`)
-		busy := start(e, wf, 0)
-		next := start(e, wf, 0, engine.Priority(-5))
+		// The worker that was killed may hold the run. Nobody can end it while the only slot is taken.
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), ""))
 		e.until(h.ID(), store.Canceled)
+		busy := start(e, wf, 0)
+		next := start(e, wf, 0, engine.Priority(-5))
 		e.until(busy.ID(), store.Running)
 		e.explains("behind others", next.ID(), engine.ReasonWaiting, "waits for a free slot", "1 slot in total", "2 runs are pending", "priority is -5", "at most 1 run of", "ahead of it: 0 due runs")
 		last := start(e, wf, 0, engine.Priority(-7))

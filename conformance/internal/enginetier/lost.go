@@ -527,6 +527,7 @@ var lostEngineCases = []Case{
 		for !known() {
 			pause(e)
 		}
+		p.wire.set(wireDown) // a call that the restore makes fail is an outage, too
 		back()
 		e.check(!known(), "the workflow is known, expected it to be lost")
 		p.outage()

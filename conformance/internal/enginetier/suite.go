@@ -362,6 +362,7 @@ func hasWaited(r store.Run) bool { return r.Status == store.Sleeping || r.Epoch 
 
 // pause lets other goroutines continue before the next look at the store.
 func pause(e *E) {
+	e.Helper()
 	timer := time.NewTimer(e.d(100 * time.Millisecond))
 	defer timer.Stop()
 	select {
