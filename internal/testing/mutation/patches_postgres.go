@@ -57,7 +57,7 @@ var postgresPatches = []Patch{
 
 	// Control.
 	{"pause-loses-the-status", "condition", pg + "control.go", `SET paused_from=CASE status WHEN {running} THEN paused_from ELSE status END`, `SET paused_from=1`, "pause/resume-keeps-time"},
-	{"resume-leaves-the-mark", "condition", pg + "control.go", `AND (status={paused} OR pausing) RETURNING queue`, `AND status={paused} RETURNING queue`, "pause/unmark"},
+	{"resume-leaves-the-mark", "condition", pg + "control.go", `AND (status={paused} OR pausing) AND`, `AND status={paused} AND`, "pause/unmark"},
 	{"restart-keeps-the-epoch", "condition", pg + "control.go", `attempt=1, epoch=epoch+1, seq=0, worker=NULL`, `attempt=1, seq=0, worker=NULL`, "restart/zombie"},
 	{"restart-counts-a-child-twice", "condition", pg + "control.go", `finished_at=NULL, grp=NULL, ordinal=0`, `finished_at=NULL, ordinal=0`, "restart/child-counts-once"},
 	{"fork-copies-the-named-step", "bound", pg + "control.go", `OR s.position<(SELECT b.position`, `OR s.position<=(SELECT b.position`, "fork/keeps-steps-before"},
