@@ -130,8 +130,9 @@ type Runs interface {
 	// if there is no such run.
 	//
 	// A page ends after Limit steps, or before the step whose output and failures would bring those
-	// of the page above MaxBytes; it contains at least one step. P14: After need not name a step
-	// that still exists.
+	// of the page above MaxBytes; it contains at least one step. A store whose answers have a limit of
+	// their own may end a page before a step that would bring it above a mebibyte. P14: After need
+	// not name a step that still exists.
 	Steps(ctx context.Context, p StepsParams) (StepPage, error)
 
 	// Cancel cancels runs and returns one result per run, in the order of p.IDs: its
@@ -420,7 +421,7 @@ type StepsParams struct {
 	Run       ID
 	After     int64 // Next of the previous page, or any Position; 0: from the beginning
 	Limit     int   // 0: 100; at most MaxPage
-	MaxBytes  int   // 0: no limit
+	MaxBytes  int   // 0: no limit but the store's own
 }
 
 // StepPage is a page of steps; Next is zero on the last one.

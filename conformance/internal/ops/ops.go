@@ -49,6 +49,23 @@ func Inbox(s store.Store, ctx context.Context, p store.InboxParams) (store.Inbox
 	return in, errors.Join(err, Placed(&in))
 }
 
+// Steps reads the pages of Steps up to the last one, because a store may have a limit of its own to
+// the bytes of a page.
+func Steps(s store.Store, ctx context.Context, p store.StepsParams) ([]store.Step, error) {
+	var steps []store.Step
+	for {
+		page, err := s.Steps(ctx, p)
+		steps = append(steps, page.Steps...)
+		switch {
+		case err != nil || page.Next == 0:
+			return steps, err
+		case len(page.Steps) == 0 || page.Next != steps[len(steps)-1].Position:
+			return steps, fmt.Errorf("the page after position %d has %d steps, and its Next is %d", p.After, len(page.Steps), page.Next)
+		}
+		p.After = page.Next
+	}
+}
+
 // Placed checks that the positions of signals grow, and takes them out.
 func Placed(in *store.Inbox) error {
 	last := int64(0)

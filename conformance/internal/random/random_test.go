@@ -17,6 +17,21 @@ func TestRandomOnTheModel(t *testing.T) {
 	Run(t, harness.Harness{New: suitetest.NewModel})
 }
 
+// A store may have a limit of its own to the bytes of a page of steps.
+func TestRandomAllowsShorterPages(t *testing.T) {
+	Run(t, harness.Harness{New: func(t testing.TB) store.Store { return shortPages{suitetest.NewModel(t)} }})
+}
+
+// shortPages sends one step per page unless the call limits the bytes.
+type shortPages struct{ store.Store }
+
+func (s shortPages) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {
+	if p.MaxBytes == 0 {
+		p.MaxBytes = 1
+	}
+	return s.Store.Steps(ctx, p)
+}
+
 // Random sequences find each fault, and one of the first three sequences that find it is reduced to
 // few operations.
 func TestRandomFindsFaults(t *testing.T) {

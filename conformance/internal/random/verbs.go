@@ -384,14 +384,14 @@ func withoutSteps(ctx context.Context, s store.Store, p *store.ClaimParams, runs
 		}
 		in.Status, in.Events = r.Inbox.Status, r.Inbox.Events
 		r.Inbox = in
-		page, err := s.Steps(ctx, store.StepsParams{Namespace: p.Namespace, Run: r.Run.ID, Limit: store.MaxPage})
+		steps, err := ops.Steps(s, ctx, store.StepsParams{Namespace: p.Namespace, Run: r.Run.ID, Limit: store.MaxPage})
 		if err != nil {
 			return 0, err
 		}
-		if len(r.Steps) > len(page.Steps) || r.MoreSteps != (len(r.Steps) < len(page.Steps)) {
-			return 0, fmt.Errorf("%d of %d steps came along, and MoreSteps is %v", len(r.Steps), len(page.Steps), r.MoreSteps)
+		if len(r.Steps) > len(steps) || r.MoreSteps != (len(r.Steps) < len(steps)) {
+			return 0, fmt.Errorf("%d of %d steps came along, and MoreSteps is %v", len(r.Steps), len(steps), r.MoreSteps)
 		}
-		for j, st := range page.Steps {
+		for j, st := range steps {
 			all += len(st.Output)
 			if st.Failure != nil || len(st.Earlier) > 0 {
 				all += store.MaxFailure // they count as they are stored
@@ -1271,7 +1271,7 @@ func (q *sequence) read() {
 		p := store.ChildrenParams{Namespace: ns, Parent: q.runLike(func(r store.Run) bool { return r.Worker != "" }), Group: of(q, randomGroups...), After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Children", p, store.Store.Children)
 	case 6:
-		p := store.StepsParams{Namespace: ns, Run: id, After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
+		p := store.StepsParams{Namespace: ns, Run: id, After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 1<<20, 1)}
 		_, _ = do(q, "Steps", p, store.Store.Steps)
 	case 7, 10, 11:
 		id := q.runLike(func(r store.Run) bool { return r.Events > 1 })
@@ -1375,7 +1375,7 @@ func (q *sequence) dump(ns string) {
 	families := map[family]bool{}
 	named := map[[2]string]bool{}
 	for _, r := range compare(q, "Get", store.GetParams{Namespace: ns, IDs: q.ids}, store.Store.Get) {
-		compare(q, "Steps", store.StepsParams{Namespace: ns, Run: r.ID}, store.Store.Steps)
+		compare(q, "Steps", store.StepsParams{Namespace: ns, Run: r.ID}, ops.Steps)
 		compare(q, "Inbox", store.InboxParams{Namespace: ns, Run: r.ID}, ops.Inbox)
 		if f := (family{r.Parent, r.Group}); f.group != "" && !families[f] {
 			families[f] = true
