@@ -70,7 +70,8 @@ type event struct {
 	client   int
 	op       ops.Operation
 	saw      string
-	unknown  bool // it may have been applied or not
+	took     []store.ID // the runs that a claim returned
+	unknown  bool       // it may have been applied or not
 	from, to int64
 }
 
@@ -213,6 +214,11 @@ func (st *story) send(client int, s store.Store, op ops.Operation) []event {
 		e.unknown = true
 	default:
 		st.learn(op, res)
+	}
+	if res, ok := res.(store.Claimed); ok {
+		for _, r := range res.Runs {
+			e.took = append(e.took, r.Run.ID)
+		}
 	}
 	e.saw = st.names.Outcome(res, err)
 	return []event{e}
@@ -359,13 +365,15 @@ func (o *orders) from(s *model.Store, order []int) {
 			continue
 		}
 		o.done[i] = true
-		for _, seen := range o.pausesSeen(i) {
+		for _, v := range o.views(i) {
 			next := s.Copy()
-			back := o.flip(next, seen)
+			back := o.flip(next, v.flipped)
+			next.OfferOnly(v.only)
 			if o.expect(next, i) != o.events[i].saw && !o.events[i].unknown {
 				continue
 			}
 			o.flip(next, back)
+			next.OfferOnly(nil)
 			o.from(next, append(order, i))
 			if !o.events[i].unknown {
 				break
@@ -376,6 +384,30 @@ func (o *orders) from(s *model.Store, order []int) {
 		}
 		o.done[i] = false
 	}
+}
+
+// view is how a call may see the state in which it takes effect.
+type view struct {
+	flipped []store.PauseTargetParams // pauses that it sees differently
+	only    []store.ID                // the runs that a claim can lock; nil: all
+}
+
+// views returns what a call may see: first the state as it is.
+func (o *orders) views(i int) []view {
+	var all []view
+	for _, flipped := range o.pausesSeen(i) {
+		all = append(all, view{flipped: flipped})
+		if o.events[i].passesOthers(o.events) {
+			all = append(all, view{flipped, o.events[i].took})
+		}
+	}
+	return all
+}
+
+// passesOthers reports whether a claim may have returned runs behind others that another call had
+// locked.
+func (e *event) passesOthers(events []event) bool {
+	return len(e.took) > 0 && slices.ContainsFunc(events, func(other event) bool { return e.meets(&other) && other.locks(events) })
 }
 
 // pausesSeen returns the pauses of targets that a call may see differently from the state in which

@@ -301,6 +301,44 @@ func TestPurgeBesideAClaimThatReturnsNothing(t *testing.T) {
 	}
 }
 
+// A claim may return a run behind another one that a call has locked at the same time.
+func TestClaimBesideALockedRun(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to int64 // of the call that locks kid1; the claim is in progress from 10 to 20
+		fits     bool
+	}{
+		{"at the same time", 12, 18, true},
+		{"after the claim", 21, 25, false},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			m := model.New(model.Options{})
+			st := newStory(t.Context(), focus{}, [2]store.Store{m, m}, "ns", 1)
+			first, second := st.newRun("kid1"), st.newRun("kid2")
+			second.Queue, second.Workflow = first.Queue, first.Workflow
+			st.alone([]ops.Operation{st.create(first, second)})
+			call := func(client int, op ops.Operation, from, to int64) event {
+				e := st.send(client, m, op)[0]
+				e.from, e.to = from, to
+				return e
+			}
+			m.OfferOnly([]store.ID{st.id("kid2")})
+			claim := call(1, st.claim("kid1", "w1"), 10, 20)
+			m.OfferOnly(nil)
+			if len(claim.took) != 1 || claim.took[0] != st.id("kid2") {
+				t.Fatalf("the claim returned %s, expected kid2", claim.saw)
+			}
+			// A signal leaves kid1 first in line, so that no order of the two calls explains the claim.
+			signal := call(2, st.signal(store.NewSignal{Run: st.id("kid1"), ID: st.signalID(1)}), c.from, c.to)
+			st.rounds = append(st.rounds, []event{claim, signal})
+			st.alone([]ops.Operation{st.claim("kid1", "w2")})
+			if report := st.check(); (report == "") != c.fits {
+				t.Errorf("the story fits: %v, want %v\n%s", report == "", c.fits, report)
+			}
+		})
+	}
+}
+
 // The check can fail: in every run, the story of one of these seeds finds each fault.
 func TestFocusesFindFaults(t *testing.T) {
 	faults := map[string]struct {

@@ -66,6 +66,9 @@ func (r *run) claimBytes() int { return len(r.Input) + len(r.Meta) + failureByte
 func (s *Store) candidates(p *store.ClaimParams) []*run {
 	var out []*run
 	for _, r := range s.live {
+		if s.offered != nil && !slices.Contains(s.offered, r.ID) {
+			continue
+		}
 		if r.Namespace != p.Namespace || r.Status == store.Paused || r.VisibleAt.IsZero() || s.held(r) || r.Pin != nil && r.Pin.Build != p.Build {
 			continue
 		}

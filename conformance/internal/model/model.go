@@ -39,6 +39,7 @@ type Store struct {
 	locks     map[name]lock
 	schedules map[name]*schedule
 	actions   []action
+	offered   []store.ID                            // the runs that claims may return; nil: all
 	deaf      atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
 	ended     []store.RunCount                      // by the cancels of the item or commit under way
 	markers   map[string]int                        // rows of programs: see Tx.Mark

@@ -110,8 +110,8 @@ func (c *C) hit(fs faults.Store, v verbUnderFault, f faults.Fault, nth, strays i
 	}
 	before := a.effect()
 	c.judge(what, f, before, got.err, hit, gaveUp)
-	if f == faults.Cut && got.err != nil {
-		before = -1 // a request that arrived may be applied at this very moment
+	if f == faults.Cut && got.err != nil || f == faults.Silent && before == 0 && errors.Is(got.err, store.ErrOutcomeUnknown) {
+		before = -1 // a request may be applied at this very moment: with Silent, one that did not meet the fault
 	}
 	c.repeat(what, a, fs.Store, before, got.fresh, got.err)
 	return hit
