@@ -233,3 +233,25 @@ func ExampleGenerateSeq() {
 	// Output:
 	// 2 <nil>
 }
+
+// A generator's items are counted. A fold gives the run more: here the total of their outputs.
+func ExampleFold() {
+	charge := workflow.New("charge", func(_ workflow.Context, cents int) (int, error) { return cents, nil })
+	billing := workflow.New("billing", func(ctx workflow.Context, customers int) (string, error) {
+		invoices := func(ctx context.Context, yield func(int) error) error {
+			for i := range customers {
+				if err := yield(100 * (i + 1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		var total int
+		counts, err := workflow.Generate(ctx, "invoices", invoices, charge,
+			workflow.Fold(&total, func(sum int, place int64, cents int) (int, error) { return sum + cents, nil }))
+		return fmt.Sprintf("%d invoices, %d cents", counts.Completed, total), err
+	})
+	fmt.Println(runWith(billing, 4, charge))
+	// Output:
+	// 4 invoices, 1000 cents <nil>
+}

@@ -476,3 +476,27 @@ func ExampleVersion() {
 	// greet greet@2
 	// Welcome back, Ann <nil>
 }
+
+// Inputs are collected until there are three of them, or until a time is over.
+func ExampleSignal_ReceiveMany() {
+	clicks := workflow.NewSignal[string]("click")
+	collect := workflow.New("collect", func(ctx workflow.Context, within time.Duration) ([]string, error) {
+		return clicks.ReceiveMany(ctx, 3, within)
+	})
+	eng, stop := serve(collect)
+	defer stop()
+	ctx := context.Background()
+
+	h, err := collect.Start(ctx, eng, time.Hour)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, page := range []string{"home", "prices", "order"} {
+		if err := clicks.Send(ctx, eng, h.ID(), page); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(h.Result(ctx))
+	// Output:
+	// [home prices order] <nil>
+}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
 // GenerateOption configures [Generate]: it is an [ItemsOption], or one of [Batch], [Window],
-// [ItemKey] and [GeneratorStep].
+// [ItemKey], [GeneratorStep] and [Fold].
 type GenerateOption interface{ applyGenerate(*generateOptions) }
 
 type generateOptions struct {
@@ -19,6 +20,7 @@ type generateOptions struct {
 	batch int
 	keyed bool
 	key   func(item any) (string, error)
+	fold  *folding
 }
 
 func (o ItemsOption) applyGenerate(to *generateOptions) { o(&to.items) }
@@ -176,11 +178,14 @@ func generate[Item, Out any](ctx Context, name string, item Callable[Item, Out],
 	if err := checkItems(fmt.Sprintf("generator %q", name), o.items); err != nil {
 		return Generated{}, err
 	}
+	if err := o.fold.check(name, reflect.TypeFor[Out]()); err != nil {
+		return Generated{}, err
+	}
 	how := exec.GenerateOptions{
 		ItemOptions: exec.ItemOptions(o.items), Step: exec.StepOptions(o.step),
 		Batch: min(o.batch, int(o.items.AtOnce)), Keyed: o.keyed, Cursored: cursored,
 	}
-	end, err := ctx.branch.Generate(name, how, func(gctx context.Context, g *exec.Generator) error {
+	end, err := ctx.branch.Generate(name, how, o.fold.visitor(ctx, name, called), func(gctx context.Context, g *exec.Generator) error {
 		return run(gctx, g, func(i Item, cursor []byte) error {
 			data, err := encodeItem(ctx, called, "an item of generator "+name, i)
 			if err != nil {
@@ -198,5 +203,10 @@ func generate[Item, Out any](ctx Context, name string, item Callable[Item, Out],
 	if err != nil {
 		return Generated{}, err
 	}
-	return Generated{Spawned: end.Spawned, Completed: end.Completed, Failed: end.Failed, Canceled: end.Canceled}, itemsError(end, called.name)
+	got := Generated{Spawned: end.Spawned, Completed: end.Completed, Failed: end.Failed, Canceled: end.Canceled}
+	err = itemsError(end, called.name)
+	if bad := o.fold.finish(ctx, name, end.Result); bad != nil && err == nil {
+		err = bad
+	}
+	return got, err
 }

@@ -62,6 +62,36 @@ func (s Signal[T]) receive(ctx Context, d time.Duration) (T, error) {
 	return v, nil
 }
 
+// ReceiveMany waits until most signals of this kind have arrived, or until within has passed since the
+// run first reached it, and takes those that have arrived, at most that number, in the order of sending. The
+// result may be empty. The signals are recorded together, in the commit that takes them: none is lost,
+// and none is taken twice. The run sleeps meanwhile. It fails with [ErrCanceled] or [ErrDeadline], and
+// then takes nothing.
+//
+// most is from 1 to 1000. With a within of 0 or less, ReceiveMany does not wait. A batch may be smaller
+// than most if its payloads exceed a mebibyte, or half the store's payload limit; then further signals
+// are left for the next call. A batch ends before a payload that cannot be decoded. If that is the
+// first one, ReceiveMany fails and passes it over as [Signal.Receive] does.
+func (s Signal[T]) ReceiveMany(ctx Context, most int, within time.Duration) ([]T, error) {
+	if most < 1 || most > exec.MaxSignals {
+		return nil, store.Invalid("signal "+s.name, fmt.Sprintf("a batch of %d signals is not between 1 and %d", most, exec.MaxSignals))
+	}
+	var got []T
+	begin := func() { got = nil }
+	err := ctx.branch.Signals(s.name, most, max(within, 0), begin, func(payload []byte) error {
+		var v T
+		err := s.decode(ctx.codec, payload, &v)
+		if err == nil {
+			got = append(got, v)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, public(err)
+	}
+	return got, nil
+}
+
 func (s Signal[T]) decode(codec exec.Codec, payload []byte, v *T) error {
 	return decodeInto(codec, payload, v, "the payload of signal %q", s.name)
 }

@@ -24,9 +24,18 @@ var ErrYieldEnded = errors.New("the generator has ended")
 var errItemsFailed = errors.New("too many items have failed")
 
 // Generate runs a generator and its items. fn passes items to the Generator until the
-// stream ends.
-func (b *Branch) Generate(name string, opts GenerateOptions, fn func(ctx context.Context, g *Generator) error) (*ItemsEnd, error) {
-	replay := func(s *itemStep) (*ItemsEnd, error) { return s.result(s.op.recorded.Failure), nil }
+// stream ends. If the visitor has a Result, it gets the outputs of the items when all are
+// final; otherwise they are not read.
+func (b *Branch) Generate(name string, opts GenerateOptions, v Visitor, fn func(ctx context.Context, g *Generator) error) (*ItemsEnd, error) {
+	replay := func(s *itemStep) (*ItemsEnd, error) {
+		if v.Result != nil && s.note.Result == nil && s.op.recorded.Status == store.StepCompleted {
+			key := s.op.key.String()
+			b.inv.locked(func() {
+				b.inv.mismatchLocked(misfit{key, "a generator with a fold", "a generator without a fold"}, "generator %s was recorded without a fold, but the code now folds its items", key)
+			})
+		}
+		return s.result(s.op.recorded.Failure), nil
+	}
 	return b.items(store.KindGenerator, name, opts.ItemOptions, 0, replay, func(s *itemStep) (end *ItemsEnd, err error) {
 		if err := s.op.awaitRetryLocked(); err != nil {
 			return nil, err
@@ -42,12 +51,21 @@ func (b *Branch) Generate(name string, opts GenerateOptions, fn func(ctx context
 				return nil, err
 			}
 			if !anew {
-				b.inv.unlocked(func() { end = s.close(g, s.note.Failure) })
+				b.inv.unlocked(func() { end = s.fold(g, v) })
 				return end, nil
 			}
 			s.beginAnewLocked()
 		}
 	})
+}
+
+// fold passes the outputs of a generator's items to the visitor, if it wants them, and
+// records the step's end.
+func (s *itemStep) fold(g store.Group, v Visitor) *ItemsEnd {
+	if v.Result == nil || s.note.Failure != nil {
+		return s.close(g, s.note.Failure)
+	}
+	return s.collect(g, v)
 }
 
 // beginAnewLocked discards the progress of a generator whose items were canceled together

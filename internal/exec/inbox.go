@@ -139,6 +139,15 @@ func (n *inbox) take(id store.SignalID) {
 	n.signals = slices.DeleteFunc(slices.Clone(n.signals), func(s store.Signal) bool { return s.ID == id })
 }
 
+// untake returns signals that were taken and are not to be consumed. They come before all others,
+// because they were the first unread ones of their name.
+func (n *inbox) untake(signals []store.Signal) {
+	for _, s := range signals {
+		delete(n.taken, s.ID)
+	}
+	n.signals = slices.Concat(signals, n.signals)
+}
+
 // passOver leaves a signal unread that could not be decoded. Nobody receives it until its
 // record is forgotten.
 func (n *inbox) passOver(id store.SignalID) {

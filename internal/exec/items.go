@@ -400,7 +400,7 @@ func (s *itemStep) result(f *store.Failure) *ItemsEnd {
 	return end
 }
 
-// Visitor receives the outcomes of the items of a map, in order.
+// Visitor receives the outcomes of the items of a map or generator, in order.
 type Visitor struct {
 	// Begin is called before the first item.
 	Begin func()
@@ -501,10 +501,10 @@ func (s *itemStep) spawnSomeLocked(n int64, input func(i int) ([]byte, error)) (
 	return nil
 }
 
-// collect reads the outputs of a map's items and records the step's end.
+// collect reads the outputs of the items and records the step's end.
 func (s *itemStep) collect(g store.Group, v Visitor) *ItemsEnd {
 	var failure *store.Failure
-	if s.note.Total > 0 && !s.tooMany {
+	if max(s.note.Total, g.Total) > 0 && !s.tooMany {
 		failure = s.visit(v, true)
 	} else if v.Begin != nil {
 		v.Begin()

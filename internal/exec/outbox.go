@@ -81,7 +81,8 @@ func (x *outbox) hasRoom(bytes int) bool {
 	if x.settled() { // nothing waits for a commit
 		return true
 	}
-	return x.bytes+bytes <= commitBytes && len(x.records) < commitRecords && len(x.children) < commitRecords && len(x.writes) < commitRecords
+	return x.bytes+bytes <= commitBytes && len(x.records) < commitRecords && len(x.children) < commitRecords && len(x.writes) < commitRecords &&
+		len(x.consumed)+MaxSignals <= store.MaxBatch
 }
 
 // settled reports whether everything that was added is durable.

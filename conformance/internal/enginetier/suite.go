@@ -35,7 +35,7 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		stepEngineCases, sleepEngineCases, crashEngineCases, suspectEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
-		childEngineCases, lostEngineCases, flowEngineCases, mapEngineCases, generateEngineCases,
+		childEngineCases, lostEngineCases, flowEngineCases, mapEngineCases, generateEngineCases, foldEngineCases, batchEngineCases,
 		stateEngineCases,
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
