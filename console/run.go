@@ -33,6 +33,8 @@ type runData struct {
 	MoreState bool
 	Journal   []wire.Action
 	Deeds     []deed
+	Mood      string     // the color of the explanation
+	Broken    []wire.Run // children that failed
 	Took      string
 	Failed    []wire.Step // steps that failed, with their attempts
 }
@@ -91,6 +93,12 @@ func showRun(c *call) (any, error) {
 		}
 	}
 	d.Deeds = runDeeds(c, &d.Run)
+	d.Mood = mood(d.Why.Reason)
+	for _, child := range d.Tree.Children {
+		if child.Run.Status == "failed" && len(d.Broken) < 5 {
+			d.Broken = append(d.Broken, child.Run)
+		}
+	}
 	return d, nil
 }
 
@@ -146,6 +154,21 @@ func (d *runData) drawGraph() {
 	if d.Graph != nil {
 		d.Graph = drawGraph(d.Graph.graph, d.Steps)
 	}
+}
+
+// mood groups the reasons why a run is where it is.
+func mood(reason string) string {
+	switch reason {
+	case "stranded", "never-served", "no-worker", "holder-silent", "lease-over", "suspect", "set-aside", "failed":
+		return "bad"
+	case "paused", "queue-paused", "workflow-paused", "canceling", "canceled", "retry", "step-retry":
+		return "held"
+	case "completed":
+		return "completed"
+	case "sleep", "signal", "children", "event", "scheduled":
+		return "sleeping"
+	}
+	return ""
 }
 
 // took says how long a run took, or has taken so far.

@@ -62,9 +62,7 @@ func (s *scene) serve(apiOptions []api.Option, options ...console.Option) string
 	mux := http.NewServeMux()
 	mux.Handle("/pawl/api/", http.StripPrefix("/pawl/api", h))
 	mux.Handle("/pawl/", http.StripPrefix("/pawl", console.New(h, append([]console.Option{console.Refresh(300 * time.Millisecond)}, options...)...)))
-	server := httptest.NewServer(mux)
-	s.t.Cleanup(server.Close)
-	return server.URL + "/pawl/"
+	return listen(s.t, mux) + "/pawl/"
 }
 
 // work lets a worker of a build do what is due.
@@ -175,6 +173,7 @@ func (s *scene) fill() *scene {
 	start(s, "pack-12", pack, order(12))                                       // a child fails
 	start(s, "report-1", report, order(1))
 	s.work("v2", all...)
+	s.story()
 	s.strand()
 	s.poison()
 	s.work("v2", mail)
@@ -185,6 +184,44 @@ func (s *scene) fill() *scene {
 	s.schedules()
 	s.workers()
 	return s
+}
+
+// story makes a run as it would look after a day, for the pictures of the documents.
+func (s *scene) story() {
+	id := store.NewID()
+	s.ids["order-40"] = id.String()
+	began := time.Now().Add(-80 * time.Minute)
+	at := func(d time.Duration) time.Time { return began.Add(d) }
+	const ns = "default"
+	made, err := s.st.Create(s.ctx, store.CreateParams{Namespace: ns, Now: began, Runs: []store.NewRun{{
+		ID: id, Workflow: "fulfil-order", Queue: "fulfil-order", ExternalID: "order-40", Worker: "eu-west-1a-7", LeaseFor: 24 * time.Hour, Build: "v2",
+		Input: []byte(`{"number":40,"customer":"Grace Hopper","cents":4200}`),
+	}}})
+	require.NoError(s.t, err)
+	require.NoError(s.t, made[0].Err)
+	step := func(n int64, name string, kind store.StepKind, took time.Duration, earlier ...store.FailedAttempt) store.StepRecord {
+		return store.StepRecord{StepKey: store.StepKey{Name: name, Occurrence: 1}, Kind: kind, Status: store.StepCompleted, Position: n, Attempt: len(earlier) + 1, Took: took, Earlier: earlier}
+	}
+	bank := func(n int, d time.Duration) store.FailedAttempt {
+		return store.FailedAttempt{Attempt: n, StartedAt: at(d), Code: "error", Message: "the bank did not answer"}
+	}
+	for i, c := range []struct {
+		at   time.Duration
+		step store.StepRecord
+	}{
+		{4 * time.Minute, step(1, "reserve", store.KindFunction, 3*time.Minute)},
+		{26 * time.Minute, step(2, "charge", store.KindFunction, 5*time.Minute, bank(1, 5*time.Minute), bank(2, 12*time.Minute))},
+		{66 * time.Minute, step(3, "cooling off", store.KindSleep, 40*time.Minute)},
+		{75 * time.Minute, step(4, "ship", store.KindFunction, 9*time.Minute)},
+	} {
+		commit := store.Commit{Lease: store.Lease{Run: id, Worker: "eu-west-1a-7", Epoch: 1}, Seq: int64(i + 1), Seen: 99, Steps: []store.StepRecord{c.step}}
+		if i == 3 {
+			commit.Transition = &store.Transition{Kind: store.CompleteRun, Output: []byte(`"parcel for Grace Hopper"`)}
+		}
+		res, err := s.st.Commit(s.ctx, store.CommitParams{Namespace: ns, Now: at(c.at), Commits: []store.Commit{commit}})
+		require.NoError(s.t, err)
+		require.NoError(s.t, res[0].Err)
+	}
 }
 
 // strand makes a run that is pinned to a build without a worker.
@@ -256,4 +293,12 @@ func contains(t *testing.T, text string, parts ...string) {
 			t.Errorf("the page does not say %q; it says:\n%s", p, text)
 		}
 	}
+}
+
+// listen serves a handler on a port of its own, and returns its address without a slash.
+func listen(t *testing.T, h http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
 }

@@ -39,6 +39,9 @@ func nextWords(s *wire.Schedule, now time.Time) string {
 	case s.NextAt == nil:
 		return "never again"
 	}
+	if s.NextAt.Before(now) {
+		return "was due " + dayWords(*s.NextAt, now, zoneOf(s))
+	}
 	return dayWords(*s.NextAt, now, zoneOf(s))
 }
 
@@ -79,7 +82,11 @@ func showSchedule(c *call) (any, error) {
 	s := found.Schedule
 	d := &scheduleData{Schedule: scheduleRow{s, late(&s, c.now), nextWords(&s, c.now)}}
 	for _, at := range found.Upcoming {
-		d.Upcoming = append(d.Upcoming, upcoming{at, dayWords(at, c.now, zoneOf(&s))})
+		text := dayWords(at, c.now, zoneOf(&s))
+		if at.Before(c.now) {
+			text = "was due " + text
+		}
+		d.Upcoming = append(d.Upcoming, upcoming{at, text})
 	}
 	firings, err := c.api.ListFirings(c.ctx, name, wire.Page{In: c.in, Cursor: c.r.URL.Query().Get("cursor"), Limit: 30})
 	if err != nil {

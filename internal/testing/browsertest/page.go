@@ -205,8 +205,8 @@ func (p *Page) mark(text string) {
 	})()`, quote(text)))
 }
 
-func quote(text string) []byte {
-	quoted, err := json.Marshal(text)
+func quote(v any) []byte {
+	quoted, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
@@ -338,8 +338,8 @@ type Violation struct {
 	Elements   []string // the elements that break it, and how
 }
 
-// Audit checks the page with axe-core and returns what it finds.
-func (p *Page) Audit() (list []Violation) {
+// Audit checks the page with axe-core and returns what it finds: by all its rules, or by those that are named.
+func (p *Page) Audit(rules ...string) (list []Violation) {
 	p.t.Helper()
 	text, err := axe()
 	if err != nil {
@@ -352,7 +352,11 @@ func (p *Page) Audit() (list []Violation) {
 	if !Eval[bool](p, "!!window.axe") {
 		Eval[bool](p, text+"\n;true")
 	}
-	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]finding](`axe.run(document, {resultTypes: ["violations"]}).then(r =>
+	options := `{resultTypes: ["violations"]}`
+	if len(rules) > 0 {
+		options = fmt.Sprintf(`{resultTypes: ["violations"], runOnly: %s}`, quote(rules))
+	}
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]finding](`axe.run(document, `+options+`).then(r =>
 		r.violations.map(v => ({ID: v.id, Help: v.help, Nodes: v.nodes.map(n => ({HTML: n.html, FailureSummary: n.failureSummary}))})))`, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatalf("browsertest: checking accessibility: %v\nthe page is %s", err, p.describe())
@@ -365,4 +369,13 @@ func (p *Page) Audit() (list []Violation) {
 		list = append(list, v)
 	}
 	return list
+}
+
+// Focused names what has the focus: its text, its label or its name.
+func (p *Page) Focused() string {
+	p.t.Helper()
+	return Eval[string](p, `(() => {
+		const e = document.activeElement;
+		return !e || e === document.body ? "" : (e.innerText || e.getAttribute("aria-label") || e.name || e.id || e.tagName).trim();
+	})()`)
 }
