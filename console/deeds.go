@@ -2,8 +2,10 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawlhq/pawl/api/wire"
 )
@@ -203,8 +205,10 @@ func waitingFor(ctx context.Context, c *call) (names []string) {
 
 func sendSignal(ctx context.Context, c *call) (string, error) {
 	s := wire.SendSignal{Name: c.form("name"), ID: c.form("once")}
-	if text := c.form("payload"); text != "" {
-		s.Payload = []byte(text)
+	if text := strings.TrimSpace(c.form("payload")); text != "" {
+		if s.Payload = []byte(text); !json.Valid(s.Payload) {
+			return "", invalid("The payload is not valid JSON. A text needs quotation marks.")
+		}
 	}
 	_, err := c.api.SendSignal(ctx, c.form("run"), s, c.opts()...)
 	return "signaled", err

@@ -299,6 +299,9 @@ func contains(t *testing.T, text string, parts ...string) {
 func listen(t *testing.T, h http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(h)
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.CloseClientConnections() // streams do not end by themselves
+		server.Close()
+	})
 	return server.URL
 }

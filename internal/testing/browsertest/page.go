@@ -50,6 +50,9 @@ func Open(t testing.TB) *Page {
 	ctx, cancel := chromedp.NewContext(b.root, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.listen))
 	p.ctx = ctx
 	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil { // it waits until the page is closed
+			t.Logf("browsertest: closing a page: %v", err)
+		}
 		cancel()
 		for _, problem := range p.Problems() {
 			t.Errorf("the browser reports: %s", problem)
@@ -181,29 +184,24 @@ func (p *Page) Follow(selector string) int {
 	return p.load("following "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// FollowText is Follow for the first visible link or button whose text contains a text.
+// FollowText goes where the first visible link or button leads whose text contains a text, and returns the
+// status of that page when it is loaded.
 func (p *Page) FollowText(text string) int {
 	p.t.Helper()
-	p.mark(text)
-	return p.Follow("[data-browsertest]")
+	p.WaitFor(fmt.Sprintf("(%s)(%s)", finder, quote(text)))
+	return p.load("following "+text, chromedp.Evaluate[chromedp.Void](fmt.Sprintf("(%s)(%s).click()", finder, quote(text))))
 }
 
 // ClickText clicks the first visible link, button or summary whose text contains a text.
 func (p *Page) ClickText(text string) {
 	p.t.Helper()
-	p.mark(text)
-	p.Click("[data-browsertest]")
+	p.WaitFor(fmt.Sprintf("(%s)(%s)", finder, quote(text)))
+	p.run("clicking "+text, chromedp.Evaluate[chromedp.Void](fmt.Sprintf("(%s)(%s).click()", finder, quote(text))))
 }
 
-func (p *Page) mark(text string) {
-	p.t.Helper()
-	p.WaitFor(fmt.Sprintf(`(() => {
-		document.querySelectorAll("[data-browsertest]").forEach(e => e.removeAttribute("data-browsertest"));
-		const e = [...document.querySelectorAll("a, button, summary")].find(e => e.textContent.includes(%s) && e.checkVisibility());
-		if (e) e.setAttribute("data-browsertest", "");
-		return !!e;
-	})()`, quote(text)))
-}
+// finder is a function of JavaScript. It finds and its caller clicks at one moment: a page that updates
+// itself might replace the element between two.
+const finder = `text => [...document.querySelectorAll("a, button, summary")].find(e => e.textContent.includes(text) && e.checkVisibility())`
 
 func quote(v any) []byte {
 	quoted, err := json.Marshal(v)
