@@ -111,8 +111,9 @@ type server struct {
 
 // space is a namespace that the API serves.
 type space struct {
-	eng  *engine.Engine
-	feed *feed
+	eng     *engine.Engine
+	feed    *feed
+	metrics metrics
 }
 
 func (s *server) routes() {

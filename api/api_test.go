@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +16,13 @@ import (
 	"github.com/pawlhq/pawl/api/wire"
 	"github.com/pawlhq/pawl/backends"
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
 
 // The workflows of the tests.
 type order struct{ Item string }
@@ -37,7 +41,7 @@ var (
 		return approved.Receive(ctx)
 	})
 	broken = workflow.New("broken", func(ctx workflow.Context, _ order) (string, error) {
-		return workflow.Step(ctx, "break", func(context.Context) (string, error) { return "", errors.New("<script>alert(1)</script>") })
+		return workflow.Step(ctx, "break", func(context.Context) (string, error) { return "", errors.New("<script>alert(1)</script>") }, workflow.Attempts(1))
 	})
 	family = workflow.New("family", func(ctx workflow.Context, items []order) ([]string, error) {
 		return workflow.Map(ctx, "each", items, ship)
@@ -51,6 +55,9 @@ type site struct {
 	eng *engine.Engine
 	h   http.Handler
 	c   *client.Client
+
+	called  sync.Map       // operations that succeeded
+	running sync.WaitGroup // requests
 }
 
 func open(t *testing.T, url string, opts ...api.Option) *site {
@@ -63,6 +70,7 @@ func open(t *testing.T, url string, opts ...api.Option) *site {
 	eng := engine.New(st)
 	t.Cleanup(eng.Close)
 	s := &site{t: t, ctx: ctx, eng: eng}
+	t.Cleanup(s.running.Wait)
 	s.serve(opts...)
 	return s
 }
@@ -74,7 +82,7 @@ func newSite(t *testing.T, opts ...api.Option) *site {
 // serve makes an API with other options.
 func (s *site) serve(opts ...api.Option) {
 	s.h = api.New(s.eng, append([]api.Option{api.FeedEvery(20 * time.Millisecond)}, opts...)...)
-	s.c = client.Local(checked(s.t, s.h))
+	s.c = client.Local(s.checked(s.h))
 }
 
 // work runs a worker until the test ends.
@@ -98,7 +106,9 @@ func (s *site) registered() {
 	s.until("the workflows are registered", func() bool {
 		flows, err := s.eng.Workflows(s.ctx)
 		require.NoError(s.t, err)
-		return len(flows) == 4
+		workers, err := s.eng.WorkersNow(s.ctx)
+		require.NoError(s.t, err)
+		return len(flows) == 4 && len(workers) == 1
 	})
 }
 

@@ -89,10 +89,13 @@ func IfVersion(v int64) CallOption {
 	}
 }
 
-// Namespace names the namespace of a call whose parameters do not have one.
+// Namespace names the namespace of a call whose parameters do not have one. An empty name changes nothing.
 func Namespace(name string) CallOption {
 	return func(r *http.Request) {
 		q := r.URL.Query()
+		if name == "" {
+			return
+		}
 		q.Set("namespace", name)
 		r.URL.RawQuery = q.Encode()
 	}

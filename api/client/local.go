@@ -34,7 +34,8 @@ type transport struct{ h http.Handler }
 
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	r := req.Clone(req.Context())
+	ctx, cancel := context.WithCancel(req.Context())
+	r := req.Clone(ctx)
 	r.RequestURI = r.URL.RequestURI()
 	r.RemoteAddr, r.Host = "127.0.0.1:0", "localhost"
 	if r.Body == nil {
@@ -65,13 +66,25 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case <-w.ready:
 	case <-req.Context().Done():
+		cancel()
 		_ = body.CloseWithError(req.Context().Err())
 		return nil, req.Context().Err()
 	}
 	return &http.Response{
 		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.sent, Body: body, ContentLength: -1, Request: req,
+		Header: w.sent, Body: &left{body, cancel}, ContentLength: -1, Request: req,
 	}, nil
+}
+
+// left is a body whose reader may leave before its end, which ends the request.
+type left struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (l *left) Close() error {
+	l.cancel()
+	return l.PipeReader.Close()
 }
 
 // writer passes an answer on while it is written.
