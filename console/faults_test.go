@@ -28,7 +28,7 @@ func (s *scene) faults() []fault {
 		{"stranded build", []string{"stranded", id("account-8")}, `it is pinned to build "v1", and no worker of that build is online`, `Start a worker of build "v1"`},
 		{"paused queue", []string{"waiting", id("mail-3")}, "its queue \"send-mail\" has been paused", "Resume the queue"},
 		{"poisonous run", []string{"failed in the last hour", id("resize-6")}, "crashed", "check the workers' logs for why it ends its process"},
-		{"missing worker", []string{"See the waiting runs", id("import-1")}, "o worker has ever registered", "tart a worker"},
+		{"missing worker", []string{"See the waiting runs", id("import-1")}, "no worker has ever registered its workflow", "run a worker that registers it"},
 		{"expired deadline", []string{"failed in the last hour", id("payment-5")}, "deadline", "A restarted run has no deadline"},
 		{"late schedule", []string{"See the schedules", "ten-minutes"}, "The schedule is late", "start a worker"},
 		{"deadlocked branches", []string{"failed in the last hour", id("reconcile-2")}, "the branches of the run wait for each other", "deploy code in which one of the branches"},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,8 +36,8 @@ type feedKey struct{ viewer, page string }
 type feed struct {
 	stop    context.CancelFunc
 	body    []byte // the latest
-	at      time.Time
-	viewers map[chan event]struct{}
+	seen    string               // the fingerprint of body
+	viewers map[chan event]string // and of what each viewer has
 }
 
 type event string
@@ -58,8 +59,8 @@ func (f *feeds) latest(viewer, page string) ([]byte, bool) {
 }
 
 // join adds a viewer to the feed of a page, which begins with its first viewer and ends with its last.
-// It returns false if there are too many viewers.
-func (f *feeds) join(r *http.Request, key feedKey) (events chan event, leave func(), ok bool) {
+// seen is the fingerprint of what the viewer has. It returns false if there are too many viewers.
+func (f *feeds) join(r *http.Request, key feedKey, seen string) (events chan event, leave func(), ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.viewers >= maxViewers {
@@ -71,12 +72,16 @@ func (f *feeds) join(r *http.Request, key feedKey) (events chan event, leave fun
 	it := f.all[key]
 	if it == nil {
 		ctx, stop := context.WithCancel(context.WithoutCancel(r.Context()))
-		it = &feed{stop: stop, viewers: map[chan event]struct{}{}}
+		it = &feed{stop: stop, viewers: map[chan event]string{}}
 		f.all[key] = it
 		go f.run(ctx, r, key, it)
 	}
 	events = make(chan event, 1) // one is enough: it says that something has changed
-	it.viewers[events] = struct{}{}
+	it.viewers[events] = seen
+	if it.seen != "" && it.seen != seen {
+		events <- changed
+		it.viewers[events] = it.seen
+	}
 	f.viewers++
 	return events, func() {
 		f.mu.Lock()
@@ -100,27 +105,9 @@ func (f *feeds) drop(key feedKey, it *feed) {
 func (f *feeds) run(ctx context.Context, r *http.Request, key feedKey, it *feed) {
 	tick := time.NewTicker(f.console.refresh)
 	defer tick.Stop()
-	var last [sha256.Size]byte
 	for {
 		status, body := f.console.fetch(ctx, r, key.page)
-		if ctx.Err() != nil {
-			return
-		}
-		said := changed
-		switch {
-		case status == http.StatusOK:
-			sum := sha256.Sum256(stripNow(body))
-			if sum == last {
-				said = ""
-			}
-			last = sum
-		case status >= 500: // the database may be back soon
-			said = ""
-		default:
-			said = gone
-		}
-		f.tell(key, it, body, status, said)
-		if said == gone {
+		if ctx.Err() != nil || !f.tell(key, it, status, body) {
 			return
 		}
 		select {
@@ -131,26 +118,53 @@ func (f *feeds) run(ctx context.Context, r *http.Request, key feedKey, it *feed)
 	}
 }
 
-func (f *feeds) tell(key feedKey, it *feed, body []byte, status int, said event) {
+// tell keeps the page and tells the viewers who have another. It returns false if the page is gone. An
+// error of the server changes nothing: the database may be back soon.
+func (f *feeds) tell(key feedKey, it *feed, status int, body []byte) (goes bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if status == http.StatusOK {
-		it.body = body
-	} else {
+	said := changed
+	switch {
+	case status == http.StatusOK:
+		it.body, it.seen = body, fingerprintOf(body)
+	case status >= 500:
 		it.body = nil
-	}
-	if said == gone {
+		return true
+	default:
+		said, it.seen = gone, ""
 		f.drop(key, it)
 	}
-	if said == "" {
-		return
-	}
-	for viewer := range it.viewers {
+	for viewer, seen := range it.viewers {
+		if said == changed && seen == it.seen {
+			continue
+		}
+		it.viewers[viewer] = it.seen
 		select {
 		case viewer <- said:
 		default: // it has one to read already
 		}
 	}
+	return said != gone
+}
+
+// unsigned stands in a page for its own fingerprint, until it is known.
+const unsigned = "0000000000000000"
+
+var signature = regexp.MustCompile(`&amp;seen=([0-9a-f]{16})"`)
+
+// sign puts the fingerprint of a page into the address of its updates, so that a viewer is only told of
+// what he does not have. The time of the page is not part of it.
+func sign(body []byte) []byte {
+	sum := sha256.Sum256(stripNow(body))
+	return bytes.Replace(body, []byte("&amp;seen="+unsigned), []byte("&amp;seen="+hex.EncodeToString(sum[:8])), 1)
+}
+
+// fingerprintOf returns what sign has put into a page.
+func fingerprintOf(body []byte) string {
+	if m := signature.FindSubmatch(body); m != nil {
+		return string(m[1])
+	}
+	return ""
 }
 
 // stripNow leaves out the time of the page, which changes always.
@@ -201,7 +215,7 @@ func (c *console) live(w http.ResponseWriter, r *http.Request) {
 	if viewer == "" {
 		viewer = fmt.Sprintf("%p", r) // shares with nobody
 	}
-	events, leave, ok := c.feeds.join(r, feedKey{viewer, page})
+	events, leave, ok := c.feeds.join(r, feedKey{viewer, page}, r.URL.Query().Get("seen"))
 	if !ok {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return

@@ -162,7 +162,7 @@ func execute(v view, status int) (int, []byte) {
 	if err := templates[v.Template].ExecuteTemplate(&buf, "layout", v); err != nil {
 		return http.StatusInternalServerError, []byte("console: " + template.HTMLEscapeString(err.Error()))
 	}
-	return status, buf.Bytes()
+	return status, sign(buf.Bytes())
 }
 
 // ask asks who the viewer is and what he may do.
@@ -245,7 +245,7 @@ func (v view) Asset(name string) string { return v.Base + "assets/" + name + "?v
 func (v view) Can(action string) bool { return v.Info != nil && v.Info.Can[action] }
 
 // Feed is the address of the page's updates.
-func (v view) Feed() string { return v.Base + "live?page=" + url.QueryEscape(v.Self) }
+func (v view) Feed() string { return v.Base + "live?page=" + url.QueryEscape(v.Self) + "&seen=" + unsigned }
 
 // Here is the page's own address.
 func (v view) Here() string { return v.Base + v.Self }

@@ -4,18 +4,21 @@ import (
 	"net/http"
 
 	"github.com/pawlhq/pawl/api"
+	"github.com/pawlhq/pawl/console"
 	"github.com/pawlhq/pawl/engine"
 )
 
-// consoleHandler is what serve has at /. gate is nil if there is no token.
-func consoleHandler(_ *engine.Engine, _ http.Handler, _ *api.Gate) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" {
-			http.NotFound(w, r)
-			return
+// consoleHandler is what serve has at /. gate is nil if there is no token. With one, the console asks for
+// it and keeps it as a session.
+func consoleHandler(_ *engine.Engine, h http.Handler, gate *api.Gate) http.Handler {
+	if gate == nil {
+		return console.New(h)
+	}
+	signIn := func(w http.ResponseWriter, r *http.Request, token string) error {
+		if p := gate.Login(w, r, token); p != nil {
+			return p
 		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write([]byte("Pawl serves its HTTP API below /api/. /api/openapi.json describes it.\n"))
-	})
+		return nil
+	}
+	return console.New(gate.Wrap(h), console.SignIn(signIn, gate.Logout))
 }
