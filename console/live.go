@@ -35,8 +35,8 @@ type feedKey struct{ viewer, page string }
 
 type feed struct {
 	stop    context.CancelFunc
-	body    []byte // the latest
-	seen    string               // the fingerprint of body
+	body    []byte                // the latest
+	seen    string                // the fingerprint of body
 	viewers map[chan event]string // and of what each viewer has
 }
 

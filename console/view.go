@@ -245,7 +245,9 @@ func (v view) Asset(name string) string { return v.Base + "assets/" + name + "?v
 func (v view) Can(action string) bool { return v.Info != nil && v.Info.Can[action] }
 
 // Feed is the address of the page's updates.
-func (v view) Feed() string { return v.Base + "live?page=" + url.QueryEscape(v.Self) + "&seen=" + unsigned }
+func (v view) Feed() string {
+	return v.Base + "live?page=" + url.QueryEscape(v.Self) + "&seen=" + unsigned
+}
 
 // Here is the page's own address.
 func (v view) Here() string { return v.Base + v.Self }
