@@ -16,6 +16,7 @@ const (
 	feedGap      = 100 * time.Millisecond // between two looks, whatever hints say
 	feedPending  = 256                    // events that wait for a slow viewer
 	feedPatience = 10 * time.Second       // of a look
+	feedTracked  = 500                    // unfinished runs that are looked at again because they were told
 	feedHinted   = 1000                   // runs of hints between two looks
 )
 
@@ -282,6 +283,9 @@ func (f *feed) wanted(m *memory) (follow map[store.ID][]*viewer, lists bool, ids
 	}
 	if lists {
 		for id, s := range m.runs {
+			if len(ids) >= feedTracked {
+				break
+			}
 			if !s.status.Final() {
 				ids[id] = struct{}{}
 			}

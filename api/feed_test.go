@@ -101,3 +101,19 @@ func TestASlowViewerIsToldToReadAgain(t *testing.T) {
 	require.True(t, (<-v.events).reset)
 	require.NotNil(t, (<-v.events).run)
 }
+
+// TestFeedFollowsABoundedNumberOfRuns checks that runs that do not end do not add up.
+func TestFeedFollowsABoundedNumberOfRuns(t *testing.T) {
+	_, eng := newCounted(t)
+	f := newFeed(eng, time.Hour)
+	v := &viewer{events: make(chan update, 1)}
+	f.viewers[v] = struct{}{}
+	m := memory{runs: map[store.ID]seen{}, steps: map[store.ID]*walk{}}
+	for range 8 {
+		_, err := eng.StartMany(t.Context(), "ship", make([]engine.Item, feedPage))
+		require.NoError(t, err)
+		require.NoError(t, f.glance(t.Context(), &m))
+	}
+	require.LessOrEqual(t, len(m.runs), feedTracked+feedPage)
+	require.GreaterOrEqual(t, len(m.runs), feedTracked)
+}
