@@ -29,7 +29,6 @@ type order struct{ Item string }
 
 var (
 	approved = workflow.NewSignal[string]("approved")
-	offset   = workflow.NewState[int]("offset")
 
 	ship = workflow.New("ship", func(ctx workflow.Context, o order) (string, error) {
 		return workflow.Step(ctx, "pack", func(context.Context) (string, error) { return o.Item + " packed", nil })
