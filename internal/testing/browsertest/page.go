@@ -87,7 +87,10 @@ func (p *Page) listen(event any) {
 			for _, a := range e.Args {
 				said = append(said, string(a.Value)+a.Description)
 			}
-			p.problems = append(p.problems, "console.error: "+strings.Join(said, " "))
+			text := strings.Join(said, " ")
+			if !strings.Contains(text, "AbortError") { // a request that ended because the test went to another page
+				p.problems = append(p.problems, "console.error: "+text)
+			}
 		}
 	case *page.EventJavascriptDialogOpening:
 		p.problems = append(p.problems, "a dialog opened: "+e.Message)
