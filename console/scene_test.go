@@ -115,9 +115,14 @@ var (
 		}, workflow.Attempts(3), workflow.Backoff(10*time.Millisecond, 1, time.Second))
 	})
 	deadlocked = workflow.New("reconcile", func(ctx workflow.Context, _ Order) (string, error) {
-		var left, right *workflow.Future[string]
-		left = workflow.Go(ctx, "left", func(ctx workflow.Context) (string, error) { return right.Get(ctx) })
+		var right *workflow.Future[string]
+		known := make(chan struct{}) // closed when right is set
+		left := workflow.Go(ctx, "left", func(ctx workflow.Context) (string, error) {
+			<-known
+			return right.Get(ctx)
+		})
 		right = workflow.Go(ctx, "right", func(ctx workflow.Context) (string, error) { return left.Get(ctx) })
+		close(known)
 		return left.Get(ctx)
 	})
 	patient = workflow.New("await-payment", func(ctx workflow.Context, _ Order) (string, error) {

@@ -128,14 +128,6 @@ func span(d time.Duration) string {
 	return "0 s"
 }
 
-// fromNow writes a time relative to now.
-func fromNow(t, now time.Time) string {
-	if d := t.Sub(now); d >= 0 {
-		return "in " + span(d)
-	}
-	return span(now.Sub(t)) + " ago"
-}
-
 // dayWords writes a time of a zone in words: "tomorrow at 02:00".
 func dayWords(t, now time.Time, zone *time.Location) string {
 	t, now = t.In(zone), now.In(zone)
