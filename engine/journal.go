@@ -20,11 +20,32 @@ const keepActions = 90 * 24 * time.Hour
 // recorded, and neither on a backend that is not a [store.Journal].
 func Actor(name string) Option { return func(e *Engine) { e.actor = name } }
 
-// Record records an action that the program itself does for the engine's [Actor]: for each of the runs
-// or, without runs, for the target. Texts over [store.MaxDetails] bytes are shortened. Without an
-// Actor, and on a backend that is not a [store.Journal], it does nothing and returns nil.
+type actorKey struct{}
+
+// WithActor returns a context whose calls are recorded as done by this actor, instead of by the
+// engine's [Actor]. It is for programs that act on behalf of several people, such as
+// servers. An empty name changes nothing.
+func WithActor(ctx context.Context, name string) context.Context {
+	if name == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, actorKey{}, name)
+}
+
+// actorOf returns on whose behalf a call is made; empty: nothing is recorded.
+func (e *Engine) actorOf(ctx context.Context) string {
+	if name, ok := ctx.Value(actorKey{}).(string); ok {
+		return name
+	}
+	return e.actor
+}
+
+// Record records an action that the program itself does for the engine's [Actor] or that of the
+// context ([WithActor]): for each of the runs or, without runs, for the target. Texts over [store.MaxDetails]
+// bytes are shortened. Without an actor, and on a backend that is not a [store.Journal], it does nothing and returns nil.
 func (e *Engine) Record(ctx context.Context, verb, target, details string, runs ...store.ID) error {
-	if e.actor == "" || e.fault != nil {
+	actor := e.actorOf(ctx)
+	if actor == "" || e.fault != nil {
 		return e.fault
 	}
 	journal, ok := e.store.(store.Journal)
@@ -34,7 +55,7 @@ func (e *Engine) Record(ctx context.Context, verb, target, details string, runs 
 	p := store.RecordParams{Namespace: e.namespace, KeepFor: keepActions}
 	add := func(target string, run store.ID) {
 		p.Actions = append(p.Actions, store.Action{
-			ID: store.NewID(), Actor: e.actor, Verb: verb, Target: shorten(target), Run: run, Details: shorten(details),
+			ID: store.NewID(), Actor: actor, Verb: verb, Target: shorten(target), Run: run, Details: shorten(details),
 		})
 	}
 	for _, id := range runs {

@@ -146,7 +146,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("runs", a.runsCommand(), a.schedulesCommand(), a.topCommand())
+	add("runs", a.runsCommand(), a.schedulesCommand(), a.topCommand(), a.serveCommand())
 	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand(), a.buildsCommand(), a.actionsCommand())
 	add("db", a.migrateCommand(), a.doctorCommand(), a.purgeCommand())
 	root.AddCommand(a.versionCommand())

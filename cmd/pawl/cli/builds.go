@@ -218,21 +218,3 @@ is not pinned is an error. Flags select only pinned runs.`,
 		many:    (*engine.Engine).UnpinMany,
 	})
 }
-
-// builds reports runs that are pinned to a build without an online worker.
-func (d *doctor) builds(ctx context.Context, eng *engine.Engine) error {
-	builds, err := eng.Stranded(ctx)
-	if err != nil {
-		return err
-	}
-	if len(builds) == 0 {
-		d.found("builds", store.Fine, "", "no run is stranded")
-		return nil
-	}
-	list := each(builds, func(b store.Build) string {
-		return fmt.Sprintf("build %q (%s %s)", b.Name, group3(b.Pinned), plural(b.Pinned, "run"))
-	})
-	d.found("builds", store.Fault, "start workers of these builds, or let any build try the runs with pawl runs unpin --stranded; to list the runs: pawl runs list --stranded; to see why a run is pinned: pawl runs explain RUN",
-		"runs are pinned to builds without an online worker: %s", few(list))
-	return nil
-}

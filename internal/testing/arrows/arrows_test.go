@@ -26,7 +26,7 @@ var (
 	tiers  = patterns{"./conformance/internal/storetier", "./conformance/internal/enginetier", "./conformance/internal/random", "./conformance/internal/linearizable", "./conformance/internal/durable", "./conformance/internal/sim"}
 	shared = patterns{"./conformance/internal/kit", "./conformance/internal/runner", "./conformance/internal/report", "./conformance/internal/harness", "./conformance/internal/faults", "./conformance/internal/ops", "./conformance/internal/model", "./conformance/internal/relay"}
 
-	testCode = patterns{"testing/...", "github.com/stretchr/testify/...", "pgregory.net/rapid/...", "./conformance/...", "./workflowtest/...", "./internal/testing/..."}
+	testCode = patterns{"testing/...", "github.com/stretchr/testify/...", "github.com/chromedp/...", "pgregory.net/rapid/...", "./conformance/...", "./workflowtest/...", "./internal/testing/..."}
 )
 
 // A rule applies to the packages in of, except those in except. It does not apply to test files.
@@ -86,8 +86,25 @@ var moduleRules = []rule{
 	{says: "what the tiers of conformance share knows the store and nothing above it",
 		of: shared, never: patterns{"./engine/...", "./workflow/...", "./worker/...", "./flow/..."}, reach: true},
 
-	{says: "the command line imports backends, migrations, engine, store, flow for its pictures, and its own: what it does, programs can do",
-		of: patterns{"./cmd/..."}, own: patterns{"./cmd/...", "./backends", "./migrations", "./engine/...", "./store/...", "./flow"}},
+	{says: "the API imports engine, store and its own: it knows no backend, and what it does, programs can do",
+		of: patterns{"./api/..."}, own: patterns{"./api/...", "./engine/...", "./store/..."}},
+	{says: "nothing that the API is made of knows workflow, worker, flow or a backend",
+		of: patterns{"./api/..."}, never: patterns{"./workflow/...", "./worker/...", "./flow/...", "./backends/..."}, reach: true},
+	{says: "the documents of the API are plain Go",
+		of: patterns{"./api/wire"}, own: patterns{"./api/wire"}, never: patterns{"third-party"}},
+	{says: "the client of the API carries no engine",
+		of: patterns{"./api/client", "./api/mcp"}, never: patterns{"./engine/...", "./api"}, reach: true},
+	{says: "only the package for assistants and the command line carry the library of their protocol",
+		of: patterns{"./..."}, except: patterns{"./api/mcp", "./cmd/..."}, never: patterns{"github.com/modelcontextprotocol/..."}, reach: true},
+
+	{says: "the command line imports backends, migrations, engine, store, flow for its pictures, api, console, and its own: what it does, programs can do",
+		of: patterns{"./cmd/..."}, own: patterns{"./cmd/...", "./backends", "./migrations", "./engine/...", "./store/...", "./flow", "./api/...", "./console"}},
+	{says: "the console imports the client of the API and its documents: what it shows and does, other programs can",
+		of: patterns{"./console/..."}, own: patterns{"./console/...", "./api/client", "./api/wire"}, never: patterns{"third-party"}},
+	{says: "nothing that the console is made of knows the API's server, the engine or a backend",
+		of: patterns{"./console/..."}, never: patterns{"./api", "./engine/...", "./backends/...", "./workflow/...", "./worker/...", "./flow/..."}, reach: true},
+	{says: "only the command line carries the console and the API",
+		of: patterns{"./..."}, except: patterns{"./cmd/...", "./console/...", "./api/...", "./internal/testing/..."}, never: patterns{"./console/...", "./api/..."}, reach: true},
 	{says: "the library carries nothing of the command line's",
 		of: patterns{"./..."}, except: patterns{"./cmd/..."}, never: patterns{"./cmd/...", "github.com/spf13/...", "golang.org/x/term/..."}, reach: true},
 	{says: "the bridge joins the packages that run workflows; nobody else needs it",
@@ -97,7 +114,7 @@ var moduleRules = []rule{
 	{says: "a database driver is imported by its backend, migrations, examples, cmd and the test harness alone",
 		of: patterns{"./..."}, except: patterns{"./backends/...", "./migrations/...", "./examples/...", "./cmd/...", "./internal/testing/..."}, never: drivers},
 	{says: "the library carries no database driver",
-		of: patterns{"./store/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./conformance/..."}, except: patterns{"./workflowtest/..."},
+		of: patterns{"./store/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./conformance/...", "./api/...", "./console/..."}, except: patterns{"./workflowtest/..."},
 		never: drivers, reach: true},
 	{says: "what backends share carries no driver of any",
 		of: patterns{"./backends/internal/..."}, never: drivers, reach: true},
@@ -112,7 +129,7 @@ var moduleRules = []rule{
 	{says: "only conformance, workflowtest and the harnesses import testing code",
 		of: patterns{"./..."}, except: patterns{"./conformance/...", "./workflowtest/...", "./internal/testing/..."}, never: testCode},
 	{says: "users' programs carry no test code",
-		of: patterns{"./store/...", "./backends/...", "./migrations/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./examples/...", "./cmd/..."}, except: patterns{"./workflowtest/..."},
+		of: patterns{"./store/...", "./backends/...", "./migrations/...", "./engine/...", "./workflow/...", "./flow/...", "./worker/...", "./examples/...", "./cmd/...", "./api/...", "./console/..."}, except: patterns{"./workflowtest/..."},
 		never: testCode, reach: true},
 }
 
@@ -379,6 +396,12 @@ func TestCheckFindsBreaches(t *testing.T) {
 		{name: "the command line works round the engine",
 			imports: map[string][]string{"./cmd/pawl": {"./backends/postgres", "./worker"}},
 			want:    []string{"/cmd/pawl imports " + module + "/backends/postgres, against the rule: the command line", "/cmd/pawl imports " + module + "/worker"}},
+		{name: "the console works round the API",
+			imports: map[string][]string{"./console": {"./engine", "./api/client"}},
+			want:    []string{"/console imports " + module + "/engine, against the rule: the console imports the client", "nothing that the console is made of"}},
+		{name: "the worker serves pages",
+			imports: map[string][]string{"./worker": {"./console"}},
+			want:    []string{"worker imports workflow, engine", "only the command line carries the console"}},
 		{name: "the engine takes the command line's library",
 			imports: map[string][]string{"./engine": {"github.com/spf13/pflag"}},
 			want:    []string{"/engine imports github.com/spf13/pflag, against the rule: the library carries nothing of the command line's"}},

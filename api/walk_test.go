@@ -1,0 +1,323 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/api/client"
+	"github.com/pawlhq/pawl/api/wire"
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+)
+
+// TestEveryOperationWorks calls every operation of the document on each backend.
+func TestEveryOperationWorks(t *testing.T) {
+	for name, url := range map[string]func(*testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite:" + t.TempDir() + "/api.db" },
+		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
+		"turso": func(t *testing.T) string {
+			srv := sqldtest.Start(t)
+			srv.NamespaceNamed(t, "127") // the first label of the host
+			return "http://" + srv.Addr()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, url(t))
+			s.work(worker.ID("web-1/4711"), worker.Build("v1"))
+			s.walkRuns()
+			s.walkControl()
+			s.walkState()
+			s.walkSchedules()
+			s.walkWork()
+			s.walkStreams()
+			s.running.Wait()
+			for _, methods := range readDocument().Paths {
+				for _, op := range methods {
+					if _, ok := s.called.Load(op.OperationID); !ok {
+						t.Errorf("%s was not called, or did not succeed", op.OperationID)
+					}
+				}
+			}
+		})
+	}
+}
+
+func (s *site) walkRuns() {
+	t, ctx, c := s.t, s.ctx, s.c
+	doc, err := c.GetOpenAPI(ctx)
+	require.NoError(t, err)
+	require.True(t, json.Valid(doc))
+	info, err := c.GetInfo(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Equal(t, "default", info.Namespace)
+	require.Equal(t, "api@127.0.0.1", info.Actor)
+	require.True(t, info.Can["runs.cancel"])
+	spaces, err := c.ListNamespaces(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{"default"}, spaces.Namespaces)
+	health, err := c.GetHealth(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Equal(t, 1, health.Online)
+
+	id := s.start(wire.Start{Workflow: "family", Input: []byte(`[{"Item":"a"},{"Item":"b"}]`), ExternalID: "fam"})
+	require.JSONEq(t, `["a packed","b packed"]`, string(s.ended(id).Output.JSON))
+	tree, err := c.GetTree(ctx, id, wire.GetTree{})
+	require.NoError(t, err)
+	require.Len(t, tree.Children, 2)
+	children, err := c.ListChildren(ctx, id, wire.Page{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, children.Runs, 1)
+	require.NotEmpty(t, children.Next)
+	progress, err := c.GetProgress(ctx, id, wire.In{})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, progress.Progress[0].Completed)
+
+	one, err := c.GetRun(ctx, id, wire.GetRun{})
+	require.NoError(t, err)
+	require.Equal(t, "v1", one.Build)
+	found, err := c.FindRun(ctx, wire.FindRun{ExternalID: "fam"})
+	require.NoError(t, err)
+	require.Equal(t, id, found.ID)
+	steps, err := c.ListSteps(ctx, id, wire.ListSteps{})
+	require.NoError(t, err)
+	require.Equal(t, "map", steps.Steps[0].Kind)
+	x, err := c.ExplainRun(ctx, id, wire.In{})
+	require.NoError(t, err)
+	require.Equal(t, "completed", x.Reason)
+	page, err := c.ListRuns(ctx, wire.ListRuns{RunFilter: wire.RunFilter{Workflow: "ship"}, Limit: 1})
+	require.NoError(t, err)
+	require.NotEmpty(t, page.Next)
+	page, err = c.ListRuns(ctx, wire.ListRuns{RunFilter: wire.RunFilter{Workflow: "ship"}, Limit: 1, Cursor: page.Next})
+	require.NoError(t, err)
+	require.Len(t, page.Runs, 1)
+	counts, err := c.CountRuns(ctx, wire.CountRuns{ByFailure: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, counts.Total)
+}
+
+func (s *site) walkControl() {
+	t, ctx, c := s.t, s.ctx, s.c
+	held := s.start(wire.Start{Workflow: "ship", Input: []byte(`{}`), Delay: "1h"})
+	run, err := c.PauseRun(ctx, held)
+	require.NoError(t, err)
+	require.Equal(t, "paused", run.Status)
+	run, err = c.ResumeRun(ctx, held)
+	require.NoError(t, err)
+	require.Equal(t, "pending", run.Status)
+	run, err = c.CancelRun(ctx, held, wire.Cancel{Reason: "ordered twice"})
+	require.NoError(t, err)
+	require.Equal(t, "canceled", run.Status)
+	require.Equal(t, "ordered twice", run.Failure.Message)
+
+	failed := s.start(wire.Start{Workflow: "broken", Input: []byte(`{}`)})
+	require.Equal(t, "failed", s.ended(failed).Status)
+	_, err = c.RestartRun(ctx, failed)
+	require.NoError(t, err)
+	require.Equal(t, "failed", s.ended(failed).Status)
+
+	forked, err := c.ForkRun(ctx, failed, wire.Fork{}, client.IdempotencyKey("fork-1"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"break"}, forked.Again)
+	require.Equal(t, "failed", s.ended(forked.ID).Status)
+
+	pinned := s.start(wire.Start{Workflow: "ship", Input: []byte(`{}`), Delay: "1h"})
+	_, err = c.UnpinRun(ctx, pinned)
+	refused(t, err, 409, wire.CodeConflict)
+	s.pin(pinned, "v0")
+	stranded, err := c.ListRuns(ctx, wire.ListRuns{RunFilter: wire.RunFilter{Stranded: true}})
+	require.NoError(t, err)
+	require.Len(t, stranded.Runs, 1)
+	_, err = c.UnpinRun(ctx, pinned)
+	require.NoError(t, err)
+	waits := s.start(wire.Start{Workflow: "approval", Input: []byte(`{}`)})
+	s.sleeping(waits)
+	run, err = c.CancelRun(ctx, waits, wire.Cancel{Force: true})
+	require.NoError(t, err)
+	require.Equal(t, "canceled", run.Status)
+
+	dry, err := c.BulkRuns(ctx, wire.Bulk{Action: "restart", Filter: wire.RunFilter{Workflow: "broken"}, DryRun: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, dry.Matched)
+	require.Zero(t, dry.Done)
+	bulk, err := c.BulkRuns(ctx, wire.Bulk{Action: "restart", Filter: wire.RunFilter{Workflow: "broken"}})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, bulk.Done)
+	s.ended(failed)
+
+	var export bytes.Buffer
+	require.NoError(t, c.ExportRun(ctx, failed, wire.Export{Children: true}, &export))
+	imported, err := c.ImportRuns(ctx, &export)
+	require.NoError(t, err)
+	require.True(t, imported.Runs[0].Existing)
+	actions, err := c.ListActions(ctx, wire.ListActions{Run: failed})
+	require.NoError(t, err)
+	verbs := each(actions.Actions, func(a wire.Action) string { return a.Actor + " " + a.Verb })
+	require.Equal(t, []string{"api@127.0.0.1 restart", "api@127.0.0.1 fork", "api@127.0.0.1 restart", "api@127.0.0.1 start"}, verbs)
+}
+
+func each[A, B any](list []A, f func(A) B) (out []B) {
+	for _, v := range list {
+		out = append(out, f(v))
+	}
+	return out
+}
+
+// pin pins a run to a build, as a worker does.
+func (s *site) pin(id, build string) {
+	s.t.Helper()
+	run, err := store.ParseID(id)
+	require.NoError(s.t, err)
+	st := s.eng.Store()
+	claimed, err := st.Claim(s.ctx, store.ClaimParams{
+		Namespace: "default", Worker: "tester", LeaseFor: time.Minute, Now: time.Now().Add(2 * time.Hour), Build: "tester",
+		Demands: []store.Demand{{Queue: "ship", Workflows: []string{"ship"}, Max: 10}},
+	})
+	require.NoError(s.t, err)
+	i := slices.IndexFunc(claimed.Runs, func(r store.ClaimedRun) bool { return r.Run.ID == run })
+	require.GreaterOrEqual(s.t, i, 0)
+	res, err := st.Commit(s.ctx, store.CommitParams{Namespace: "default", Commits: []store.Commit{{
+		Lease: claimed.Runs[i].Lease, Seq: 1, Pin: &store.Pin{Build: build}, Transition: &store.Transition{Kind: store.GiveBack},
+	}}})
+	require.NoError(s.t, err)
+	require.NoError(s.t, res[0].Err)
+}
+
+func (s *site) walkState() {
+	t, ctx, c := s.t, s.ctx, s.c
+	id := s.start(wire.Start{Workflow: "approval", Input: []byte(`{}`), ExternalID: "order-7"})
+	s.sleeping(id)
+	e, err := c.SetState(ctx, id, "a/b c", wire.SetState{Value: []byte(`1`)}, client.IfVersion(0))
+	require.NoError(t, err)
+	_, err = c.SetState(ctx, id, "a/b c", wire.SetState{Value: []byte(`2`)}, client.IfVersion(0))
+	refused(t, err, 412, wire.CodeVersionMismatch)
+	_, err = c.SetState(ctx, id, "a/b c", wire.SetState{Value: []byte(`2`)}, client.IfVersion(e.Version+1))
+	refused(t, err, 412, wire.CodeVersionMismatch)
+	e, err = c.SetState(ctx, id, "a/b c", wire.SetState{Value: []byte(`2`)}, client.IfVersion(e.Version))
+	require.NoError(t, err)
+	got, err := c.GetState(ctx, id, "a/b c", wire.GetRun{})
+	require.NoError(t, err)
+	require.Equal(t, e.Version, got.Version)
+	require.Equal(t, "2", string(got.Value.JSON))
+	list, err := c.ListState(ctx, id, wire.GetRun{})
+	require.NoError(t, err)
+	require.Len(t, list.State, 1)
+	require.NoError(t, c.DeleteState(ctx, id, "a/b c", client.IfVersion(e.Version)))
+	_, err = c.GetState(ctx, id, "a/b c", wire.GetRun{})
+	refused(t, err, 404, wire.CodeNotFound)
+
+	sent, err := c.SendSignal(ctx, id, wire.SendSignal{Name: "other", Payload: []byte(`{"by":"ada"}`)}, client.IdempotencyKey("signal-1"))
+	require.NoError(t, err)
+	signals, err := c.ListSignals(ctx, id, wire.ListSignals{})
+	require.NoError(t, err)
+	require.Equal(t, sent.ID, signals.Signals[0].ID)
+	require.JSONEq(t, `{"by":"ada"}`, string(signals.Signals[0].Payload.JSON))
+	_, err = c.SendSignalTo(ctx, wire.SendSignalTo{ExternalID: "order-7", SendSignal: wire.SendSignal{Name: "approved", Payload: []byte(`"yes"`)}})
+	require.NoError(t, err)
+	require.JSONEq(t, `"yes"`, string(s.ended(id).Output.JSON))
+	purged, err := c.PurgeRuns(ctx, wire.Purge{Workflow: "approval", OlderThan: "0s"})
+	require.NoError(t, err)
+	require.Equal(t, 2, purged.Deleted)
+}
+
+func (s *site) walkSchedules() {
+	t, ctx, c := s.t, s.ctx, s.c
+	put, err := c.PutSchedule(ctx, "every night/1", wire.PutSchedule{Workflow: "ship", Spec: "0 3 * * *", TimeZone: "Europe/Berlin", Input: []byte(`{"Item":"x"}`), Overlap: "skip", Paused: true})
+	require.NoError(t, err)
+	require.True(t, put.Paused)
+	list, err := c.ListSchedules(ctx, wire.Page{})
+	require.NoError(t, err)
+	require.Len(t, list.Schedules, 1)
+	view, err := c.GetSchedule(ctx, "every night/1", wire.GetSchedule{Times: 3})
+	require.NoError(t, err)
+	require.Len(t, view.Upcoming, 3)
+	require.JSONEq(t, `{"Item":"x"}`, string(view.Schedule.Input.JSON))
+	held, err := c.ResumeSchedule(ctx, "every night/1")
+	require.NoError(t, err)
+	require.False(t, held.Paused)
+	_, err = c.PauseSchedule(ctx, "every night/1")
+	require.NoError(t, err)
+	started, err := c.TriggerSchedule(ctx, "every night/1")
+	require.NoError(t, err)
+	require.Equal(t, "every night/1", s.ended(started.ID).Schedule)
+	_, err = c.ListFirings(ctx, "every night/1", wire.Page{})
+	require.NoError(t, err)
+	preview, err := c.PreviewSchedule(ctx, wire.PreviewSchedule{Spec: "@every 90s", Times: 2})
+	require.NoError(t, err)
+	require.Len(t, preview.Upcoming, 2)
+	require.NoError(t, c.DeleteSchedule(ctx, "every night/1"))
+	_, err = c.GetSchedule(ctx, "every night/1", wire.GetSchedule{})
+	refused(t, err, 404, wire.CodeNotFound)
+}
+
+func (s *site) walkWork() {
+	t, ctx, c := s.t, s.ctx, s.c
+	_, err := c.PauseQueue(ctx, "ship")
+	require.NoError(t, err)
+	_, err = c.PauseWorkflow(ctx, "ship")
+	require.NoError(t, err)
+	queues, err := c.ListQueues(ctx, wire.In{})
+	require.NoError(t, err)
+	i := slices.IndexFunc(queues.Lines, func(l wire.Line) bool { return l.Name == "ship" })
+	require.NotNil(t, queues.Lines[i].PausedSince)
+	require.Equal(t, 1, queues.Lines[i].Workers)
+	flows, err := c.ListWorkflows(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Len(t, flows.Lines, 4)
+	flow, err := c.GetWorkflow(ctx, "ship", wire.In{})
+	require.NoError(t, err)
+	require.NotNil(t, flow.PausedSince)
+	_, err = c.ResumeQueue(ctx, "ship")
+	require.NoError(t, err)
+	_, err = c.ResumeWorkflow(ctx, "ship")
+	require.NoError(t, err)
+	workers, err := c.ListWorkers(ctx, wire.ListWorkers{Queue: "ship", Workflow: "ship"})
+	require.NoError(t, err)
+	require.Equal(t, "web-1/4711", workers.Workers[0].ID)
+	refused(t, c.RemoveWorker(ctx, "web-1/4711", wire.RemoveWorker{}), 409, wire.CodeConflict)
+	require.NoError(t, c.RemoveWorker(ctx, "web-1/4711", wire.RemoveWorker{Force: true}))
+	builds, err := c.ListBuilds(ctx, wire.In{})
+	require.NoError(t, err)
+	require.NotNil(t, builds.Builds)
+	doctor, err := c.RunDoctor(ctx, wire.In{})
+	require.NoError(t, err)
+	require.NotEmpty(t, doctor.Findings)
+	metrics, err := c.GetMetrics(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Contains(t, string(metrics), "# TYPE pawl_runs gauge\n")
+	require.Contains(t, string(metrics), `pawl_workers{namespace="default",status="online"} `)
+}
+
+func (s *site) walkStreams() {
+	t, ctx, c := s.t, s.ctx, s.c
+	id := s.start(wire.Start{Workflow: "approval", Input: []byte(`{}`)})
+	s.sleeping(id)
+	var names []string
+	for e, err := range c.WatchRun(ctx, id, wire.GetRun{}) {
+		require.NoError(t, err)
+		if names = append(names, e.Name); e.Name == "step" && e.Step.Name == "ask" {
+			_, err := c.SendSignal(ctx, id, wire.SendSignal{Name: "approved", Payload: []byte(`"yes"`)})
+			require.NoError(t, err)
+		}
+		if e.Name == "end" {
+			require.JSONEq(t, `"yes"`, string(e.Run.Output.JSON))
+		}
+	}
+	require.Equal(t, "run", names[0])
+	require.Equal(t, "end", names[len(names)-1])
+	require.Contains(t, strings.Join(names, " "), "step")
+	for e, err := range c.WatchRuns(ctx, wire.WatchRuns{Snapshot: true, RunFilter: wire.RunFilter{Workflow: "approval"}}) {
+		require.NoError(t, err)
+		require.Equal(t, "approval", e.Run.Workflow)
+		if e.Run.ID == id {
+			break
+		}
+	}
+}
