@@ -49,7 +49,21 @@ func ofFile(name string, src []byte) ([]Mutation, error) {
 	}
 	g := &generator{name: name, src: src, offset: func(p token.Pos) int { return fset.Position(p).Offset }}
 	ast.Inspect(f, g.visit)
+	g.inConstants(f)
 	return g.out, nil
+}
+
+// inConstants takes from the mutations of constants, which cannot depend on a variable, their wraps.
+func (g *generator) inConstants(f *ast.File) {
+	for _, d := range f.Decls {
+		if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.CONST {
+			for i := range g.out {
+				if m := &g.out[i]; m.At >= g.offset(d.Pos()) && m.At < g.offset(d.End()) {
+					m.wrap = nil
+				}
+			}
+		}
+	}
 }
 
 type generator struct {
@@ -61,6 +75,11 @@ type generator struct {
 
 func (g *generator) replace(kind string, from, to token.Pos, text string) {
 	g.put(kind, g.offset(from), g.offset(to), text)
+}
+
+// wrapped is how a common build contains the last mutation.
+func (g *generator) wrapped(n ast.Node, before, after string) {
+	g.out[len(g.out)-1].wrap = &wrap{g.offset(n.Pos()), g.offset(n.End()), before, after}
 }
 
 func (g *generator) put(kind string, from, to int, text string) {
@@ -83,14 +102,27 @@ func (g *generator) visit(n ast.Node) bool {
 	case *ast.IfStmt:
 		if !aboutError(g.text(n.Cond)) {
 			g.replace("go: condition negated", n.Cond.Pos(), n.Cond.End(), "!("+g.text(n.Cond)+")")
+			g.wrapped(n.Cond, "mutationOn(%d) != (", ")")
 		}
 	case *ast.BinaryExpr:
 		if to, ok := neighbors[n.Op]; ok {
 			g.replace("go: bound moved", n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to)
+			equal := "(" + g.text(n.X) + ") == (" + g.text(n.Y) + ")"
+			if strings.HasSuffix(to, "=") {
+				g.wrapped(n, "(mutationOn(%d) && "+strings.ReplaceAll(equal, "%", "%%")+" || ", ")")
+			} else {
+				g.wrapped(n, "(!(mutationOn(%d) && "+strings.ReplaceAll(equal, "%", "%%")+") && ", ")")
+			}
 		}
 		if n.Op == token.LAND || n.Op == token.LOR {
+			before := "(mutationOn(%d) || "
+			if n.Op == token.LOR {
+				before = "(!mutationOn(%d) && "
+			}
 			g.replace("go: condition dropped", n.Pos(), n.End(), g.text(n.X))
+			g.wrapped(n.Y, before+"(", "))")
 			g.replace("go: condition dropped", n.Pos(), n.End(), g.text(n.Y))
+			g.wrapped(n.X, before+"(", "))")
 		}
 	case *ast.BasicLit:
 		g.literal(n)
@@ -98,6 +130,7 @@ func (g *generator) visit(n ast.Node) bool {
 		for _, s := range n.List {
 			if g.removable(s) {
 				g.replace("go: statement removed", s.Pos(), s.End(), "")
+				g.wrapped(s, "if !mutationOn(%d) { ", " }")
 			}
 		}
 	}
@@ -117,8 +150,12 @@ func (g *generator) removable(s ast.Stmt) bool {
 	case *ast.IncDecStmt:
 		return true
 	case *ast.ExprStmt:
-		_, call := s.X.(*ast.CallExpr)
-		return call
+		call, ok := s.X.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		f, ok := call.Fun.(*ast.Ident)
+		return !ok || f.Name != "panic" // which may be what ends a function
 	}
 	return false
 }

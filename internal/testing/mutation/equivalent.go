@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Equivalent is a generated mutation that no test of the contract can find, with the reason. Old
+// and New are those of the mutation, and In is a text around it that occurs once in the file. Without
+// Old and New, each mutation inside In is meant.
+type Equivalent struct {
+	File, In, Old, New string
+	Why                why
+	Reason             string
+}
+
+// why says what kind of change it is that cannot be found.
+type why string
+
+const (
+	// same: callers see the same results in every case.
+	same why = "same"
+	// pace: only time, memory or the number of calls to the database changes, within what the contract allows.
+	pace why = "pace"
+	// words: only the text of an error or of a log line changes.
+	words why = "words"
+)
+
+// excused marks the mutations that the list explains, and returns an error for an entry that
+// explains none.
+func excused(root string, list []Mutation, entries []Equivalent) error {
+	for _, e := range entries {
+		src, err := os.ReadFile(filepath.Join(root, e.File))
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(src), e.In); n != 1 {
+			return fmt.Errorf("%s has %d places %q, want one", e.File, n, e.In)
+		}
+		from := strings.Index(string(src), e.In)
+		used := false
+		for i := range list {
+			m := &list[i]
+			if m.File == e.File && m.At >= from && m.At+len(m.Old) <= from+len(e.In) && (e.Old == "" && e.New == "" || e.Old == m.Old && e.New == m.New) {
+				m.Excuse, used = string(e.Why)+": "+e.Reason, true
+			}
+		}
+		if !used {
+			return fmt.Errorf("%s: no mutation of %q is %q -> %q", e.File, e.In, e.Old, e.New)
+		}
+	}
+	return nil
+}
+
+// equivalents are the generated mutations that no test of the contract can find.
+var equivalents = []Equivalent{}
