@@ -47,6 +47,7 @@ var postgresPatches = []Patch{
 	{"commit-leaves-signals-unread", "condition", pg + "commit.go", `SET consumed=true, payload=NULL`, `SET consumed=false, payload=NULL`, "signal/consumed-once"},
 	{"commit-opens-one-child-more", "condition", pg + "commit.go", `total=g.total+excluded.total, open=g.open+excluded.open`, `total=g.total+excluded.total, open=g.open+excluded.open+1`, "children/spawned-by-two-commits"},
 	{"commit-sleeps-on-a-met-await", "condition", pg + "commit.go", `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN ({sleeping},{paused})`, `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN (4)`, "children/finished-before-sleep"},
+	{"commit-misses-that-one-has-failed", "bound", pg + "commit.go", `NOT ($6::bigint>0 AND g.failed+g.canceled>=$6::bigint)`, `NOT ($6::bigint>1 AND g.failed+g.canceled>=$6::bigint)`, "children/failures-already-met"},
 
 	// Children and parents.
 	{"children-canceled-do-not-count", "condition", pg + "children.go", `SET open=g.open-t.n, canceled=g.canceled+t.n`, `SET canceled=g.canceled+t.n`, "children/canceled-counts"},

@@ -64,6 +64,8 @@ var sqlitePatches = []Patch{
 	{"commit-counts-children-twice", "condition", sqliteCore + "commit.go", `SET total=total+1, open=open+1`, `SET total=total+1, open=open+2`, "children/last-one-wakes"},
 	{"commit-awaits-at-any-epoch", "condition", sqliteCore + "commit.go", `armGroup = ` + "`" + `UPDATE groups SET armed=?, wake_open`, `armGroup = ` + "`" + `UPDATE groups SET armed=?+1, wake_open`, "children/last-one-wakes"},
 	{"commit-sleeps-on-a-met-await", "condition", sqliteCore + "commit.go", `WHERE id=? AND stamp=? AND status IN ({sleeping},{paused})`, `WHERE id=? AND stamp=? AND status IN (4)`, "children/finished-before-sleep"},
+	{"commit-misses-that-one-has-failed", "bound", sqliteCore + "commit.go", `NOT (?>0 AND failed+canceled>=?)`, `NOT (?>1 AND failed+canceled>=?)`, "children/failures-already-met"},
+	{"commit-together-leaves-children", "condition", sqliteCore + "commit.go", `AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0`, `AND grp IS NULL AND runs.parent IS NULL`, "children/follow-parents-that-end-together"},
 	{"commit-retry-keeps-failed-steps", "condition", sqliteCore + "commit.go", `AND f.status={stepFailed} AND f.position<=s.position`, `AND f.status={canceling} AND f.position<=s.position`, "commit/retry-forgets-failed-steps"},
 	{"commit-retry-forgets-what-came-before", "condition", sqliteCore + "commit.go", `AND f.status={stepFailed} AND f.position<=s.position`, `AND f.status={stepFailed}`, "commit/retry-forgets-failed-steps"},
 	{"commit-retry-forgets-other-branches", "condition", sqliteCore + "commit.go", `AND (f.branch='' OR s.branch='' OR`, `AND (true OR f.branch='' OR s.branch='' OR`, "commit/retry-forgets-failed-steps"},

@@ -208,17 +208,20 @@ func (r *runner) try(ctx context.Context, m Mutation, before Result) Result {
 // another until one fails. A test that fails beside others must fail alone, too.
 func (r *runner) escalate(ctx context.Context, bin program, res *Result) {
 	found := func(t tier, limit time.Duration) bool {
-		failed, _ := r.test(ctx, bin, t, 1, limit)
-		if failed == "" {
-			return false
-		}
-		if strings.HasPrefix(failed, "Test") && !r.again(ctx, bin, failed) {
+		for range mostAlone {
+			failed, _ := r.test(ctx, bin, t, 1, limit)
+			if failed == "" || ctx.Err() != nil {
+				return false
+			}
+			if !strings.HasPrefix(failed, "Test") || r.again(ctx, bin, failed) {
+				res.Outcome, res.By = killed, failed
+				r.quick.learn(res.File, failed)
+				return true
+			}
 			res.Outcome, res.By = unsure, failed
-			return false
+			t.skip = strings.TrimPrefix(t.skip+"|"+exactly(failed), "|")
 		}
-		res.Outcome, res.By = killed, failed
-		r.quick.learn(res.File, failed)
-		return true
+		return false
 	}
 	if res.Tiers == 0 {
 		if t, ok := r.quick.tier(res.File); ok && found(t, slowest) {
@@ -235,14 +238,22 @@ func (r *runner) escalate(ctx context.Context, bin program, res *Result) {
 	}
 }
 
-// again tells whether a test that failed beside others fails alone, once in three.
-func (r *runner) again(ctx context.Context, bin program, name string) bool {
+// mostAlone bounds how often a tier is repeated without a test that passes alone.
+const mostAlone = 3
+
+// exactly is the pattern of one test.
+func exactly(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
 	}
+	return strings.Join(parts, "/")
+}
+
+// again tells whether a test that failed beside others fails alone, once in three.
+func (r *runner) again(ctx context.Context, bin program, name string) bool {
 	for range 3 {
-		if failed, _ := r.test(ctx, bin, tier{strings.Join(parts, "/"), ""}, 1, 2*slowCase); failed != "" {
+		if failed, _ := r.test(ctx, bin, tier{exactly(name), ""}, 1, 2*slowCase); failed != "" {
 			return true
 		}
 	}
