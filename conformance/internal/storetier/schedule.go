@@ -333,6 +333,24 @@ var fireCases = []Case{
 		c.eq("runs of the second fire", len(c.gets(second.ID)), 0)
 		c.eq("NextAt", c.theSchedule("s").NextAt, at.Add(2*time.Hour))
 	}},
+	{"fire/other-time-than-put-back", "P10", "if a schedule was put back to a time that it has fired, a fire of another time does not advance it", func(c *C) {
+		s := c.schedule("s")
+		c.putSchedule(s)
+		first, second := c.now, c.now.Add(time.Hour)
+		a, b := fill(store.NewRun{}), fill(store.NewRun{})
+		c.mustFire(store.FireParams{Schedule: "s", At: first, Next: second, Run: &a})
+		c.advance(2 * time.Hour)
+		c.mustFire(store.FireParams{Schedule: "s", At: second, Next: c.now, Run: &b})
+		c.putSchedule(s)
+		res, err := c.fire(store.FireParams{Schedule: "s", At: second, Next: c.now})
+		c.ok("Fire of a later time that has fired", err)
+		c.eq("the result", res, store.FireResult{Run: b.ID})
+		c.eq("NextAt", c.theSchedule("s").NextAt, first)
+		_, err = c.fire(store.FireParams{Schedule: "s", At: c.now, Next: c.now.Add(time.Hour)})
+		c.fails("Fire of a time that is not next", err, store.ErrConflict)
+		c.eq("NextAt", c.theSchedule("s").NextAt, first)
+		c.eq("firings", len(c.firings("s")), 2)
+	}},
 	{"fire/forgets", "P10", "a fire deletes the oldest firings before a time, a limited number of them, only of that schedule, and none if the call fails", func(c *C) {
 		other := c.putSchedule(c.schedule("other"))
 		c.mustFire(store.FireParams{Schedule: "other", At: other.NextAt, Next: other.NextAt.Add(time.Hour)})

@@ -1,19 +1,27 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// generated lists every mutation of the files that the patterns name.
-func generated(root string, patterns []string) ([]Mutation, error) {
+// place is a part of a file: the declarations of these names, or all of it.
+type place struct {
+	file  string
+	decls []string
+}
+
+// generated lists every mutation of the sources of a backend.
+func generated(root string, b *backend) ([]Mutation, error) {
 	var out []Mutation
-	for _, pattern := range patterns {
+	for _, pattern := range b.sources {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
@@ -22,35 +30,93 @@ func generated(root string, patterns []string) ([]Mutation, error) {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
-			src, err := os.ReadFile(path)
-			if err != nil {
-				return nil, err
-			}
 			rel, err := filepath.Rel(root, path)
 			if err != nil {
 				return nil, err
 			}
-			list, err := ofFile(filepath.ToSlash(rel), src)
+			name := filepath.ToSlash(rel)
+			list, err := ofPlace(root, place{file: name})
+			for _, p := range b.unused {
+				if p.file == name && err == nil {
+					list, err = outside(root, p, list)
+				}
+			}
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, list...)
 		}
 	}
+	for _, p := range b.parts {
+		list, err := ofPlace(root, p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list...)
+	}
 	return out, nil
 }
 
-// ofFile lists the mutations of one file of Go, SQL in its string literals included.
-func ofFile(name string, src []byte) ([]Mutation, error) {
+// outside lists those of the mutations of a file that are not in a part of it.
+func outside(root string, p place, list []Mutation) ([]Mutation, error) {
+	inside, err := ofPlace(root, p)
+	if err != nil {
+		return nil, err
+	}
+	in := map[key]bool{}
+	for _, m := range inside {
+		in[keyOf(m)] = true
+	}
+	return slices.DeleteFunc(list, func(m Mutation) bool { return in[keyOf(m)] }), nil
+}
+
+// ofPlace lists the mutations of a part of a file.
+func ofPlace(root string, p place) ([]Mutation, error) {
+	src, err := os.ReadFile(filepath.Join(root, p.file))
+	if err != nil {
+		return nil, err
+	}
+	return ofFile(p.file, src, p.decls...)
+}
+
+// ofFile lists the mutations of one file of Go, or of some declarations in it, SQL in its string
+// literals included.
+func ofFile(name string, src []byte, decls ...string) ([]Mutation, error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
 	g := &generator{name: name, src: src, offset: func(p token.Pos) int { return fset.Position(p).Offset }}
-	ast.Inspect(f, g.visit)
+	if len(decls) == 0 {
+		ast.Inspect(f, g.visit)
+	}
+	for _, decl := range decls {
+		found := false
+		ast.Inspect(f, func(n ast.Node) bool {
+			if declares(n, decl) {
+				found = true
+				ast.Inspect(n, g.visit)
+			}
+			return true
+		})
+		if !found {
+			return nil, fmt.Errorf("%s declares no %s", name, decl)
+		}
+	}
 	g.inConstants(f)
 	return g.out, nil
+}
+
+// declares tells whether a node is the declaration of a function or a variable of the package.
+func declares(n ast.Node, name string) bool {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		return n.Name.Name == name
+	case *ast.ValueSpec:
+		return n.Names[0].Name == name
+	}
+	return false
 }
 
 // inConstants takes from the mutations of constants, which cannot depend on a variable, their wraps.

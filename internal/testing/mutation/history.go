@@ -71,8 +71,8 @@ func (h *history) add(res Result) error {
 	return json.NewEncoder(h.file).Encode(res)
 }
 
-// pending lists the mutations that have no result yet, and then those that went through fewer
-// tiers than there are.
+// pending lists the survivors that went through fewer tiers than there are, and then the mutations
+// that have no result yet.
 func (h *history) pending(list []Mutation, tiers int) []Mutation {
 	var fresh, deeper []Mutation
 	for _, m := range list {
@@ -85,7 +85,7 @@ func (h *history) pending(list []Mutation, tiers int) []Mutation {
 			deeper = append(deeper, m)
 		}
 	}
-	return append(fresh, deeper...)
+	return append(deeper, fresh...)
 }
 
 // report counts the results of mutations, and those that are excluded.

@@ -128,7 +128,7 @@ func (o options) list(root string, b *backend) ([]Mutation, error) {
 	var list []Mutation
 	var err error
 	if o.generate {
-		if list, err = generated(root, b.sources); err != nil {
+		if list, err = generated(root, b); err != nil {
 			return nil, err
 		}
 		if err = excused(root, list, equivalents); err != nil {

@@ -77,6 +77,7 @@ var postgresPatches = []Patch{
 	// Schedules, registry, locks.
 	{"fire-early", "condition", pg + "schedules.go", "AND $4::bigint<=` + now + `", "AND $4::bigint<=` + now + `+999999999", "fire/not-early"},
 	{"fire-of-an-edited-schedule", "condition", pg + "schedules.go", `AND ($6::bigint IS NULL OR s.updated_at=$6::bigint)`, `AND ($6::bigint IS NULL OR true)`, "fire/put-meanwhile"},
+	{"fire-of-another-time-advances", "condition", pg + "schedules.go", `s.name=$2::text AND s.next_at=$3::bigint AND ($5::bigint IS NULL`, `s.name=$2::text AND (s.next_at=$3::bigint OR true) AND ($5::bigint IS NULL`, "fire/other-time-than-put-back"},
 	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$20::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$20::bigint)`, "fire/not-again-after-a-purge"},
 	{"fire-does-not-advance", "condition", pg + "schedules.go", `SET next_at=$4::bigint, last_at=s.next_at`, `SET next_at=s.next_at, last_at=coalesce(s.next_at, $4::bigint)`, "fire/advances"},
 	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},

@@ -22,6 +22,8 @@ import (
 type backend struct {
 	pkg     string   // of the tests
 	sources []string // files, as patterns from the module's root
+	unused  []place  // parts of them that this backend does not run, but another
+	parts   []place  // further sources, in part
 	store   string   // the test that runs the store tier
 	tiers   []tier   // tests of generated mutations, the quickest first
 	patches []Patch
@@ -38,10 +40,18 @@ func storeTiers(test string) []tier {
 	return []tier{{"^" + test + "$", "^" + test + "$" + slowNouns}, {"^" + test + "$" + slowNouns, ""}}
 }
 
+// forMany is the code shared by SQLite and Turso that only Turso runs: one statement for many items.
+var forMany = []place{
+	{sqliteCore + "create.go", []string{"createMany", "largeInputs"}},
+	{sqliteCore + "commit.go", []string{"keepMany", "finalUpdate", "finalMany", "endMany", "putSteps", "commitMany", "nextPart", "updateMany"}},
+	{sqliteCore + "children.go", []string{"countMany", "wakeMany"}},
+	{sqliteCore + "table.go", nil},
+}
+
 var backends = map[string]*backend{
 	"sqlite": {
 		pkg: "./backends/sqlite", sources: []string{"backends/internal/sqlitecore/*.go", "backends/internal/sqlkit/*.go", "backends/sqlite/runner.go", "backends/sqlite/tx.go", "backends/sqlite/hints.go"},
-		store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
+		unused: forMany, store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
 		tiers: append(storeTiers("TestConformanceInMemory"), tier{"^TestConformance$/^(faults|tx|durable)$", ""},
 			tier{"^TestEngineInMemory$", ""}, tier{"^TestRandomInMemory$", ""}, tier{"^TestLinearizable$", ""},
 			tier{"^Test", "^Test(Conformance.*|Engine.*|Random.*|Linearizable|CostOf.*)$"}),
@@ -58,7 +68,7 @@ var backends = map[string]*backend{
 	},
 	"turso": {
 		pkg: "./backends/turso", sources: []string{"backends/turso/runner.go", "backends/turso/hrana.go", "backends/turso/clock.go", "backends/turso/errors.go", "backends/turso/transport.go"},
-		store: "TestConformance", patches: slices.Concat(tursoPatches, sqliteBuildPatches, tursoBuildPatches),
+		parts: forMany, store: "TestConformance", patches: slices.Concat(tursoPatches, sqliteBuildPatches, tursoBuildPatches),
 		tiers: append(storeTiers("TestConformance"), tier{"^TestEngineOnSqld$", ""}, tier{"^TestRandom$", ""}, tier{"^TestLinearizableOnSqld$", ""}),
 	},
 }
