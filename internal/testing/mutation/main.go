@@ -131,7 +131,7 @@ func (o options) list(root string, b *backend) ([]Mutation, error) {
 		if list, err = generated(root, b); err != nil {
 			return nil, err
 		}
-		if err = excused(root, list, equivalents); err != nil {
+		if _, err = excused(root, list, equivalents); err != nil {
 			return nil, err
 		}
 		rng := rand.New(rand.NewPCG(o.seed, 0))
