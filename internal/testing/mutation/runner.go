@@ -35,13 +35,24 @@ type tier struct{ run, skip string }
 // slowNouns are those of cases that take long and find little that others do not.
 const slowNouns = "/^(sizes|names|cost)$"
 
+// postgresVerbs are the files that implement the verbs of the store. How PostgreSQL's package opens, migrates,
+// connects and passes hints is tested by tests of its own.
+var postgresVerbs = func() (out []string) {
+	for _, name := range []string{"bounds", "children", "claim", "commit", "control", "create", "errors", "extend", "import", "journal", "runs", "schedules", "signals", "state", "tx", "values", "verbs", "workers"} {
+		out = append(out, pg+name+".go")
+	}
+	return out
+}()
+
 // storeTiers are the cases of the test of the store tier: the quick ones, then the slow ones.
 func storeTiers(test string) []tier {
 	return []tier{{"^" + test + "$", "^" + test + "$" + slowNouns}, {"^" + test + "$" + slowNouns, ""}}
 }
 
-// forMany is the code shared by SQLite and Turso that only Turso runs: one statement for many items.
-var forMany = []place{
+// tursoOnly is the code shared by SQLite and Turso that only Turso runs: one statement for many items,
+// and looks that are remembered.
+var tursoOnly = []place{
+	{sqliteCore + "claim.go", []string{"look", "of", "keep", "manyLooks", "trust"}},
 	{sqliteCore + "create.go", []string{"createMany", "largeInputs"}},
 	{sqliteCore + "commit.go", []string{"keepMany", "finalUpdate", "finalMany", "endMany", "putSteps", "commitMany", "nextPart", "updateMany"}},
 	{sqliteCore + "children.go", []string{"countMany", "wakeMany"}},
@@ -51,7 +62,7 @@ var forMany = []place{
 var backends = map[string]*backend{
 	"sqlite": {
 		pkg: "./backends/sqlite", sources: []string{"backends/internal/sqlitecore/*.go", "backends/internal/sqlkit/*.go", "backends/sqlite/runner.go", "backends/sqlite/tx.go", "backends/sqlite/hints.go"},
-		unused: forMany, store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
+		unused: tursoOnly, store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
 		tiers: append(storeTiers("TestConformanceInMemory"), tier{"^TestConformance$/^(faults|tx|durable)$", ""},
 			tier{"^TestEngineInMemory$", ""}, tier{"^TestRandomInMemory$", ""}, tier{"^TestLinearizable$", ""},
 			tier{"^Test", "^Test(Conformance.*|Engine.*|Random.*|Linearizable|CostOf.*)$"}),
@@ -62,13 +73,13 @@ var backends = map[string]*backend{
 		tiers: append(storeTiers("TestConformance"), tier{"^TestLinearizable$", ""}, tier{"^TestEngine$", ""}),
 	},
 	"postgres": {
-		pkg: "./backends/postgres", sources: []string{"backends/postgres/*.go"},
+		pkg: "./backends/postgres", sources: postgresVerbs,
 		store: "TestConformance", patches: slices.Concat(postgresPatches, buildPatches, postgresBuildPatches),
 		tiers: append(storeTiers("TestConformance"), tier{"^TestEngine$", ""}, tier{"^TestRandom$", ""}, tier{"^TestLinearizable$", ""}),
 	},
 	"turso": {
 		pkg: "./backends/turso", sources: []string{"backends/turso/runner.go", "backends/turso/hrana.go", "backends/turso/clock.go", "backends/turso/errors.go", "backends/turso/transport.go"},
-		parts: forMany, store: "TestConformance", patches: slices.Concat(tursoPatches, sqliteBuildPatches, tursoBuildPatches),
+		parts: tursoOnly, store: "TestConformance", patches: slices.Concat(tursoPatches, sqliteBuildPatches, tursoBuildPatches),
 		tiers: append(storeTiers("TestConformance"), tier{"^TestEngineOnSqld$", ""}, tier{"^TestRandom$", ""}, tier{"^TestLinearizableOnSqld$", ""}),
 	},
 }
@@ -233,10 +244,8 @@ func (r *runner) escalate(ctx context.Context, bin program, res *Result) {
 		}
 		return false
 	}
-	if res.Tiers == 0 {
-		if t, ok := r.quick.tier(res.File); ok && found(t, slowest) {
-			return
-		}
+	if t, ok := r.quick.tier(res.File); ok && found(t, slowest) {
+		return
 	}
 	for i, t := range r.backend.tiers[:r.depth] {
 		if i < res.Tiers {
