@@ -321,6 +321,19 @@ var runMutants = []Mutant{
 			return res, err
 		}
 	})},
+	{"fired-time-advances", "P10", "a fire time that comes again advances a schedule that was put back to an earlier one", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			page, _ := s.ListSchedules(ctx, store.ListSchedulesParams{Namespace: p.Namespace, Names: []string{p.Schedule}, Now: p.Now})
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired && len(page.Schedules) == 1 && page.Schedules[0].NextAt.Before(p.At) {
+				next := page.Schedules[0]
+				next.NextAt = p.Next
+				_, err = s.putSchedule(ctx, store.PutScheduleParams{Namespace: p.Namespace, Schedule: next, Now: p.Now})
+			}
+			return res, err
+		}
+	})},
 	{"fired-twice-at-once", "P10", "schedulers that see a fire time due at the same moment all fire it", wrap(func(s *faulty) {
 		fire := s.fire
 		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {

@@ -59,4 +59,9 @@ var equivalents = []Equivalent{
 	{sqliteCore + "commit.go", " AND leased=1 AND status={running} AND events=? AND grp IS NULL", " AND leased=1", "", same, "a running run is leased"},
 	{sqliteCore + "create.go", "if len(stmts) > 0 {", ">", ">=", pace, "a write of no statements changes nothing"},
 	{sqlKit + "commit.go", "(t == nil || t.Kind == store.CompleteRun || t.Kind == store.FailRun)", "t == nil || t.Kind == store.CompleteRun", "t == nil", pace, "a commit that is not plain does the same in more statements"},
+	{sqliteCore + "runs.go", "if err := ctx.Err(); err != nil || len(stmts) == 0 {", "err != nil || len(stmts) == 0", "len(stmts) == 0", same, "the runner returns the context's error, too"},
+	{pg + "runs.go", "r.suffix = $3::text AND r.external_id IS NOT NULL AND (r.status < {final}", " AND r.external_id IS NOT NULL", "", pace, "external_id = $2 implies it; the planner needs it for the partial index"},
+	{pg + "create.go", "SELECT l.queue, l.workflow, l.pin, (SELECT x.priority FROM pawl.runs x WHERE x.namespace=$1::text AND x.queue=l.queue AND", " AND x.queue=l.queue", "", pace, "a lane too many costs claims a look and nothing else"},
+	{pg + "create.go", "(!ok || then != failures)", "!ok || then != failures", "then != failures", same, "what is not found is nil, which differs from each number"},
+	{pg + "signals.go", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "", pace, "without the order of locks two calls may deadlock, and one of them is repeated"},
 }

@@ -34,6 +34,7 @@ var postgresPatches = []Patch{
 	{"commit-plain-skips-numbers", "condition", pg + "commit.go", `AND r.seq=c.seq-1 AND r.leased`, `AND r.seq<c.seq AND r.leased`, "commit/gap-of-any-kind"},
 	{"commit-plain-over-an-event", "condition", pg + "commit.go", `AND r.status={running} AND r.events=coalesce(c.seen, 0)` + "`", `AND r.status={running} AND r.events>=coalesce(c.seen, 0)` + "`", "commit/tells-events"},
 	{"commit-plain-hides-a-pause", "condition", pg + "commit.go", `(c.status>{running} OR NOT r.pausing)`, `true`, "pause/running-at-next-transition"},
+	{"commit-plain-ends-what-runs-on", "bound", pg + "commit.go", `finished_at=CASE WHEN c.status>{running} THEN`, `finished_at=CASE WHEN c.status>={running} THEN`, "commit/leaves-the-run-running"},
 	{"commit-plain-end-counts-no-child", "condition", pg + "commit.go", `($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`, `($28::bool OR (r.parts & {partChildren})=0)`, "children/last-one-wakes"},
 	{"commit-plain-end-leaves-children", "condition", pg + "commit.go", `($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`, `($28::bool OR r.parent IS NULL)`, "children/follow-a-final-parent"},
 	{"commit-ignores-the-epoch", "condition", pg + "commit.go", `AND epoch=$9::bigint AND seq=$1::bigint-1 AND leased`, `AND epoch>=$9::bigint AND seq=$1::bigint-1 AND leased`, "commit/old-epoch-of-any-kind"},
