@@ -21,6 +21,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -29,6 +30,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -154,6 +156,7 @@ func (o options) list(root string, b *backend) ([]Mutation, error) {
 func (r *runner) tryAll(ctx context.Context, list []Mutation, limit time.Duration, jobs int) (*report, error) {
 	next := make(chan Mutation)
 	todo := r.log.pending(list, r.depth)
+	slices.SortStableFunc(todo, func(a, b Mutation) int { return cmp.Compare(min(b.id, 1), min(a.id, 1)) }) // a build of its own takes long
 	left := len(todo)
 	var group sync.WaitGroup
 	var failed error // of the last worker that could not write its result

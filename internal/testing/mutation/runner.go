@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -358,13 +357,13 @@ func (r *runner) program(ctx context.Context, m Mutation) (program, error) {
 func (r *runner) build(ctx context.Context, bin string, files map[string][]byte) error {
 	replace := map[string]string{}
 	for name, content := range files {
-		changed := filepath.Join(r.dir, fmt.Sprintf("changed%d.go", len(replace)))
+		changed := fmt.Sprintf("%s-changed%d.go", bin, len(replace))
 		if err := os.WriteFile(changed, content, 0o600); err != nil {
 			return err
 		}
 		replace[filepath.Join(r.root, name)] = changed
 	}
-	overlay := filepath.Join(r.dir, "overlay.json")
+	overlay := bin + "-overlay.json"
 	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return err
@@ -408,7 +407,6 @@ func (r *runner) test(ctx context.Context, bin program, t tier, count int, limit
 	cmd := exec.CommandContext(ctx, bin.path, args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", switched, bin.id))
 	cmd.Dir = filepath.Join(r.root, r.backend.pkg)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Stdout, cmd.Stderr = &out, &out
