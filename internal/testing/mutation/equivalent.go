@@ -64,4 +64,5 @@ var equivalents = []Equivalent{
 	{pg + "create.go", "SELECT l.queue, l.workflow, l.pin, (SELECT x.priority FROM pawl.runs x WHERE x.namespace=$1::text AND x.queue=l.queue AND", " AND x.queue=l.queue", "", pace, "a lane too many costs claims a look and nothing else"},
 	{pg + "create.go", "(!ok || then != failures)", "!ok || then != failures", "then != failures", same, "what is not found is nil, which differs from each number"},
 	{pg + "signals.go", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "", pace, "without the order of locks two calls may deadlock, and one of them is repeated"},
+	{pg + "claim.go", "if p.Now.IsZero() && !p.Again {", "p.Now.IsZero() && !p.Again", "!(p.Now.IsZero() && !p.Again)", pace, "a window hides nothing until looks become slow; TestClaimsShareTheirWindow and its neighbors are about it"},
 }

@@ -60,7 +60,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("mutation", flag.ExitOnError)
 	flags.StringVar(&o.backend, "backend", "sqlite", "whose `tests` run: "+strings.Join(names(), ", "))
 	flags.BoolVar(&o.generate, "generate", false, "generate mutations instead of the planted faults")
-	flags.StringVar(&o.only, "only", "", "only mutations whose name, file or case contains this `text`")
+	flags.StringVar(&o.only, "only", "", "only mutations whose name, file or case contains this `text`, or one of several with commas between them")
 	flags.IntVar(&o.count, "count", 10, "runs of the case that must find a planted fault")
 	flags.BoolVar(&o.elsewhere, "elsewhere", true, "look through the whole store tier for a case that finds a planted fault that its own case misses")
 	flags.DurationVar(&o.limit, "for", time.Hour, "start no further mutation after this time")
@@ -192,8 +192,11 @@ func (r *runner) tryAll(ctx context.Context, list []Mutation, limit time.Duratio
 
 func matching(list []Mutation, text string) []Mutation {
 	var out []Mutation
+	texts := strings.Split(text, ",")
 	for _, m := range list {
-		if strings.Contains(m.Name, text) || strings.Contains(m.File, text) || strings.Contains(m.Case, text) {
+		if slices.ContainsFunc(texts, func(text string) bool {
+			return strings.Contains(m.Name, text) || strings.Contains(m.File, text) || strings.Contains(m.Case, text)
+		}) {
 			out = append(out, m)
 		}
 	}

@@ -51,6 +51,7 @@ var sqlitePatches = []Patch{
 	{"commit-skips-numbers", "condition", sqliteCore + "commit.go", "AND seq=?-1 AND leased=1\n\t\tRETURNING", "AND seq<=?-1 AND leased=1\n\t\tRETURNING", "commit/gap-of-any-kind"},
 	{"commit-plain-keeps-crashes", "condition", sqliteCore + "commit.go", "plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0,", "plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?,", "claim/crashes-reset-by-commit"},
 	{"commit-plain-hides-a-pause", "condition", sqliteCore + "commit.go", `AND status={running} AND pausing=0 AND events=?`, `AND status={running} AND events=?`, "pause/running-at-next-transition"},
+	{"commit-plain-ends-what-runs-on", "condition", sqliteCore + "commit.go", "stamp=?, crashes=0, parts=parts | ?\n", "stamp=?, crashes=0, finished_at=visible_at, parts=parts | ?\n", "commit/leaves-the-run-running"},
 	{"commit-plain-end-counts-no-child", "condition", sqliteCore + "commit.go", `AND events=? AND grp IS NULL AND parts & {partChildren} = 0`, `AND events=? AND parts & {partChildren} = 0`, "children/last-one-wakes"},
 	{"commit-plain-end-leaves-children", "condition", sqliteCore + "commit.go", `AND grp IS NULL AND parts & {partChildren} = 0`, `AND grp IS NULL`, "children/follow-a-final-parent"},
 	{"commit-sleeps-over-an-event", "condition", sqliteCore + "commit.go", `WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))`, `WHEN events>?+1000000 THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))`, "sleep/unseen-event"},
