@@ -56,6 +56,7 @@ var postgresPatches = []Patch{
 	{"children-failures-never-wake", "condition", pg + "children.go", `OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))`, `))`, "children/failures-wake"},
 	{"children-recorded-end-at-once", "condition", pg + "children.go", "AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)", "AND (false", "cancel/recorded-is-canceling"},
 	{"children-abandoned-are-canceled", "condition", pg + "children.go", `AND x.parent IS NOT NULL AND x.on_close={closeCancel} AND x.status<{final} AND x.status<>{canceling} OFFSET 0) c` + "`)\n\n\tfamily", `AND x.parent IS NOT NULL AND x.status<{final} AND x.status<>{canceling} OFFSET 0) c` + "`)\n\n\tfamily", "cancel/abandoned-child-lives"},
+	{"children-that-end-together-wake-nobody", "condition", pg + "children.go", `AND y.status>={final} AND y.parent IS NOT NULL OFFSET 0`, `AND y.status>={final} AND y.parent IS NOT NULL OFFSET 1`, "children/ends-in-one-batch"},
 
 	// Control.
 	{"pause-loses-the-status", "condition", pg + "control.go", `SET paused_from=CASE status WHEN {running} THEN paused_from ELSE status END`, `SET paused_from=1`, "pause/resume-keeps-time"},
