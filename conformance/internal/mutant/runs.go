@@ -334,6 +334,39 @@ var runMutants = []Mutant{
 			return res, err
 		}
 	})},
+	{"firing-finds-another-run", "P10", "a fire time that comes again names the run that has its external id by now", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired && p.Run != nil && p.Run.ExternalID != "" {
+				if r, err := s.find(ctx, store.FindParams{Namespace: p.Namespace, ExternalID: p.Run.ExternalID, Suffix: p.Run.Suffix}); err == nil {
+					res.Run = r.ID
+				}
+			}
+			return res, err
+		}
+	})},
+	{"firing-drops-a-large-input", "P10", "the run of a firing loses an input of more than 1 kB", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			if p.Run != nil && len(p.Run.Input) > 1<<10 && len(p.Run.Input) <= s.Limits().Payload {
+				run := *p.Run
+				run.Input = nil
+				p.Run = &run
+			}
+			return fire(ctx, p)
+		}
+	})},
+	{"firing-takes-a-foreign-run", "P15", "a firing whose run's ID is that of a run of another namespace names that run", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if errors.Is(err, store.ErrAlreadyExists) {
+				return store.FireResult{Fired: true, Run: p.Run.ID}, nil
+			}
+			return res, err
+		}
+	})},
 	{"fired-twice-at-once", "P10", "schedulers that see a fire time due at the same moment all fire it", wrap(func(s *faulty) {
 		fire := s.fire
 		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {

@@ -1,6 +1,7 @@
 package storetier
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -412,6 +413,41 @@ var fireCases = []Case{
 		c.eq("its result", res, store.FireResult{Run: run.ID})
 		c.eq("runs", c.count(store.RunFilter{}), int64(0))
 	}},
+	{"fire/keeps-its-run", "P10", "a time that has fired names the run that it created, even if that run has been purged and another one has its external id", func(c *C) {
+		at, run := c.now, fill(store.NewRun{ExternalID: "e"})
+		p := store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run}
+		c.putSchedule(c.schedule("s"))
+		c.mustFire(p)
+		c.end(c.claim1(), complete(""))
+		c.advance(time.Minute)
+		c.eq("purged", c.purge(store.PurgeParams{}), 1)
+		c.create(store.NewRun{ExternalID: "e"})
+		res, err := c.fire(p)
+		c.ok("Fire again", err)
+		c.eq("its result", res, store.FireResult{Run: run.ID})
+		c.eq("firings", c.firings("s"), []store.Firing{{At: at, FiredAt: at, Run: run.ID}})
+	}},
+	{"fire/run-of-another-namespace", "P15", "a firing whose run's ID is that of a run of another namespace is ErrAlreadyExists and does nothing", func(c *C) {
+		var id store.ID
+		c.abroad(func() { id = c.create(store.NewRun{}) })
+		c.putSchedule(c.schedule("s"))
+		at, run := c.now, fill(store.NewRun{ID: id})
+		_, err := c.fire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run})
+		c.fails("Fire", err, store.ErrAlreadyExists)
+		c.eq("firings", len(c.firings("s")), 0)
+		c.eq("NextAt", c.theSchedule("s").NextAt, at)
+		c.eq("runs", c.count(store.RunFilter{}), int64(0))
+	}},
+	{"fire/large-input", "P10", "a firing creates its run with an input of any size", func(c *C) {
+		for i, size := range []int{0, 1, 5_000, 50_000, c.s.Limits().Payload} {
+			name, size := fmt.Sprint("s", i), min(size, c.s.Limits().Payload)
+			c.putSchedule(c.schedule(name))
+			run := fill(store.NewRun{Input: bytes.Repeat([]byte{'x'}, size)})
+			c.mustFire(store.FireParams{Schedule: name, At: c.now, Run: &run})
+			c.bytes(fmt.Sprint("an input of ", size, " bytes"), c.get(run.ID).Input, run.Input)
+			c.bytes(fmt.Sprint("the claimed input of ", size, " bytes"), c.claim1().Run.Input, run.Input)
+		}
+	}},
 	{"fire/skip", "P10", "a fire time without a run is recorded as skipped and advances the schedule", func(c *C) {
 		c.putSchedule(c.schedule("s"))
 		at := c.now
@@ -452,12 +488,19 @@ var fireCases = []Case{
 		c.eq("LastAt", c.theSchedule("s").LastAt, time.Time{})
 	}},
 	{"fire/schedules-apart", "P10", "schedules that are due at one time fire separately", func(c *C) {
+		fires := map[string]store.FireParams{}
 		for _, s := range []string{"a", "b"} {
 			c.putSchedule(c.schedule(s))
 			run := fill(store.NewRun{})
-			c.eq("Run", c.mustFire(store.FireParams{Schedule: s, At: c.now, Run: &run}).Run, run.ID)
+			fires[s] = store.FireParams{Schedule: s, At: c.now, Run: &run}
+			c.eq("Run", c.mustFire(fires[s]).Run, run.ID)
 		}
 		c.eq("runs", c.count(store.RunFilter{}), int64(2))
+		for s, p := range fires {
+			res, err := c.fire(p)
+			c.ok("Fire again, of "+s, err)
+			c.eq("its result", res, store.FireResult{Run: p.Run.ID})
+		}
 	}},
 	{"fire/list", "P14", "firings are listed newest first, in exact pages; ErrNotFound if there is no such schedule", func(c *C) {
 		c.putSchedule(c.schedule("s"))

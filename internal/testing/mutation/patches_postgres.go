@@ -80,6 +80,12 @@ var postgresPatches = []Patch{
 	{"fire-early", "condition", pg + "schedules.go", "AND $4::bigint<=` + now + `", "AND $4::bigint<=` + now + `+999999999", "fire/not-early"},
 	{"fire-of-an-edited-schedule", "condition", pg + "schedules.go", `AND ($6::bigint IS NULL OR s.updated_at=$6::bigint)`, `AND ($6::bigint IS NULL OR true)`, "fire/put-meanwhile"},
 	{"fire-of-another-time-advances", "condition", pg + "schedules.go", `s.name=$2::text AND s.next_at=$3::bigint AND ($5::bigint IS NULL`, `s.name=$2::text AND (s.next_at=$3::bigint OR true) AND ($5::bigint IS NULL`, "fire/other-time-than-put-back"},
+	{"fire-again-names-another-run", "condition", pg + "schedules.go", `AND f.at=$3::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid
+			AND NOT EXISTS`, `AND f.at=$3::bigint
+			AND NOT EXISTS`, "fire/keeps-its-run"},
+	{"fire-reads-the-firing-of-another-schedule", "condition", pg + "schedules.go", `ON f.namespace=s.namespace AND f.schedule=s.name AND f.at=$4::bigint`, `ON f.namespace=s.namespace AND f.at=$4::bigint`, "fire/schedules-apart"},
+	{"fire-of-a-foreign-run-never-ends", "condition", pg + "schedules.go", `if errors.Is(err, store.ErrAlreadyExists) && !foreign {`, `if errors.Is(err, store.ErrAlreadyExists) {`, "fire/run-of-another-namespace"},
+	{"claim-leaves-the-highest-priority", "order", pg + "claim.go", `WINDOW place AS (ORDER BY due.priority DESC, due.visible_at, due.id ROWS`, `WINDOW place AS (ORDER BY due.priority ASC, due.visible_at, due.id ROWS`, "claim/bytes-by-priority"},
 	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$20::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$20::bigint)`, "fire/not-again-after-a-purge"},
 	{"fire-does-not-advance", "condition", pg + "schedules.go", `SET next_at=$4::bigint, last_at=s.next_at`, `SET next_at=s.next_at, last_at=coalesce(s.next_at, $4::bigint)`, "fire/advances"},
 	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},
