@@ -373,6 +373,11 @@ var fireCases = []Case{
 		c.eq("firings, none forgotten", len(times()), before)
 		c.now = nth(before)
 		limit := nth(before - 2) // the last two of them stay
+		c.abroad(func() {
+			c.now = nth(before + 1)
+			c.putSchedule(c.schedule("s"))
+			c.mustFire(store.FireParams{Schedule: "s", At: c.now, Next: nth(before + 2)})
+		})
 		_, err := c.fire(store.FireParams{Schedule: "s", At: nth(before + 1), Next: nth(before + 2), Forget: limit})
 		c.fails("a fire that is early", err, store.ErrInvalid)
 		_, err = c.fire(store.FireParams{Schedule: "s", At: nth(before), Next: nth(before + 1), Forget: nth(before).Add(time.Microsecond)})

@@ -121,6 +121,7 @@ var sqlitePatches = []Patch{
 	{"fire-does-not-advance", "condition", sqliteCore + "schedules.go", `UPDATE schedules SET next_at=?1, last_at=next_at`, `UPDATE schedules SET next_at=next_at, last_at=coalesce(next_at, ?1)`, "fire/advances"},
 	{"fire-of-another-time-advances", "condition", sqliteCore + "schedules.go", `AND name=?3 AND next_at=?4`, `AND name=?3 AND (next_at=?4 OR true)`, "fire/other-time-than-put-back"},
 	{"fire-loses-a-large-input", "condition", sqliteCore + "schedules.go", `if len(p.Run.Input) > inlineInput {`, `if len(p.Run.Input) > inlineInput && p.At.IsZero() {`, "fire/large-input"},
+	{"fire-that-fails-forgets", "name", sqliteCore + "schedules.go", `AND EXISTS (SELECT 1 FROM firings WHERE namespace=?1 AND schedule=?2 AND at=?3)`, `AND EXISTS (SELECT 1 FROM firings WHERE ?1<>'' AND schedule=?2 AND at=?3)`, "fire/forgets"},
 	{"fork-before-a-step-of-another-run", "condition", sqliteCore + "control.go", `(? OR EXISTS (SELECT 1 FROM steps WHERE run_id=runs.id AND branch=?`, `(? OR EXISTS (SELECT 1 FROM steps WHERE true AND branch=?`, "fork/unknown-step"},
 	{"fire-forgets-nothing", "condition", sqliteCore + "schedules.go", `AND at<?4 ORDER BY at LIMIT ?5+0)`, `AND at<?4 AND false ORDER BY at LIMIT ?5+0)`, "fire/forgets"},
 	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},

@@ -58,10 +58,13 @@ var tursoOnly = []place{
 	{sqliteCore + "table.go", nil},
 }
 
+// postgresOnly is PostgreSQL's part of what the SQL backends share.
+var postgresOnly = []place{{sqlKit + "bounds.go", []string{"postgres", "fitting"}}}
+
 var backends = map[string]*backend{
 	"sqlite": {
 		pkg: "./backends/sqlite", sources: []string{"backends/internal/sqlitecore/*.go", "backends/internal/sqlkit/*.go", "backends/sqlite/runner.go", "backends/sqlite/tx.go", "backends/sqlite/hints.go"},
-		unused: tursoOnly, store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
+		unused: slices.Concat(tursoOnly, postgresOnly, []place{{file: sqliteCore + "plan.go"}, {file: sqliteCore + "schema.go"}}), store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
 		tiers: append(storeTiers("TestConformanceInMemory"), tier{"^TestConformance$/^(faults|tx|durable)$", ""},
 			tier{"^TestEngineInMemory$", ""}, tier{"^TestRandomInMemory$", ""}, tier{"^TestLinearizable$", ""},
 			tier{"^Test", "^Test(Conformance.*|Engine.*|Random.*|Linearizable|CostOf.*)$"}),
@@ -72,7 +75,7 @@ var backends = map[string]*backend{
 		tiers: append(storeTiers("TestConformance"), tier{"^TestLinearizable$", ""}, tier{"^TestEngine$", ""}),
 	},
 	"postgres": {
-		pkg: "./backends/postgres", sources: postgresVerbs, unused: []place{{pg + "errors.go", []string{"openError"}}},
+		pkg: "./backends/postgres", sources: postgresVerbs, unused: []place{{pg + "errors.go", []string{"openError"}}}, parts: postgresOnly,
 		store: "TestConformance", patches: slices.Concat(postgresPatches, buildPatches, postgresBuildPatches),
 		tiers: append(storeTiers("TestConformance"), tier{"^TestEngine$", ""}, tier{"^TestRandom$", ""}, tier{"^TestLinearizable$", ""}),
 	},
