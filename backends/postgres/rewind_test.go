@@ -117,3 +117,37 @@ func TestLostLane(t *testing.T) {
 	start(4)
 	require.Len(t, claim(open(t, url, schema)).Runs, 1)
 }
+
+// Each lane that a database has lost is put again: of any priority, of a run in any status that is due,
+// and whichever other lanes are there.
+func TestLostLanes(t *testing.T) {
+	url, schema := pgtest.Database(t), "pawl"
+	s := open(t, url, schema)
+	admin, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+	_, err = s.Create(t.Context(), store.CreateParams{Namespace: "n", Runs: []store.NewRun{
+		{ID: store.ID{1}, Workflow: "w", Queue: "q", Priority: 3}, {ID: store.ID{2}, Workflow: "w", Queue: "q", Priority: 1},
+	}})
+	require.NoError(t, err)
+	both := func(s store.Store, transition store.Transition) {
+		t.Helper()
+		got, err := s.Claim(t.Context(), store.ClaimParams{
+			Namespace: "n", Worker: "a", Max: 2, LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 2}},
+		})
+		require.NoError(t, err)
+		require.Len(t, got.Runs, 2)
+		for _, r := range got.Runs {
+			res, err := s.Commit(t.Context(), store.CommitParams{Namespace: "n", Commits: []store.Commit{{Lease: r.Lease, Seq: 1, Transition: &transition}}})
+			require.NoError(t, err)
+			require.NoError(t, res[0].Err)
+		}
+	}
+	both(s, store.Transition{Kind: store.Sleep, After: time.Microsecond})
+	for _, lost := range []string{"true", "priority=1", "priority=3"} {
+		tag, err := admin.Exec(t.Context(), "DELETE FROM pawl.lanes WHERE "+lost)
+		require.NoError(t, err)
+		require.Positive(t, tag.RowsAffected())
+		both(open(t, url, schema), store.Transition{Kind: store.Sleep, After: time.Microsecond})
+	}
+}

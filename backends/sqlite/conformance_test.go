@@ -15,7 +15,7 @@ func inFile() conformance.Harness {
 	var paths sync.Map // of each store
 	return conformance.Harness{
 		New: func(t testing.TB) store.Store {
-			path := file(t)
+			path := migrated(t)
 			s := open(t, path)
 			paths.Store(s, path)
 			return s

@@ -25,7 +25,7 @@ func withFaults() conformance.Harness {
 	}
 	h := inFile()
 	h.New = func(t testing.TB) store.Store {
-		p := file(t)
+		p := migrated(t)
 		s := open(t, p)
 		_, err := raw(t, p).Exec(`CREATE TABLE markers (marker text)`)
 		require.NoError(t, err)

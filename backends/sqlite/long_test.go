@@ -49,7 +49,7 @@ func TestConformanceInTx(t *testing.T) {
 	conformance.Run(t, conformance.Harness{
 		Unmeasured: "TestConformance measures",
 		New: func(t testing.TB) store.Store {
-			path := file(t)
+			path := migrated(t)
 			return inside(t, open(t, path), path)
 		},
 		Reopen: func(t testing.TB, s store.Store) store.Store {

@@ -77,6 +77,35 @@ func open(t testing.TB, location string, opts ...sqlite.Option) *sqlite.Store {
 
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "pawl.db") }
 
+// newest is a file with the newest schema and nothing else.
+var newest = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "pawl-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "pawl.db")
+	s, err := sqlite.Open(context.Background(), path)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// migrated is file with the newest schema. Hundreds of cases open a file of their own, and a copy
+// costs less than the migrations do.
+func migrated(t testing.TB) string {
+	t.Helper()
+	content, err := newest()
+	require.NoError(t, err)
+	path := file(t)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
 // raw opens the file as an external tool would.
 func raw(t testing.TB, path string) *sql.DB {
 	t.Helper()

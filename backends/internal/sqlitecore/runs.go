@@ -8,7 +8,9 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// One statement reads many runs, because beginning a statement costs more than a row.
+// One statement reads many runs, because beginning a statement costs more than a row. The status is
+// compared with ?+0, because SQLite prepares a statement again whenever a parameter is bound that
+// is compared with a column of a partial index's condition.
 var (
 	getRuns        = `SELECT ` + runColumns(anyInput, "meta", "output") + getFrom
 	getRunsNoInput = `SELECT ` + runColumns("NULL", "NULL", "output") + getFrom
@@ -22,7 +24,7 @@ var (
 
 func getItems(length string) string {
 	return `SELECT r.id, j.key AS place, ` + length + `+` + outputLength + `+` + failureLength + ` AS size
-		FROM json_each(?1) j CROSS JOIN runs r ON r.id=unhex(j.value) AND r.namespace=?2 AND r.status>=?3`
+		FROM json_each(?1) j CROSS JOIN runs r ON r.id=unhex(j.value) AND r.namespace=?2 AND r.status>=?3+0`
 }
 
 // bounded reads runs whose ids, places and sizes are known, up to ?4 bytes; later ones come without
@@ -34,7 +36,7 @@ func bounded(items, input, meta string) string {
 }
 
 const getFrom = ` FROM (SELECT key AS place, unhex(value) AS wanted FROM json_each(?)) CROSS JOIN runs
-	ON id=wanted AND namespace=? AND status>=? ORDER BY place`
+	ON id=wanted AND namespace=? AND status>=?+0 ORDER BY place`
 
 // Get implements store.Runs.
 func (c *Core) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {

@@ -131,6 +131,22 @@ var childMutants = []Mutant{
 			return res, err
 		})
 	})},
+	{"one-failure-before-the-sleep", "P9", "an await of one failure that is met before the sleep does not end it", wrap(func(s *faulty) {
+		s.eachCommit(func(_ context.Context, _ store.CommitParams, c store.Commit, next one) (store.CommitResult, error) {
+			if !ended(&c, store.Sleep) || len(c.Transition.Await) != 1 || c.Transition.Await[0].Failures != 1 {
+				return next(c)
+			}
+			t := *c.Transition
+			t.Await = nil
+			awaits := c.Transition.Await
+			c.Transition = &t
+			res, err := next(c)
+			if err == nil && res.Err == nil && !res.Repeated {
+				s.Tamper(c.Lease.Run, func(r model.Row) { *r.Awaits = slices.Clone(awaits) })
+			}
+			return res, err
+		})
+	})},
 	{"every-child-is-an-event", "P9", "a child that ends while its parent is awake counts as an event of the parent", wrap(func(s *faulty) {
 		s.afterEnd(func(child store.Run, _ time.Time) {
 			s.Tamper(child.Parent, func(p model.Row) {
@@ -357,6 +373,27 @@ var childMutants = []Mutant{
 				}
 			}
 		})
+	})},
+	{"parents-that-end-together", "P11", "children whose parents end in one call outlive them", wrap(func(s *faulty) {
+		commit := s.commit
+		s.commit = func(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+			ends := 0
+			for i := range p.Commits {
+				if t := p.Commits[i].Transition; t != nil && t.Kind.Final() {
+					ends++
+				}
+			}
+			for i := range p.Commits {
+				if ends < 2 {
+					break
+				}
+				page, _ := s.List(ctx, store.ListParams{Namespace: p.Namespace, Filter: store.RunFilter{Parent: p.Commits[i].Lease.Run}})
+				for _, k := range page.Runs {
+					s.Tamper(k.ID, func(r model.Row) { r.OnClose = store.CloseAbandon })
+				}
+			}
+			return commit(ctx, p)
+		}
 	})},
 	{"extension-hides-a-cancel", "P11", "an extension does not tell that the run is canceling", wrap(func(s *faulty) {
 		extend := s.extend

@@ -321,6 +321,52 @@ var runMutants = []Mutant{
 			return res, err
 		}
 	})},
+	{"fired-time-advances", "P10", "a fire time that comes again advances a schedule that was put back to an earlier one", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			page, _ := s.ListSchedules(ctx, store.ListSchedulesParams{Namespace: p.Namespace, Names: []string{p.Schedule}, Now: p.Now})
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired && len(page.Schedules) == 1 && page.Schedules[0].NextAt.Before(p.At) {
+				next := page.Schedules[0]
+				next.NextAt = p.Next
+				_, err = s.putSchedule(ctx, store.PutScheduleParams{Namespace: p.Namespace, Schedule: next, Now: p.Now})
+			}
+			return res, err
+		}
+	})},
+	{"firing-finds-another-run", "P10", "a fire time that comes again names the run that has its external id by now", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if err == nil && !res.Fired && p.Run != nil && p.Run.ExternalID != "" {
+				if r, err := s.find(ctx, store.FindParams{Namespace: p.Namespace, ExternalID: p.Run.ExternalID, Suffix: p.Run.Suffix}); err == nil {
+					res.Run = r.ID
+				}
+			}
+			return res, err
+		}
+	})},
+	{"firing-drops-a-large-input", "P10", "the run of a firing loses an input of more than 1 kB", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			if p.Run != nil && len(p.Run.Input) > 1<<10 && len(p.Run.Input) <= s.Limits().Payload {
+				run := *p.Run
+				run.Input = nil
+				p.Run = &run
+			}
+			return fire(ctx, p)
+		}
+	})},
+	{"firing-takes-a-foreign-run", "P15", "a firing whose run's ID is that of a run of another namespace names that run", wrap(func(s *faulty) {
+		fire := s.fire
+		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {
+			res, err := fire(ctx, p)
+			if errors.Is(err, store.ErrAlreadyExists) {
+				return store.FireResult{Fired: true, Run: p.Run.ID}, nil
+			}
+			return res, err
+		}
+	})},
 	{"fired-twice-at-once", "P10", "schedulers that see a fire time due at the same moment all fire it", wrap(func(s *faulty) {
 		fire := s.fire
 		s.fire = func(ctx context.Context, p store.FireParams) (store.FireResult, error) {

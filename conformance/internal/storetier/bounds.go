@@ -82,6 +82,17 @@ func (c *C) boundedClaims(runs, n int, brought func(r store.ClaimedRun) (items i
 }
 
 var boundCases = []Case{
+	{"claim/bytes-by-priority", "P12", "MaxBytes leaves the runs that are last in the order of P7, whatever their priorities and times", func(c *C) {
+		var ids []store.ID
+		for _, priority := range []int{0, 5, 3, 5} {
+			ids = append(ids, c.create(store.NewRun{Priority: priority, Input: make([]byte, 1000)}))
+			c.advance(time.Second)
+		}
+		for _, want := range [][]store.ID{{ids[1], ids[3]}, {ids[2], ids[0]}} {
+			got := c.claim(store.ClaimParams{Max: 4, MaxBytes: 2500}).Runs
+			c.eq("runs", runIDs(got), want)
+		}
+	}},
 	{"claim/inputs-bounded-in-bytes", "P12", "a claim takes only as many runs as MaxBytes has room for their inputs, metas and failures, in the order of P7, but at least one; the others are still due", func(c *C) {
 		var ids []store.ID
 		for range 5 {

@@ -486,14 +486,12 @@ var buildCases = []Case{
 					}
 				}
 				c.eq(fmt.Sprint("the count of ", builds, statuses), c.count(f), int64(len(want)))
-				for _, limit := range []int{1, 2, 100} {
-					for _, most := range []int{0, 1, 3} {
-						p := store.ListParams{Filter: f, Limit: limit, MaxScan: most, OldestFirst: true}
-						what := fmt.Sprint("pages of ", limit, ", scans ", most, ", of ", builds, statuses)
-						c.eq(what, c.listAll(p, nil), want)
-						p.OldestFirst = false
-						c.eq("newest first: "+what, c.listAll(p, nil), backwards(want))
-					}
+				for _, size := range []store.ListParams{{Limit: 1}, {Limit: 2, MaxScan: 3}, {Limit: 100, MaxScan: 1}} {
+					p := store.ListParams{Filter: f, Limit: size.Limit, MaxScan: size.MaxScan, OldestFirst: true}
+					what := fmt.Sprint("pages of ", p.Limit, ", scans ", p.MaxScan, ", of ", builds, statuses)
+					c.eq(what, c.listAll(p, nil), want)
+					p.OldestFirst = false
+					c.eq("newest first: "+what, c.listAll(p, nil), backwards(want))
 				}
 			}
 		}

@@ -11,6 +11,13 @@ import (
 // allOf awaits all of group "g".
 var allOf = store.Await{Group: "g"}
 
+// alone gives the case a store that no other case uses. A backend may apply the ends of many runs in
+// one statement, and do without it for a while after a call in which that failed.
+func (c *C) alone() {
+	c.s = c.fresh()
+	c.s2 = c.s
+}
+
 // asleep reports a parent that is not sleeping without a time.
 func (c *C) asleep(id store.ID, when string) {
 	c.Helper()
@@ -154,6 +161,25 @@ var childrenCases = []Case{
 		c.cancel(ks[4].ID)
 		c.awake(parent, "after two")
 		c.eq("the group", c.group(parent), store.Group{Name: "g", Total: 5, Open: 2, Completed: 1, Failed: 1, Canceled: 1})
+	}},
+	{"children/failures-already-met", "P9", "an await with Failures, from 1 on, is already met if that many children of the group have failed or were canceled", func(c *C) {
+		ks := kids(4)
+		run := c.start()
+		c.commit(store.Commit{Lease: run.Lease, Spawn: ks})
+		for n := range int64(3) {
+			if n == 1 {
+				c.cancel(ks[3].ID)
+			} else {
+				c.end(c.claimKid(), failWith("x"))
+			}
+			c.eq(fmt.Sprint("VisibleAt when ", n+1, " have failed"), c.end(run, sleepAwait(store.Await{Group: "g", Failures: n + 1})).VisibleAt, c.now)
+			run = c.claim1()
+			longer := sleepAwait(store.Await{Group: "g", Failures: n + 2})
+			longer.After = time.Minute
+			c.eq(fmt.Sprint("VisibleAt when one more than ", n+1, " must fail"), c.end(run, longer).VisibleAt, c.now.Add(time.Minute))
+			c.advance(time.Minute)
+			run = c.claim1()
+		}
 	}},
 	{"children/failures-do-not-matter", "P9", "an await without Failures waits for all, however many fail", func(c *C) {
 		parent := c.family(sleepAwait(allOf), kids(3)...)
@@ -303,6 +329,7 @@ var childrenCases = []Case{
 		c.eq("the group", c.group(run.Run.ID), store.Group{Name: "g", Total: n, Completed: n})
 	}},
 	{"children/ends-in-one-batch", "P9", "children that end in one batch count once each, even if one of them is a parent or has lost its lease", func(c *C) {
+		c.alone()
 		parent := c.family(sleepAwait(allOf), kids(3)...)
 		runs := c.claimKids(3)
 		all := []store.Commit{
@@ -381,6 +408,24 @@ var childrenCases = []Case{
 			c.eq("FinishedAt of the pending one", last.FinishedAt, c.now)
 			c.eq("Failure of the pending one", last.Failure, &store.Failure{Code: store.FailureCanceled, Message: store.CanceledWithParent})
 			c.end(leased, cancelRun())
+		}
+	}},
+	{"children/follow-parents-that-end-together", "P11", "if one call ends several runs, the children of each of them follow", func(c *C) {
+		c.alone()
+		ks := kids(3)
+		var ends []store.Commit
+		for i := range 5 {
+			run := c.start()
+			if i%2 == 0 {
+				c.commit(store.Commit{Lease: run.Lease, Spawn: ks[i/2 : i/2+1]})
+			}
+			ends = append(ends, store.Commit{Lease: run.Lease, Transition: complete("")})
+		}
+		for _, res := range c.commits(ends...) {
+			c.ok("an item of Commit", res.Err)
+		}
+		for i, k := range ks {
+			c.eq(fmt.Sprint("Status of the child of parent ", i), c.get(k.ID).Status, store.Canceled)
 		}
 	}},
 	{"children/final-ones-stay", "P11", "children that were final before their parent stay as they ended", func(c *C) {

@@ -20,6 +20,28 @@ var commitCases = []Case{
 		c.advance(1000 * time.Hour)
 		c.claimNone("it is completed")
 	}},
+	{"commit/leaves-the-run-running", "P3", "a commit without a transition leaves its run as it was: running, leased and without an end", func(c *C) {
+		other, run := c.start(), c.start()
+		before := c.get(run.Run.ID)
+		sees := func(what string) {
+			c.Helper()
+			c.advance(time.Second)
+			c.eq("the run after "+what, c.get(run.Run.ID), before)
+			page, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, ByEnd: true})
+			c.ok("List", err)
+			c.eq("runs that have ended, after "+what, len(page.Runs), 0)
+		}
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}})
+		sees("a step")
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}})
+		sees("a step again")
+		c.commit(store.Commit{Lease: run.Lease})
+		sees("nothing")
+		for _, res := range c.commits(store.Commit{Lease: other.Lease}, store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(2, "b", "")}}) {
+			c.ok("an item of Commit", res.Err)
+		}
+		sees("a step, with another run")
+	}},
 	{"commit/fail", "P3", "Fail makes the run failed with its failure unchanged", func(c *C) {
 		run := c.start()
 		f := &store.Failure{Code: "panic", Message: "boom", Type: "*errors.errorString", Stack: "goroutine 1\n\tmain.go:1", Details: []byte{0, 255}, Permanent: true}

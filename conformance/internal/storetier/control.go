@@ -1020,11 +1020,15 @@ var restartCases = []Case{
 		c.eq("runs", c.count(store.RunFilter{}), int64(2))
 	}},
 	{"fork/unknown-step", "P16", "a fork of an unknown run, or before an unknown step, is ErrNotFound and creates nothing", func(c *C) {
+		other := c.start()
+		c.commit(store.Commit{Lease: other.Lease, Steps: []store.StepRecord{step(1, "other", "")}})
 		id := c.create(store.NewRun{})
 		fork := store.NewID()
-		_, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: id, New: fork, Before: &store.StepKey{Name: "none", Occurrence: 1}, Now: c.now})
-		c.fails("Fork before no step", err, store.ErrNotFound)
-		_, err = c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: store.NewID(), New: fork, Now: c.now})
+		for what, name := range map[string]string{"no step": "none", "a step of another run": "other"} {
+			_, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: id, New: fork, Before: &store.StepKey{Name: name, Occurrence: 1}, Now: c.now})
+			c.fails("Fork before "+what, err, store.ErrNotFound)
+		}
+		_, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: store.NewID(), New: fork, Now: c.now})
 		c.fails("Fork of no run", err, store.ErrNotFound)
 		c.eq("runs of the fork's ID", len(c.gets(fork)), 0)
 	}},

@@ -491,6 +491,21 @@ var namespaceCases = []Case{
 		c.ok("Find", err)
 		c.eq("the run here", run.ID, here)
 	}},
+	{"namespaces/signal-ids", "P15", "a signal to an external id does not meet a signal of that id in another namespace, even if the run there has ended", func(c *C) {
+		sig := store.NewSignal{ID: store.NewID(), ExternalID: "e", Name: "s"}
+		c.abroad(func() {
+			run := c.startWith(store.NewRun{ExternalID: "e"})
+			c.ok("Signal abroad", c.signals(sig)[0].Err)
+			c.commit(store.Commit{Lease: run.Lease, Seen: 1, Transition: complete("")})
+			c.ok("the same again", c.signals(sig)[0].Err)
+		})
+		c.fails("Signal at home, without a run", c.signals(sig)[0].Err, store.ErrNotFound)
+		id := c.create(store.NewRun{ExternalID: "e"})
+		res := c.signals(sig)[0]
+		c.ok("Signal at home", res.Err)
+		c.eq("its run", res.Run, id)
+		c.eq("signals of the run", len(c.inbox(id).Signals), 1)
+	}},
 	{"namespaces/exact", "P15", "namespaces are compared byte by byte, and no name gives access to another", func(c *C) {
 		ns := c.ns
 		names := []string{ns + "-a", ns + "-A", ns + "-a/b", ns + "-a%", ns + "-_", ns + "-é", ns + "-e\u0301"}

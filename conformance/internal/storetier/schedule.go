@@ -1,6 +1,7 @@
 package storetier
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -333,6 +334,24 @@ var fireCases = []Case{
 		c.eq("runs of the second fire", len(c.gets(second.ID)), 0)
 		c.eq("NextAt", c.theSchedule("s").NextAt, at.Add(2*time.Hour))
 	}},
+	{"fire/other-time-than-put-back", "P10", "if a schedule was put back to a time that it has fired, a fire of another time does not advance it", func(c *C) {
+		s := c.schedule("s")
+		c.putSchedule(s)
+		first, second := c.now, c.now.Add(time.Hour)
+		a, b := fill(store.NewRun{}), fill(store.NewRun{})
+		c.mustFire(store.FireParams{Schedule: "s", At: first, Next: second, Run: &a})
+		c.advance(2 * time.Hour)
+		c.mustFire(store.FireParams{Schedule: "s", At: second, Next: c.now, Run: &b})
+		c.putSchedule(s)
+		res, err := c.fire(store.FireParams{Schedule: "s", At: second, Next: c.now})
+		c.ok("Fire of a later time that has fired", err)
+		c.eq("the result", res, store.FireResult{Run: b.ID})
+		c.eq("NextAt", c.theSchedule("s").NextAt, first)
+		_, err = c.fire(store.FireParams{Schedule: "s", At: c.now, Next: c.now.Add(time.Hour)})
+		c.fails("Fire of a time that is not next", err, store.ErrConflict)
+		c.eq("NextAt", c.theSchedule("s").NextAt, first)
+		c.eq("firings", len(c.firings("s")), 2)
+	}},
 	{"fire/forgets", "P10", "a fire deletes the oldest firings before a time, a limited number of them, only of that schedule, and none if the call fails", func(c *C) {
 		other := c.putSchedule(c.schedule("other"))
 		c.mustFire(store.FireParams{Schedule: "other", At: other.NextAt, Next: other.NextAt.Add(time.Hour)})
@@ -354,6 +373,11 @@ var fireCases = []Case{
 		c.eq("firings, none forgotten", len(times()), before)
 		c.now = nth(before)
 		limit := nth(before - 2) // the last two of them stay
+		c.abroad(func() {
+			c.now = nth(before + 1)
+			c.putSchedule(c.schedule("s"))
+			c.mustFire(store.FireParams{Schedule: "s", At: c.now, Next: nth(before + 2)})
+		})
 		_, err := c.fire(store.FireParams{Schedule: "s", At: nth(before + 1), Next: nth(before + 2), Forget: limit})
 		c.fails("a fire that is early", err, store.ErrInvalid)
 		_, err = c.fire(store.FireParams{Schedule: "s", At: nth(before), Next: nth(before + 1), Forget: nth(before).Add(time.Microsecond)})
@@ -393,6 +417,41 @@ var fireCases = []Case{
 		c.ok("Fire again", err)
 		c.eq("its result", res, store.FireResult{Run: run.ID})
 		c.eq("runs", c.count(store.RunFilter{}), int64(0))
+	}},
+	{"fire/keeps-its-run", "P10", "a time that has fired names the run that it created, even if that run has been purged and another one has its external id", func(c *C) {
+		at, run := c.now, fill(store.NewRun{ExternalID: "e"})
+		p := store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run}
+		c.putSchedule(c.schedule("s"))
+		c.mustFire(p)
+		c.end(c.claim1(), complete(""))
+		c.advance(time.Minute)
+		c.eq("purged", c.purge(store.PurgeParams{}), 1)
+		c.create(store.NewRun{ExternalID: "e"})
+		res, err := c.fire(p)
+		c.ok("Fire again", err)
+		c.eq("its result", res, store.FireResult{Run: run.ID})
+		c.eq("firings", c.firings("s"), []store.Firing{{At: at, FiredAt: at, Run: run.ID}})
+	}},
+	{"fire/run-of-another-namespace", "P15", "a firing whose run's ID is that of a run of another namespace is ErrAlreadyExists and does nothing", func(c *C) {
+		var id store.ID
+		c.abroad(func() { id = c.create(store.NewRun{}) })
+		c.putSchedule(c.schedule("s"))
+		at, run := c.now, fill(store.NewRun{ID: id})
+		_, err := c.fire(store.FireParams{Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &run})
+		c.fails("Fire", err, store.ErrAlreadyExists)
+		c.eq("firings", len(c.firings("s")), 0)
+		c.eq("NextAt", c.theSchedule("s").NextAt, at)
+		c.eq("runs", c.count(store.RunFilter{}), int64(0))
+	}},
+	{"fire/large-input", "P10", "a firing creates its run with an input of any size", func(c *C) {
+		for i, size := range []int{0, 1, 5_000, 50_000, c.s.Limits().Payload} {
+			name, size := fmt.Sprint("s", i), min(size, c.s.Limits().Payload)
+			c.putSchedule(c.schedule(name))
+			run := fill(store.NewRun{Input: bytes.Repeat([]byte{'x'}, size)})
+			c.mustFire(store.FireParams{Schedule: name, At: c.now, Run: &run})
+			c.bytes(fmt.Sprint("an input of ", size, " bytes"), c.get(run.ID).Input, run.Input)
+			c.bytes(fmt.Sprint("the claimed input of ", size, " bytes"), c.claim1().Run.Input, run.Input)
+		}
 	}},
 	{"fire/skip", "P10", "a fire time without a run is recorded as skipped and advances the schedule", func(c *C) {
 		c.putSchedule(c.schedule("s"))
@@ -434,12 +493,19 @@ var fireCases = []Case{
 		c.eq("LastAt", c.theSchedule("s").LastAt, time.Time{})
 	}},
 	{"fire/schedules-apart", "P10", "schedules that are due at one time fire separately", func(c *C) {
+		fires := map[string]store.FireParams{}
 		for _, s := range []string{"a", "b"} {
 			c.putSchedule(c.schedule(s))
 			run := fill(store.NewRun{})
-			c.eq("Run", c.mustFire(store.FireParams{Schedule: s, At: c.now, Run: &run}).Run, run.ID)
+			fires[s] = store.FireParams{Schedule: s, At: c.now, Run: &run}
+			c.eq("Run", c.mustFire(fires[s]).Run, run.ID)
 		}
 		c.eq("runs", c.count(store.RunFilter{}), int64(2))
+		for s, p := range fires {
+			res, err := c.fire(p)
+			c.ok("Fire again, of "+s, err)
+			c.eq("its result", res, store.FireResult{Run: p.Run.ID})
+		}
 	}},
 	{"fire/list", "P14", "firings are listed newest first, in exact pages; ErrNotFound if there is no such schedule", func(c *C) {
 		c.putSchedule(c.schedule("s"))

@@ -15,9 +15,11 @@ type Mutation struct {
 	Line    int
 	Old     string
 	New     string
+	At      int    // where Old begins in the file
 	Case    string `json:",omitempty"` // the case that must find a planted fault
+	Excuse  string `json:",omitempty"` // why no test can find a generated one
 	content []byte // of the changed file
-	at      int    // where Old begins
+	wrap    *wrap  // how a common build contains it; nil: it cannot, unless it is inside a string
 	id      int    // its number in the common build; 0: it needs a build of its own
 }
 
@@ -57,6 +59,6 @@ func replaced(file string, src []byte, from, to int, text string) Mutation {
 	content = append(append(append(content, src[:from]...), text...), src[to:]...)
 	return Mutation{
 		Name: fmt.Sprintf("%s:%d", file, line), File: file, Line: line,
-		Old: string(src[from:to]), New: text, content: content, at: from,
+		Old: string(src[from:to]), New: text, content: content, At: from,
 	}
 }

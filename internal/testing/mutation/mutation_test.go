@@ -87,7 +87,7 @@ func TestOutcomes(t *testing.T) {
 	rep := &report{}
 	var outcomes []string
 	for _, m := range list {
-		res := r.try(t.Context(), m)
+		res := r.try(t.Context(), m, Result{})
 		rep.add(res)
 		outcomes = append(outcomes, res.Outcome)
 	}

@@ -34,6 +34,7 @@ var postgresPatches = []Patch{
 	{"commit-plain-skips-numbers", "condition", pg + "commit.go", `AND r.seq=c.seq-1 AND r.leased`, `AND r.seq<c.seq AND r.leased`, "commit/gap-of-any-kind"},
 	{"commit-plain-over-an-event", "condition", pg + "commit.go", `AND r.status={running} AND r.events=coalesce(c.seen, 0)` + "`", `AND r.status={running} AND r.events>=coalesce(c.seen, 0)` + "`", "commit/tells-events"},
 	{"commit-plain-hides-a-pause", "condition", pg + "commit.go", `(c.status>{running} OR NOT r.pausing)`, `true`, "pause/running-at-next-transition"},
+	{"commit-plain-ends-what-runs-on", "bound", pg + "commit.go", `finished_at=CASE WHEN c.status>{running} THEN`, `finished_at=CASE WHEN c.status>={running} THEN`, "commit/leaves-the-run-running"},
 	{"commit-plain-end-counts-no-child", "condition", pg + "commit.go", `($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`, `($28::bool OR (r.parts & {partChildren})=0)`, "children/last-one-wakes"},
 	{"commit-plain-end-leaves-children", "condition", pg + "commit.go", `($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`, `($28::bool OR r.parent IS NULL)`, "children/follow-a-final-parent"},
 	{"commit-ignores-the-epoch", "condition", pg + "commit.go", `AND epoch=$9::bigint AND seq=$1::bigint-1 AND leased`, `AND epoch>=$9::bigint AND seq=$1::bigint-1 AND leased`, "commit/old-epoch-of-any-kind"},
@@ -47,6 +48,7 @@ var postgresPatches = []Patch{
 	{"commit-leaves-signals-unread", "condition", pg + "commit.go", `SET consumed=true, payload=NULL`, `SET consumed=false, payload=NULL`, "signal/consumed-once"},
 	{"commit-opens-one-child-more", "condition", pg + "commit.go", `total=g.total+excluded.total, open=g.open+excluded.open`, `total=g.total+excluded.total, open=g.open+excluded.open+1`, "children/spawned-by-two-commits"},
 	{"commit-sleeps-on-a-met-await", "condition", pg + "commit.go", `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN ({sleeping},{paused})`, `WHERE r.id=$2::uuid AND r.stamp=$3::bigint AND r.status IN (4)`, "children/finished-before-sleep"},
+	{"commit-misses-that-one-has-failed", "bound", pg + "commit.go", `NOT ($6::bigint>0 AND g.failed+g.canceled>=$6::bigint)`, `NOT ($6::bigint>1 AND g.failed+g.canceled>=$6::bigint)`, "children/failures-already-met"},
 
 	// Children and parents.
 	{"children-canceled-do-not-count", "condition", pg + "children.go", `SET open=g.open-t.n, canceled=g.canceled+t.n`, `SET canceled=g.canceled+t.n`, "children/canceled-counts"},
@@ -54,6 +56,7 @@ var postgresPatches = []Patch{
 	{"children-failures-never-wake", "condition", pg + "children.go", `OR g.wake_failures>0 AND g.failed+g.canceled>=g.wake_failures))`, `))`, "children/failures-wake"},
 	{"children-recorded-end-at-once", "condition", pg + "children.go", "AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)", "AND (false", "cancel/recorded-is-canceling"},
 	{"children-abandoned-are-canceled", "condition", pg + "children.go", `AND x.parent IS NOT NULL AND x.on_close={closeCancel} AND x.status<{final} AND x.status<>{canceling} OFFSET 0) c` + "`)\n\n\tfamily", `AND x.parent IS NOT NULL AND x.status<{final} AND x.status<>{canceling} OFFSET 0) c` + "`)\n\n\tfamily", "cancel/abandoned-child-lives"},
+	{"children-that-end-together-wake-nobody", "condition", pg + "children.go", `AND y.status>={final} AND y.parent IS NOT NULL OFFSET 0`, `AND y.status>={final} AND y.parent IS NOT NULL OFFSET 1`, "children/ends-in-one-batch"},
 
 	// Control.
 	{"pause-loses-the-status", "condition", pg + "control.go", `SET paused_from=CASE status WHEN {running} THEN paused_from ELSE status END`, `SET paused_from=1`, "pause/resume-keeps-time"},
@@ -76,6 +79,17 @@ var postgresPatches = []Patch{
 	// Schedules, registry, locks.
 	{"fire-early", "condition", pg + "schedules.go", "AND $4::bigint<=` + now + `", "AND $4::bigint<=` + now + `+999999999", "fire/not-early"},
 	{"fire-of-an-edited-schedule", "condition", pg + "schedules.go", `AND ($6::bigint IS NULL OR s.updated_at=$6::bigint)`, `AND ($6::bigint IS NULL OR true)`, "fire/put-meanwhile"},
+	{"fire-of-another-time-advances", "condition", pg + "schedules.go", `s.name=$2::text AND s.next_at=$3::bigint AND ($5::bigint IS NULL`, `s.name=$2::text AND (s.next_at=$3::bigint OR true) AND ($5::bigint IS NULL`, "fire/other-time-than-put-back"},
+	{"fire-again-names-another-run", "condition", pg + "schedules.go", `AND f.at=$3::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid
+			AND NOT EXISTS`, `AND f.at=$3::bigint
+			AND NOT EXISTS`, "fire/keeps-its-run"},
+	{"fire-reads-the-firing-of-another-schedule", "condition", pg + "schedules.go", `ON f.namespace=s.namespace AND f.schedule=s.name AND f.at=$4::bigint`, `ON f.namespace=s.namespace AND f.at=$4::bigint`, "fire/schedules-apart"},
+	{"fire-of-a-foreign-run-never-ends", "condition", pg + "schedules.go", `if errors.Is(err, store.ErrAlreadyExists) && !foreign {`, `if errors.Is(err, store.ErrAlreadyExists) {`, "fire/run-of-another-namespace"},
+	{"claim-leaves-the-highest-priority", "order", pg + "claim.go", `WINDOW place AS (ORDER BY due.priority DESC, due.visible_at, due.id ROWS`, `WINDOW place AS (ORDER BY due.priority ASC, due.visible_at, due.id ROWS`, "claim/bytes-by-priority"},
+	{"lost-lane-of-what-sleeps", "condition", pg + "create.go", `x.status<>{paused} ORDER BY x.priority DESC LIMIT 1) AS priority FROM pair p`, `x.status<>{sleeping} ORDER BY x.priority DESC LIMIT 1) AS priority FROM pair p`, "TestLostLanes"},
+	{"lost-lane-beside-another", "condition", pg + "create.go", `AND x.workflow=l.workflow AND x.priority=l.priority)`, `AND x.workflow=l.workflow)`, "TestLostLanes"},
+	{"signal-meets-one-of-another-namespace", "name", pg + "signals.go", `WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>={final} AND r.reuse={reuseAfterEnd}) q`,
+		`WHERE $2::text<>'' AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>={final} AND r.reuse={reuseAfterEnd}) q`, "namespaces/signal-ids"},
 	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$20::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$20::bigint)`, "fire/not-again-after-a-purge"},
 	{"fire-does-not-advance", "condition", pg + "schedules.go", `SET next_at=$4::bigint, last_at=s.next_at`, `SET next_at=s.next_at, last_at=coalesce(s.next_at, $4::bigint)`, "fire/advances"},
 	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},

@@ -21,4 +21,9 @@ var tursoPatches = []Patch{
 	{"create-many-forgets-the-priority", "condition", sqliteCore + "create.go", `?3, v->>1, v->>2, v->>3,`, `?3, v->>1, v->>2, 0*(v->>3),`, "claim/priority-first"},
 	{"create-many-loses-large-inputs", "bound", sqliteCore + "create.go", `WHERE j.value->>17 IS NOT NULL ON CONFLICT`, `WHERE j.value->>17 IS NULL ON CONFLICT`, "payload/at-the-limit"},
 	{"write-is-not-committed", "transaction", turso + "runner.go", `p.step(ok(p.steps-1), "COMMIT", false)`, `p.step(ok(p.steps-1), "ROLLBACK", false)`, "get/seen-by-every-handle"},
+	{"ends-together-leave-children", "condition", sqliteCore + "commit.go", `AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0`, `AND grp IS NULL AND runs.parent IS NULL`, "children/follow-parents-that-end-together"},
+	{"ends-of-parents-together-leave-children", "condition", sqliteCore + "commit.go", `AND r.events=k.value->>7 AND r.parts & {partChildren}=0)`, `AND r.events=k.value->>7)`, "children/follow-parents-that-end-together"},
+	{"keep-many-ends-what-runs-on", "condition", sqliteCore + "commit.go", `crashes=0, parts=parts | j.value->>3
+	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, `crashes=0, finished_at=visible_at, parts=parts | j.value->>3
+	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, "commit/leaves-the-run-running"},
 }

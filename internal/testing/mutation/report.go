@@ -8,17 +8,28 @@ import (
 	"text/tabwriter"
 )
 
-// report counts results by the kind of the change.
-type report struct{ kinds map[string]map[string]int }
+// report counts results by the kind of the change and by file.
+type report struct {
+	kinds, files map[string]map[string]int
+	alive        []Result
+}
 
 func (r *report) add(res Result) {
 	if r.kinds == nil {
-		r.kinds = map[string]map[string]int{}
+		r.kinds, r.files = map[string]map[string]int{}, map[string]map[string]int{}
 	}
-	if r.kinds[res.Kind] == nil {
-		r.kinds[res.Kind] = map[string]int{}
+	count(r.kinds, res.Kind, res.Outcome)
+	count(r.files, res.File, res.Outcome)
+	if res.Outcome == survived || res.Outcome == unsure {
+		r.alive = append(r.alive, res)
 	}
-	r.kinds[res.Kind][res.Outcome]++
+}
+
+func count(table map[string]map[string]int, row, outcome string) {
+	if table[row] == nil {
+		table[row] = map[string]int{}
+	}
+	table[row][outcome]++
 }
 
 func (r *report) survivors() int {
@@ -29,28 +40,43 @@ func (r *report) survivors() int {
 	return n
 }
 
-// print writes a table. The share does not include changes that do not compile.
+// print writes the tables, and the survivors. The share does not include changes that do not compile, nor
+// those that no caller can see.
 func (r *report) print(w io.Writer, left int) {
+	printTable(w, "kind", r.kinds)
+	printTable(w, "file", r.files)
+	slices.SortStableFunc(r.alive, func(a, b Result) int {
+		return slices.Compare([]string{a.File, fmt.Sprintf("%06d", a.Line)}, []string{b.File, fmt.Sprintf("%06d", b.Line)})
+	})
+	if len(r.alive) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, res := range r.alive {
+		fmt.Fprintln(w, res)
+	}
+	if left > 0 {
+		fmt.Fprintf(w, "\n%d more were not tried\n", left)
+	}
+}
+
+func printTable(w io.Writer, what string, rows map[string]map[string]int) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\nkind\tkilled\tsometimes\tsurvived\tshare killed\tinvalid\t")
+	fmt.Fprintf(t, "\n%s\tkilled\tsometimes\tsurvived\tshare killed\texcluded\tinvalid\t\n", what)
 	all := map[string]int{}
-	for _, kind := range slices.Sorted(maps.Keys(r.kinds)) {
-		printRow(t, kind, r.kinds[kind])
-		for outcome, n := range r.kinds[kind] {
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		printRow(t, name, rows[name])
+		for outcome, n := range rows[name] {
 			all[outcome] += n
 		}
 	}
 	printRow(t, "all", all)
 	t.Flush()
-	if left > 0 {
-		fmt.Fprintf(w, "%d more were not tried\n", left)
-	}
 }
 
-func printRow(w io.Writer, kind string, n map[string]int) {
+func printRow(w io.Writer, name string, n map[string]int) {
 	share := "-"
 	if tried := n[killed] + n[unsure] + n[survived]; tried > 0 {
 		share = fmt.Sprintf("%.0f%%", 100*float64(n[killed])/float64(tried))
 	}
-	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%d\t\n", kind, n[killed], n[unsure], n[survived], share, n[invalid])
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%d\t%d\t\n", name, n[killed], n[unsure], n[survived], share, n[excluded], n[invalid])
 }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Equivalent is a generated mutation that no test of the contract can find, with the reason. Old
+// and New are those of the mutation, and In is a text around it that occurs once in the file. Without
+// Old and New, each mutation inside In is meant.
+type Equivalent struct {
+	File, In, Old, New string
+	Why                why
+	Reason             string
+}
+
+// why says what kind of change it is that cannot be found.
+type why string
+
+const (
+	// same: callers see the same results in every case.
+	same why = "same"
+	// pace: only time, memory or the number of calls to the database changes, within what the contract allows.
+	pace why = "pace"
+	// words: only the text of an error or of a log line changes.
+	words why = "words"
+)
+
+// excused marks the mutations that the entries explain, and returns the entries that explain none.
+func excused(root string, list []Mutation, entries []Equivalent) (idle []Equivalent, err error) {
+	for _, e := range entries {
+		src, err := os.ReadFile(filepath.Join(root, e.File))
+		if err != nil {
+			return nil, err
+		}
+		if n := strings.Count(string(src), e.In); n != 1 {
+			return nil, fmt.Errorf("%s has %d places %q, want one", e.File, n, e.In)
+		}
+		from := strings.Index(string(src), e.In)
+		used := false
+		for i := range list {
+			m := &list[i]
+			if m.File == e.File && m.At >= from && m.At+len(m.Old) <= from+len(e.In) && (e.Old == "" && e.New == "" || e.Old == m.Old && e.New == m.New) {
+				m.Excuse, used = string(e.Why)+": "+e.Reason, true
+			}
+		}
+		if !used {
+			idle = append(idle, e)
+		}
+	}
+	return idle, nil
+}
+
+// equivalents are the generated mutations that no test of the contract can find.
+var equivalents = []Equivalent{
+	{sqliteCore + "commit.go", " AND leased=1 AND status={running} AND pausing=0 AND events=?", " AND leased=1", "", same, "a running run is leased"},
+	{sqliteCore + "commit.go", " AND leased=1 AND status={running} AND events=? AND grp IS NULL", " AND leased=1", "", same, "a running run is leased"},
+	{sqliteCore + "create.go", "if len(stmts) > 0 {", ">", ">=", pace, "a write of no statements changes nothing"},
+	{sqlKit + "commit.go", "(t == nil || t.Kind == store.CompleteRun || t.Kind == store.FailRun)", "t == nil || t.Kind == store.CompleteRun", "t == nil", pace, "a commit that is not plain does the same in more statements"},
+	{sqliteCore + "runs.go", "if err := ctx.Err(); err != nil || len(stmts) == 0 {", "err != nil || len(stmts) == 0", "len(stmts) == 0", same, "the runner returns the context's error, too"},
+	{pg + "runs.go", "r.suffix = $3::text AND r.external_id IS NOT NULL AND (r.status < {final}", " AND r.external_id IS NOT NULL", "", pace, "external_id = $2 implies it; the planner needs it for the partial index"},
+	{pg + "create.go", "SELECT l.queue, l.workflow, l.pin, (SELECT x.priority FROM pawl.runs x WHERE x.namespace=$1::text AND x.queue=l.queue AND", " AND x.queue=l.queue", "", pace, "a lane too many costs claims a look and nothing else"},
+	{pg + "create.go", "(!ok || then != failures)", "!ok || then != failures", "then != failures", same, "what is not found is nil, which differs from each number"},
+	{pg + "signals.go", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "", pace, "without the order of locks two calls may deadlock, and one of them is repeated"},
+	{pg + "claim.go", "if p.Now.IsZero() && !p.Again {", "p.Now.IsZero() && !p.Again", "!(p.Now.IsZero() && !p.Again)", pace, "a window hides nothing until looks become slow; TestClaimsShareTheirWindow and its neighbors are about it"},
+	{sqliteCore + "create.go", "if err == nil && made.leased+made.pending == 0 {", "err == nil && made.leased+made.pending == 0", "made.leased+made.pending == 0", same, "after an error the call returns no results"},
+	{sqliteCore + "claim.go", "EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE", "1", "0", same, "only whether the statement fails is read"},
+	{sqliteCore + "claim.go", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused}))", " AND x.visible_at IS NOT NULL", "", pace, "min ignores NULL; the planner needs it for the partial index"},
+	{sqliteCore + "commit.go", "part = rest[:min(len(rest), maxApart)]", "part = rest[:min(len(rest), maxApart)]", "", pace, "a longer transaction does the same; only Turso limits its time"},
+	{sqlKit + "registry.go", "`SELECT max(l.owner), max(l.until) FROM pawl.locks", "max", "min", same, "there is at most one row"},
+	{sqliteCore + "create.go", "SELECT id, ? FROM runs WHERE id=? AND namespace=? AND parts & {partLargeInput} ON CONFLICT", " AND parts & {partLargeInput}", "", same, "a row is read only if the run's part says so, and putInput replaces it"},
+	{pg + "create.go", "m.leased && m.worker == r.Worker", "m.leased && m.worker == r.Worker", "m.leased", same, "of two items of one id the first is inserted, and reported first"},
+	{pg + "commit.go", "AND r.seq=c.seq-1 AND r.leased", " AND r.leased", "", same, "a running run is leased"},
+	{pg + "commit.go", "if ends && wants || bytes > maxStatement {", "ends && wants || bytes > maxStatement", "!(ends && wants || bytes > maxStatement)", pace, "both ways do the same; no valid commit wants an external id"},
+	{pg + "commit.go", "list, plain = append(list, plain...), nil", "list, plain = append(list, plain...), nil", "", pace, "both ways do the same; no valid commit wants an external id"},
+	{pg + "claim.go", "SELECT r.id, r.visible_at FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT $7::bigint) c", " ORDER BY r.visible_at, r.id", "", same, "the index that the planner takes has this order"},
+	{pg + "children.go", "WHERE p.id=$2::uuid AND p.stamp=$4::bigint AND p.status>={final}", "{final}", "{canceling}", same, "with the stamp of the commit that ends it, the run is final"},
+	{pg + "children.go", "WHERE r.id = ANY(ARRAY(SELECT id FROM tree ORDER BY id)) AND r.status<{final}", " ORDER BY id", "", pace, "without the order of locks two calls may deadlock, and one of them is repeated"},
+	{sqlKit + "rank.go", "WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority>level.priority", " AND r.workflow=:workflow", "", pace, "a level without runs of the workflow adds nothing to the count"},
+	{sqlKit + "commit.go", "a.Failures > 0 && a.Failures < f {", "<", "<=", same, "it sets the number that it has"},
+	{"backends/sqlite/tx.go", "case !isBusy(err) || time.Now().After(deadline):", "!isBusy(err) || time.Now().After(deadline)", "time.Now().After(deadline)", pace, "the same error is returned later"},
+	{sqliteCore + "control.go", "crashes=0, wakes=0, visible_at=?, deadline=NULL,", "wakes=0, ", "", same, "a restarted run is due already, and its next sleep says anew what wakes it"},
+	{sqliteCore + "control.go", "\t\toutput=NULL, failure=NULL, finished_at=NULL, grp=NULL", "output=NULL, ", "", same, "a failed or canceled run has no output"},
+	{sqliteCore + "children.go", "(SELECT parent FROM runs WHERE id=? AND stamp=? AND status>={final})", " AND stamp=?", "", same, "an await that a final child meets has ended when the child did"},
+	{sqliteCore + "create.go", "if err == nil && made.leased+made.pending == 0 {", "err == nil && made.leased+made.pending == 0", "err == nil", same, "SQLite does not run the statement if the run was made"},
+	{pg + "commit.go", "bytes += m.Size()", "bytes += m.Size()", "", pace, "one larger statement does the same"},
+	{pg + "control.go", "SET status={pending}, attempt=1, epoch=epoch+1, seq=0, worker=NULL", "0", "1", same, "the next claim sets seq, and before it nobody has a lease"},
+	{pg + "workers.go", "_ = s.write(ctx, stmt{sql: setChannel, args: []any{[]string{p.Namespace}, []string{p.Worker.ID}, channel}})", "_ = s.write(ctx, stmt{sql: setChannel, args: []any{[]string{p.Namespace}, []string{p.Worker.ID}, channel}})", "", pace, "hints to a worker without a channel go to all"},
+	{pg + "claim.go", "if !c.p.Bare && c.win.meetsNew() {", "!c.p.Bare && c.win.meetsNew()", "!(!c.p.Bare && c.win.meetsNew())", pace, "it guesses whether one statement will be enough; the claim goes on if it was not"},
+	{pg + "claim.go", "return len(t.Steps)+len(in.State)+len(in.Signals)+len(in.Groups) > 0 || t.MoreSteps || in.MoreState || in.MoreSignals || in.MoreGroups", "", "", pace, "it tells what the next claim will probably meet"},
+	{pg + "create.go", "\ts.publishAll(h)\n\treturn nil, fmt.Errorf(\"postgres: runs with external id", "s.publishAll(h)", "", pace, "a hint may be lost"},
+	{pg + "create.go", "\t\tif len(open) > 0 {\n\t\t\tif open, err = s.meet(", ">", ">=", pace, "it asks for none"},
+	{pg + "signals.go", "{reuseAfterEnd} AND p.parts & {partSignals} <> 0 AND EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=p.id AND s.id=$3::uuid)", " AND p.parts & {partSignals} <> 0", "", pace, "a run with the signal has the part"},
+	{pg + "signals.go", "AND r.status>={final} AND r.reuse={reuseAfterEnd}) q", " AND r.reuse={reuseAfterEnd}", "", same, "the other part of the union has these rows, too, and one is taken"},
+	{pg + "claim.go", "SELECT FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT 1) c)", " ORDER BY r.visible_at, r.id", "", same, "it asks only whether there is one"},
+}
