@@ -418,7 +418,7 @@ func (c *Commit) Validate(l Limits) error {
 	case c.Crashes > 0 && t != nil && t.Kind != Release:
 		return Invalid("commit", "a "+t.Kind.String()+" is progress and cannot keep Crashes; only a release, or a commit without a transition, can")
 	}
-	if err := first(c.validatePin(), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
+	if err := first(c.validatePin(), c.validateAnswers(l), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err
 	}
 	if c.Transition != nil {

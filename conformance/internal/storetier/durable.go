@@ -75,6 +75,9 @@ func (c *C) picture() map[string]string {
 			sent, err := x.Sent(c.ctx, store.SentParams{Namespace: c.ns, Run: r.ID})
 			c.ok("Sent", err)
 			put(sent, "signals sent to run %s", r.ID)
+			for _, s := range sent.Signals {
+				put(c.answer(r.ID, s.ID), "answer to signal %s", s.ID)
+			}
 		}
 	}
 	counts, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns})
