@@ -476,10 +476,10 @@ func earlier(name string, attempts []FailedAttempt) error {
 }
 
 // stepOutput returns the limit of a step's output: that of a signal step is a signal's payload, of
-// any allowed size, and the name under which it was received.
+// any allowed size, and the name under which it was received, or its ID.
 func (l Limits) stepOutput(kind StepKind) int {
 	if kind == KindSignal {
-		return l.Payload + MaxName + 20
+		return l.Payload + MaxName + 60
 	}
 	return l.Payload
 }
