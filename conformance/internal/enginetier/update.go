@@ -360,6 +360,7 @@ var updateCrashes = []Case{
 	{Name: "update/through-crashes", Promise: "P25", Rule: "However often workers are killed, before and after their commits, each request is booked once and its answer is that of the record.", Run: func(e *E) {
 		var ran tally
 		wf := account(&ran)
+		e.build(defs(wf))
 		h := start(e, wf, 0)
 		const n = 4
 		var all []workflow.Asked[int, int]
@@ -404,11 +405,11 @@ var updateCrashes = []Case{
 		send(e, closing, h.ID(), "")
 		e.eq("output", result(e, h), sum)
 	}},
-	{Name: "update/lost-answers", Promise: "P25", Rule: "While the answers to every second write are lost, each request is answered once.", Run: func(e *E) {
+	{Name: "update/lost-answers", Promise: "P25", Rule: "While the answers to every third write are lost, each request is answered once.", Run: func(e *E) {
 		var ran tally
 		wf := account(&ran)
 		p := e.build(defs(wf))
-		p.wire.loseEvery(2)
+		p.wire.loseEvery(3)
 		p.run()
 		h := start(e, wf, 0)
 		for i := range 6 {
