@@ -25,6 +25,9 @@ func (s *Store) Tamper(id store.ID, do func(Row)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.runs[id]; r != nil {
+		if r.answers == nil {
+			r.answers = map[store.SignalID]store.GivenAnswer{}
+		}
 		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits, Answers: r.answers})
 	}
 }
