@@ -337,7 +337,7 @@ type exportedRun struct {
 	State   []exportedState  `json:"state,omitempty"`
 	Signals []exportedSignal `json:"signals,omitempty"`
 	Read    []store.ID       `json:"read_signals,omitempty"` // (version 2)
-	Answers []exportedAnswer `json:"answers,omitempty"`              // to signals that were read
+	Answers []exportedAnswer `json:"answers,omitempty"`      // to signals that were read
 	Groups  []exportedGroup  `json:"groups,omitempty"`
 }
 
