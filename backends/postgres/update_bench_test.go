@@ -65,7 +65,7 @@ func benchUpdates(b *testing.B, s store.Store) {
 		}
 		return sum, nil
 	})
-	w := worker.New(eng, worker.Concurrency(200))
+	w := worker.New(eng, worker.Concurrency(200), worker.Park(10*time.Second)) // no replays
 	require.NoError(b, w.Register(hears, answers))
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
