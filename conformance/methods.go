@@ -28,7 +28,8 @@ var methods = map[string]string{
 	"signal/": "Coordination.Signal",
 	"state/":  "Coordination.SetState", "state/set-and-get": "Coordination.SetState, Coordination.GetState", "state/by-commit": "Leases.Commit",
 	"state/byte-order": "Coordination.GetState", "state/unknown-run": "Coordination.GetState", "state/pages": "Coordination.GetState", "state/behind-": "Coordination.GetState",
-	"inbox/": "Coordination.Inbox",
+	"inbox/":  "Coordination.Inbox",
+	"answer/": "Coordination.Answers, Leases.Commit",
 
 	"workers/": "Registry.PutWorker", "workers/remove": "Registry.RemoveWorker", "workers/asked": "Registry.AskWorkers", "workers/asked-": "Registry.AskWorkers",
 	"workers/put-and-list": "Registry.PutWorker, Registry.ListWorkers", "workers/held": "Registry.ListWorkers", "workers/without-held": "Registry.ListWorkers",

@@ -111,6 +111,11 @@ func (Unwritten) Inbox(context.Context, store.InboxParams) (out store.Inbox, err
 	return out, store.ErrUnsupported
 }
 
+// Answers fails with store.ErrUnsupported.
+func (Unwritten) Answers(context.Context, store.AnswersParams) (out []store.AnswerResult, err error) {
+	return out, store.ErrUnsupported
+}
+
 // PutWorker fails with store.ErrUnsupported.
 func (Unwritten) PutWorker(context.Context, store.PutWorkerParams) error { return store.ErrUnsupported }
 

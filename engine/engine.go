@@ -36,6 +36,7 @@ type Engine struct {
 	starts  *batch.Group[*newStart, store.CreateResult]
 	lookups *batch.Group[string, lookup]
 	waiters waiters
+	askers  askers
 	watches watches
 	known   sync.Map // workflow name -> its queue
 	local   localWorkers
@@ -130,7 +131,7 @@ func New(st store.Store, opts ...Option) *Engine {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.starts = e.newStarts()
 	e.lookups = batch.New(batch.Config[string, lookup]{Items: store.MaxPage, Call: e.lookUp})
-	e.waiters.engine, e.watches.engine = e, e
+	e.waiters.engine, e.watches.engine, e.askers.engine = e, e, e
 	e.instrument()
 	return e
 }

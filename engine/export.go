@@ -30,7 +30,7 @@ type exportPlan struct{ children bool }
 func WithChildren() ExportOption { return func(p *exportPlan) { p.children = true } }
 
 // Export writes a run as JSON to w: the run with its steps, flow state, unread signals, the
-// ids of the signals that it has read, and the counts of its children. [Engine.Import]
+// ids of the signals that it has read, with its answers to them, and the counts of its children. [Engine.Import]
 // reads it, for example to bring a production run to a laptop's SQLite. A run may be
 // exported at any time. One that is executed meanwhile is exported as it is at some moment
 // of the export, and parts of it may be of a later moment. Export fails with
@@ -146,6 +146,10 @@ func (e *Engine) sent(ctx context.Context, rec *store.RunRecord, box *store.Inbo
 			bytes += len(s.Payload)
 			if s.Consumed {
 				rec.Consumed = append(rec.Consumed, s.ID)
+				if s.Given != nil {
+					rec.Answers = append(rec.Answers, *s.Given)
+					bytes += s.Given.Size()
+				}
 			} else {
 				rec.Signals = append(rec.Signals, s.Signal)
 			}
@@ -333,6 +337,7 @@ type exportedRun struct {
 	State   []exportedState  `json:"state,omitempty"`
 	Signals []exportedSignal `json:"signals,omitempty"`
 	Read    []store.ID       `json:"read_signals,omitempty"` // (version 2)
+	Answers []exportedAnswer `json:"answers,omitempty"`      // to signals that were read
 	Groups  []exportedGroup  `json:"groups,omitempty"`
 }
 
@@ -367,6 +372,13 @@ type exportedSignal struct {
 	Name    string    `json:"name"`
 	Payload *payload  `json:"payload,omitempty"`
 	SentAt  time.Time `json:"sent_at"`
+}
+
+type exportedAnswer struct {
+	Signal     store.ID       `json:"signal"`
+	Output     *payload       `json:"output,omitempty"`
+	Failure    *store.Failure `json:"failure,omitempty"`
+	AnsweredAt time.Time      `json:"answered_at"`
 }
 
 type exportedGroup struct {
@@ -451,6 +463,9 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 	for _, s := range rec.Signals {
 		out.Signals = append(out.Signals, exportedSignal{ID: s.ID, Name: s.Name, Payload: newPayload(s.Payload), SentAt: s.SentAt})
 	}
+	for _, a := range rec.Answers {
+		out.Answers = append(out.Answers, exportedAnswer{Signal: a.Signal, Output: newPayload(a.Output), Failure: a.Failure, AnsweredAt: a.At})
+	}
 	for _, g := range rec.Groups {
 		out.Groups = append(out.Groups, exportedGroup(g))
 	}
@@ -505,6 +520,9 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	}
 	for _, s := range x.Signals {
 		rec.Signals = append(rec.Signals, store.Signal{ID: s.ID, Name: s.Name, Payload: read("signal "+s.Name, s.Payload), SentAt: s.SentAt})
+	}
+	for _, a := range x.Answers {
+		rec.Answers = append(rec.Answers, store.GivenAnswer{Answer: store.Answer{Signal: a.Signal, Output: read("answer", a.Output), Failure: a.Failure}, At: a.AnsweredAt})
 	}
 	for _, g := range x.Groups {
 		rec.Groups = append(rec.Groups, store.Group(g))

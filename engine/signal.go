@@ -17,6 +17,12 @@ import (
 // ([Engine.CheckPayload] does). Such a signal is sent, and the code that receives it gets a
 // workflow.DecodeError.
 func (e *Engine) Signal(ctx context.Context, s store.NewSignal) error {
+	_, err := e.signal(ctx, s)
+	return err
+}
+
+// signal sends a signal and returns the run that has received it.
+func (e *Engine) signal(ctx context.Context, s store.NewSignal) (run store.ID, err error) {
 	if s.ID.IsZero() {
 		s.ID = store.NewID()
 	}
@@ -26,20 +32,20 @@ func (e *Engine) Signal(ctx context.Context, s store.NewSignal) error {
 		runs = []store.ID{s.Run}
 	}
 	if err := e.Record(ctx, "signal", target, s.Name, runs...); err != nil {
-		return err
+		return run, err
 	}
-	err := e.retry(ctx, func(ctx context.Context) error {
+	err = e.retry(ctx, func(ctx context.Context) error {
 		res, err := e.store.Signal(ctx, store.SignalParams{Namespace: e.namespace, Signals: []store.NewSignal{s}})
 		if err == nil {
-			err = res[0].Err
+			run, err = res[0].Run, res[0].Err
 		}
 		return err
 	})
 	if err == nil {
-		return nil
+		return run, nil
 	}
 	if s.ExternalID != "" {
-		return fmt.Errorf("signal %q to the run of external id %q: %w", s.Name, s.ExternalID, err)
+		return store.ID{}, fmt.Errorf("signal %q to the run of external id %q: %w", s.Name, s.ExternalID, err)
 	}
-	return fmt.Errorf("signal %q to run %s: %w", s.Name, s.Run, err)
+	return store.ID{}, fmt.Errorf("signal %q to run %s: %w", s.Name, s.Run, err)
 }

@@ -66,8 +66,8 @@ func (c *Commit) validatePin() error {
 		return nil
 	case t != nil && (t.Kind.Final() || t.Kind == Continue):
 		return Invalid("pin", "a "+t.Kind.String()+" removes the pin, so the commit cannot set one")
-	case gives && (len(c.Steps) > 0 || len(c.State) > 0 || len(c.Spawn) > 0 || len(c.Consumed) > 0):
-		return Invalid("commit", "a commit that gives a run back cannot have steps, state, children or consumed signals")
+	case gives && (len(c.Steps) > 0 || len(c.State) > 0 || len(c.Spawn) > 0 || len(c.Consumed) > 0 || len(c.Answers) > 0):
+		return Invalid("commit", "a commit that gives a run back cannot have steps, state, children, consumed signals or answers")
 	case gives && c.Crashes != 0:
 		return Invalid("commit", "a commit that gives a run back cannot set Crashes")
 	}

@@ -23,6 +23,11 @@ type Commit struct {
 	Steps    []StepRecord
 	State    []StateWrite // IfVersion unset
 	Consumed []SignalID   // signals that a recorded step has read
+	// Answers are given to signals that this commit or an earlier one has consumed. The first
+	// answer to a signal stays; a later one changes nothing, and neither does an answer to a signal
+	// that the run has not consumed (P25). Two for one signal are ErrInvalid, as is an answer with
+	// both an output and a failure.
+	Answers []Answer
 	// Spawn creates children, which are counted in their Group; see [Group]. A child is identified
 	// by its parent: it has no ExternalID, Suffix, Reuse, MustBeNew or Digest, and no Worker. With
 	// any of them the commit is ErrInvalid, and nothing of it is stored.

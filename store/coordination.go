@@ -71,6 +71,24 @@ type Coordination interface {
 	// P17: pages by After contain each unread signal once, in order, also if After is the position
 	// of a signal that was consumed in the meantime.
 	Inbox(ctx context.Context, p InboxParams) (Inbox, error)
+
+	// Answers reads the answers to signals and returns one result per ask, in order: the answer if
+	// a commit of the run has given one (see [Commit].Answers), and the run's status. Each result is
+	// of one moment: a signal of a final run without an answer stays unanswered, unless the run is
+	// restarted.
+	//
+	// P25: once a reader has seen an answer, every later one sees the same. An answer is kept for
+	// as long as its run.
+	//
+	// P12: outputs and failures are returned unchanged. MaxBytes limits them, over all results, in
+	// the order of the asks: once the limit has cut off an answer, it and those after it are
+	// returned with Omitted set; the first answer is always complete. A failure counts with its
+	// stored size, which may be somewhat larger than that of its fields.
+	//
+	// A call takes at most [MaxBatch] asks. An item's Err matches ErrNotFound if there is no such
+	// run, or if the run has not received the signal; then all other fields are zero. P18: a call
+	// costs two lookups for each ask.
+	Answers(ctx context.Context, p AnswersParams) ([]AnswerResult, error)
 }
 
 // SignalID identifies one signal. The sender creates it, so that sending again is safe.

@@ -73,6 +73,7 @@
 //	P18 The cost of a claim follows what is claimable, not what is stored.
 //	P19 Pinned: only workers of its build claim a pinned run; any worker claims other runs.
 //	P20 Given back: giving back a run whose history does not fit changes only its pin.
+//	P25 Answered: a signal is answered at most once, in a commit of the run that consumed it.
 //
 // P1 to P4 are about what is recorded: nothing is recorded twice, and a worker whose lease has ended
 // cannot change a record. They do not stop a process that does not know yet that its lease has ended;

@@ -7,7 +7,7 @@ import "context"
 type Exporter interface {
 	// Sent returns the signals that a run has received, in the order of sending, including consumed
 	// ones: those with a Position above After, at most Limit of them. For a consumed signal only
-	// the ID and the Position are known. A page of Limit signals has a Next, which is the After of
+	// the ID, the Position and the answer, if there is one, are known. A page of Limit signals has a Next, which is the After of
 	// the next page; on a shorter page, the last one, Next is zero. P14: the pages contain each
 	// signal once.
 	//
@@ -38,11 +38,12 @@ func (p *SentParams) PageOf(signals []SentSignal) SentPage {
 	return page
 }
 
-// SentSignal is a signal that a run has received. For a consumed one only the ID and the Position
-// are known.
+// SentSignal is a signal that a run has received. For a consumed one only the ID, the Position and
+// the answer are known.
 type SentSignal struct {
 	Signal
 	Consumed bool
+	Given    *GivenAnswer // to a consumed signal; nil: it is not answered
 }
 
 // Validate checks the call.

@@ -37,7 +37,7 @@ const (
 	// HintsOfWork is what a worker needs: HintQueue, and HintEvent of a run that has a
 	// holder.
 	HintsOfWork HintTopic = 1 + iota
-	// HintsOfRuns is what waiters for runs need: HintEvent, HintFinal and HintState.
+	// HintsOfRuns is what waiters for runs need: HintEvent, HintFinal, HintState and HintAnswer.
 	HintsOfRuns
 )
 
@@ -46,7 +46,7 @@ func (t HintTopic) Has(k HintKind) bool {
 	switch k {
 	case HintQueue:
 		return t == HintsOfWork
-	case HintFinal, HintState:
+	case HintFinal, HintState, HintAnswer:
 		return t == HintsOfRuns
 	}
 	return true
@@ -60,6 +60,8 @@ func (t HintTopic) Has(k HintKind) bool {
 //	Commit, Spawn                                            queue of the child
 //	Commit, State                                            state
 //	Commit, State with CompleteRun                           state, final
+//	Commit, Answers                                          answer
+//	Commit, Answers with CompleteRun                         answer, final
 //	Commit, CompleteRun                                      final
 //	Commit, FailRun                                          final
 //	Commit, CancelRun                                        final
@@ -91,7 +93,7 @@ func (t HintTopic) Has(k HintKind) bool {
 //	PauseTarget with Resume, of a workflow                   rescan
 //	AskWorkers, that asks one                                rescan
 //
-// The hints event, final and state name the run; queue names its queue. "As Cancel" means: final
+// The hints event, final, state and answer name the run; queue names its queue. "As Cancel" means: final
 // for a child that is then final; otherwise event, and also queue unless the child is leased. No
 // other write sends a hint; to notice other changes, poll. Examples are a claim, an extension, a
 // start with a lease, a Pause of a run that is not leased, a Lock, a purge, the registration of
@@ -111,6 +113,8 @@ const (
 	// HintState: the holder of a run has changed its flow state. (A change from outside sends
 	// HintEvent.)
 	HintState
+	// HintAnswer: a run has answered a signal.
+	HintAnswer
 )
 
 // Hint tells that something happened.
@@ -118,7 +122,7 @@ type Hint struct {
 	Kind      HintKind
 	Namespace string
 	Queue     string // HintQueue
-	Run       ID     // HintEvent, HintFinal, HintState
+	Run       ID     // HintEvent, HintFinal, HintState, HintAnswer
 }
 
 // hubBacklog is how many hints may wait for a slow subscriber before they are replaced by one

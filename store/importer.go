@@ -15,7 +15,7 @@ type Importer interface {
 	// has no lease, no Crashes, and its VisibleAt is the time of the import, or the recorded one if
 	// that is later and the run waited for its start or a retry: [RunRecord.Waits]. Everything else
 	// is as recorded: a final run stays final, times and epochs stay, and the ids of signals that
-	// were consumed are known.
+	// were consumed are known, with their answers.
 	//
 	// P4: if the namespace has a run of that ID, the import is taken for the same import sent
 	// again: nothing changes and created is false. If an import and a create with one ID are
@@ -44,8 +44,9 @@ type RunRecord struct {
 	Run      Run
 	Steps    []Step
 	State    []StateEntry
-	Signals  []Signal   // unread, in the order of sending
-	Consumed []SignalID // the IDs of the signals that were read
+	Signals  []Signal      // unread, in the order of sending
+	Consumed []SignalID    // the IDs of the signals that were read
+	Answers  []GivenAnswer // to signals of Consumed, at most one to each
 	Groups   []Group
 }
 
@@ -61,7 +62,7 @@ func (p *ImportParams) Validate(l Limits) error {
 	if err := first(ValidateName("namespace", p.Namespace), r.validateRun(l)); err != nil {
 		return err
 	}
-	for _, check := range []func(Limits) error{r.validateSteps, r.validateState, r.validateSignals} {
+	for _, check := range []func(Limits) error{r.validateSteps, r.validateState, r.validateSignals, r.validateAnswers} {
 		if err := check(l); err != nil {
 			return err
 		}

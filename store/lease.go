@@ -118,8 +118,13 @@ type Leases interface {
 	// [StepRecord]. A state write is an event, like a write of [Coordination.SetState]. A consumed
 	// signal is removed from the inbox for good (P17). [TransitionKind] describes each transition.
 	//
+	// P25: an answer is stored with the signal that it answers, and stays for as long as the run,
+	// through retries, continuations and restarts. The first answer to a signal counts: a retry may
+	// delete the record of the step that gave it, and the code then gives another one, which is
+	// ignored. See [Coordination.Answers].
+	//
 	// P3: a commit is applied completely or not at all. A reader sees the steps, the state, the
-	// consumed signals, the children and the transition of a commit together. A commit without any
+	// consumed signals, the answers, the children and the transition of a commit together. A commit without any
 	// of them is valid.
 	//
 	// P2: a lease that is not the run's present one changes nothing and gets ErrLeaseLost, whatever
@@ -163,8 +168,8 @@ type Leases interface {
 	// that the commit created and ended. Events is the count after the commit, including its own
 	// state writes, so that the holder may pass it as Seen.
 	//
-	// A call takes at most [MaxBatch] commits, each with as many steps, children and consumed
-	// signals; it takes at least [CallBytes] of payloads, and a single commit more. An item's Err
+	// A call takes at most [MaxBatch] commits, each with as many steps, children, consumed
+	// signals and answers; it takes at least [CallBytes] of payloads, and a single commit more. An item's Err
 	// matches ErrLeaseLost (also for a run that does not exist or was never claimed), ErrInvalid
 	// (also for a new step at the Position of another one, and for a child whose ID is another
 	// run's) or ErrTooLarge (P12). On ErrInvalid and ErrTooLarge nothing is stored and the lease

@@ -12,8 +12,8 @@ import (
 // stored. Meta fields and failures have limits of their own, [MaxMeta] and [MaxFailure].
 type Limits struct {
 	// Payload limits a run's input and output, a step's output, a signal's payload and a state
-	// value, each. The output of a signal step may be longer by the signal's name, which is
-	// recorded with the payload.
+	// value, each, and an answer. The output of a signal step may be longer by the signal's name and
+	// ID, which are recorded with the payload.
 	Payload int
 	// Warn is the size from which the engine logs a warning for a payload that is accepted; 0: no
 	// warnings.

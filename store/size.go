@@ -27,6 +27,9 @@ func (c *Commit) Size() int {
 	for i := range c.Spawn {
 		n += c.Spawn[i].Size()
 	}
+	for i := range c.Answers {
+		n += c.Answers[i].Size()
+	}
 	if c.Transition != nil {
 		n += c.Transition.Size()
 	}

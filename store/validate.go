@@ -418,7 +418,7 @@ func (c *Commit) Validate(l Limits) error {
 	case c.Crashes > 0 && t != nil && t.Kind != Release:
 		return Invalid("commit", "a "+t.Kind.String()+" is progress and cannot keep Crashes; only a release, or a commit without a transition, can")
 	}
-	if err := first(c.validatePin(), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
+	if err := first(c.validatePin(), c.validateAnswers(l), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err
 	}
 	if c.Transition != nil {
@@ -476,10 +476,10 @@ func earlier(name string, attempts []FailedAttempt) error {
 }
 
 // stepOutput returns the limit of a step's output: that of a signal step is a signal's payload, of
-// any allowed size, and the name under which it was received.
+// any allowed size, and the name under which it was received, or its ID.
 func (l Limits) stepOutput(kind StepKind) int {
 	if kind == KindSignal {
-		return l.Payload + MaxName + 20
+		return l.Payload + MaxName + 60
 	}
 	return l.Payload
 }

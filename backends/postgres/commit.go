@@ -542,6 +542,7 @@ func (b *commit) statements(stmts []stmt) []stmt {
 	if len(b.Consumed) > 0 {
 		guarded(consume, uuids(b.Consumed))
 	}
+	stmts = b.answer(stmts)
 	if len(b.Spawn) > 0 {
 		for _, part := range perStatement(b.Spawn, (*store.NewRun).Size) {
 			stmts = append(stmts, b.spawn(part))
@@ -609,6 +610,7 @@ func (b *commit) fenced(scan func(...any) error) error {
 	if len(b.State) > 0 {
 		b.hints.State(b.Lease.Run)
 	}
+	b.hints.Answer(b.Commit)
 	switch t := b.Transition; {
 	case t == nil:
 		b.res.VisibleAt = time.Time{} // the lease continues

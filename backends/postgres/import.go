@@ -21,8 +21,9 @@ var (
 		SELECT $1::uuid, $3::text, $4::text, $5::bigint, $6::smallint, $7::smallint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bytea, $13::text,
 			$14::bigint, $15::bigint, $16::bigint` + ours
 	importState  = `INSERT INTO pawl.state (run_id, key, value, version, updated_at) SELECT $1::uuid, $3::text, $4::bytea, $5::bigint, $6::bigint` + ours
-	importSignal = `INSERT INTO pawl.signals (run_id, id, name, payload, sent_at, consumed) SELECT $1::uuid, $3::uuid, $4::text, $5::bytea, $6::bigint, $7::boolean` + ours
-	importGroup  = `INSERT INTO pawl.groups (run_id, name, total, open, completed, failed, canceled)
+	importSignal = `INSERT INTO pawl.signals (run_id, id, name, payload, sent_at, consumed, answered_at, answer, failure)
+		SELECT $1::uuid, $3::uuid, $4::text, $5::bytea, $6::bigint, $7::boolean, $8::bigint, $9::bytea, $10::text` + ours
+	importGroup = `INSERT INTO pawl.groups (run_id, name, total, open, completed, failed, canceled)
 		SELECT $1::uuid, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint` + ours
 )
 
@@ -64,11 +65,18 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	for _, e := range p.Record.State {
 		add(importState, e.Key, e.Value, e.Version, e.UpdatedAt.UnixMicro())
 	}
+	answers := p.Record.Answered()
 	for _, consumed := range p.Record.Consumed {
-		add(importSignal, uuid(consumed), "", nil, int64(0), true)
+		var at *int64
+		var output []byte
+		var failed *string
+		if a := answers[consumed]; a != nil {
+			at, output, failed = micros(a.At), a.Output, failure(a.Failure)
+		}
+		add(importSignal, uuid(consumed), "", nil, int64(0), true, at, output, failed)
 	}
 	for _, sig := range p.Record.Signals {
-		add(importSignal, uuid(sig.ID), sig.Name, sig.Payload, sig.SentAt.UnixMicro(), false)
+		add(importSignal, uuid(sig.ID), sig.Name, sig.Payload, sig.SentAt.UnixMicro(), false, nil, nil, nil)
 	}
 	for _, g := range p.Record.Groups {
 		add(importGroup, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)

@@ -47,7 +47,7 @@ func encode(from string, hints []store.Hint) []string {
 			if !queues[g][h.Queue] {
 				queues[g][h.Queue] = true
 			}
-		case store.HintEvent, store.HintFinal, store.HintState:
+		case store.HintEvent, store.HintFinal, store.HintState, store.HintAnswer:
 			if runs[g] = append(runs[g], h.Run[:]...); len(runs[g]) >= perNotice*len(h.Run) {
 				put(notice{Kind: g.kind, Namespace: g.namespace, Runs: base64.RawStdEncoding.EncodeToString(runs[g])})
 				delete(runs, g)

@@ -334,3 +334,25 @@ func inPartsOf[T, R any](first, second []T, send func([]T) ([]R, error), refuse 
 	}
 	return append(results, more...), err
 }
+
+// Answers implements store.Coordination.
+func (s *Store) Answers(ctx context.Context, p store.AnswersParams) ([]store.AnswerResult, error) {
+	if p.MaxBytes > 0 {
+		p.MaxBytes = atMost(p.MaxBytes)
+	}
+	results, err := s.core.Answers(ctx, p)
+	if errors.Is(err, errTooMuch) && p.MaxBytes > 1 {
+		p.MaxBytes = 1 // only the first is complete
+		return s.core.Answers(ctx, p)
+	}
+	if n := len(p.Asks); errors.Is(err, errTooMuch) && n > 1 {
+		first, second := p, p
+		first.Asks, second.Asks = p.Asks[:n/2], p.Asks[n/2:]
+		if results, err = s.Answers(ctx, first); err == nil {
+			var more []store.AnswerResult
+			more, err = s.Answers(ctx, second)
+			results = append(results, more...)
+		}
+	}
+	return results, err
+}

@@ -58,6 +58,7 @@ func (t *tx) commit(namespace string, c *store.Commit) store.CommitResult {
 	for _, id := range c.Consumed {
 		t.consume(r.ID, id)
 	}
+	t.answer(r, c.Answers)
 	spawned := t.spawn(r, c.Spawn)
 	if c.Transition == nil {
 		t.save(r, true)

@@ -91,6 +91,7 @@ func (s *Store) Sent(ctx context.Context, p store.SentParams) (store.SentPage, e
 			if t.load(inboxKey(p.Run, position), &sent.Signal) {
 				sent.Consumed = false
 			}
+			sent.Given = t.given(p.Run, sent.ID)
 			out = append(out, sent)
 		}
 		return p.PageOf(out), nil

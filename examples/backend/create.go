@@ -134,6 +134,9 @@ func (t *tx) importSignals(run store.ID, rec store.RunRecord) {
 	for i, id := range rec.Consumed {
 		t.putSent(run, id, int64(i+1))
 	}
+	for i := range rec.Answers {
+		t.putAnswer(run, rec.Answers[i])
+	}
 	for i, sig := range rec.Signals {
 		sig.SentAt, sig.Position = storekit.Micro(sig.SentAt), int64(len(rec.Consumed)+i+1)
 		t.putSent(run, sig.ID, sig.Position)
@@ -170,7 +173,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 // purge deletes a run with all that belongs to it.
 func (t *tx) purge(r *storekit.Run) {
 	t.index(r, nil)
-	for _, kind := range []byte{kindRun, kindPayload, kindStep, kindStepKey, kindGroup, kindState, kindInbox, kindSent, kindHad} {
+	for _, kind := range []byte{kindRun, kindPayload, kindStep, kindStepKey, kindGroup, kindState, kindInbox, kindSent, kindHad, kindAnswer} {
 		t.deleteAll(keyOf(kind).ID(r.ID).All())
 	}
 	t.runs[r.ID] = &loaded{}

@@ -24,6 +24,7 @@ const (
 	kindInbox   = 'i' // id, position -> store.Signal, unread
 	kindSent    = 'o' // id, position -> ID of a signal, read or not
 	kindHad     = 'h' // id, ID of a signal -> position
+	kindAnswer  = 'a' // id, ID of a signal -> store.GivenAnswer
 
 	// Indexes, each with a run's ID for its value.
 	kindDue    = 'D' // namespace, queue, workflow, pin, priority, visible time, id: the runs that can be claimed
@@ -48,6 +49,7 @@ func groupKey(id store.ID, name string) key    { return keyOf(kindGroup).ID(id).
 func stateKey(id store.ID, name string) key    { return keyOf(kindState).ID(id).Name(name) }
 func inboxKey(id store.ID, position int64) key { return keyOf(kindInbox).ID(id).Number(position) }
 func sentKey(id store.ID, position int64) key  { return keyOf(kindSent).ID(id).Number(position) }
+func answerKey(id, signal store.ID) key        { return keyOf(kindAnswer).ID(id).ID(signal) }
 func hadKey(id, signal store.ID) key           { return keyOf(kindHad).ID(id).ID(signal) }
 
 func stepNameKey(id store.ID, s store.StepKey) key {

@@ -20,8 +20,6 @@ import (
 // The document's code is this package's, or that of the example of its first
 // pattern.
 func TestDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/patterns.md")
-	require.NoError(t, err)
 	var code []string
 	for _, pattern := range []string{"*.go", "../reindex/*.go", "../reindex/*/*.go"} {
 		files, err := filepath.Glob(pattern)
@@ -35,8 +33,17 @@ func TestDocument(t *testing.T) {
 			code = append(code, string(file))
 		}
 	}
-	samples := strings.Split(string(text), "```go\n")[1:]
-	require.Greater(t, len(samples), 5)
+	for page, most := range map[string]int{"patterns.md": 6, "updates.md": 3} {
+		text, err := os.ReadFile("../../docs/" + page)
+		require.NoError(t, err)
+		samples := strings.Split(string(text), "```go\n")[1:]
+		require.GreaterOrEqual(t, len(samples), most)
+		checkSamples(t, page, samples, code)
+	}
+}
+
+// checkSamples reports the samples of a page that no file has.
+func checkSamples(t *testing.T, page string, samples, code []string) {
 next:
 	for _, sample := range samples {
 		sample, _, _ = strings.Cut(sample, "```")
@@ -45,7 +52,7 @@ next:
 				continue next
 			}
 		}
-		t.Errorf("no file has this code of docs/patterns.md; copy it again:\n%s", sample)
+		t.Errorf("no file has this code of docs/%s; copy it again:\n%s", page, sample)
 	}
 }
 

@@ -130,9 +130,10 @@ type Invocation struct {
 	interruption interruption // whether it is canceled or past its deadline
 	ending       ending       // how the execution ends
 
-	children  children    // the run's child runs
-	undecoded error       // the first error that the code was told of a recorded payload
-	lingering *time.Timer // sends what is pending
+	children  children                // the run's child runs
+	undecoded error                   // the first error that the code was told of a recorded payload
+	answered  map[store.SignalID]bool // the requests that the code has answered
+	lingering *time.Timer             // sends what is pending
 	deadline  *time.Timer
 }
 

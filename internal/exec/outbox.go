@@ -26,6 +26,7 @@ type outbox struct {
 	dues     map[store.StepKey]time.Time // due times of records, by this process's clock
 	writes   []store.StateWrite          // of flow state, one for each key
 	consumed []store.SignalID
+	answers  []store.Answer // to consumed signals
 	children []store.NewRun // to spawn
 	bytes    int            // of all of the above
 
@@ -76,13 +77,20 @@ func (x *outbox) spawn(r store.NewRun) {
 // consume adds a signal that the commit removes from the run's inbox.
 func (x *outbox) consume(id ...store.SignalID) { x.consumed = append(x.consumed, id...) }
 
+// answer adds an answer to a signal that this commit or an earlier one consumes.
+func (x *outbox) answer(a store.Answer) {
+	x.answers = append(x.answers, a)
+	x.bytes += a.Size()
+	x.appended++
+}
+
 // hasRoom reports whether an entry of n bytes fits into the next commit.
 func (x *outbox) hasRoom(bytes int) bool {
 	if x.settled() { // nothing waits for a commit
 		return true
 	}
 	return x.bytes+bytes <= commitBytes && len(x.records) < commitRecords && len(x.children) < commitRecords && len(x.writes) < commitRecords &&
-		len(x.consumed)+MaxSignals <= store.MaxBatch
+		len(x.answers) < commitRecords && len(x.consumed)+MaxSignals <= store.MaxBatch
 }
 
 // settled reports whether everything that was added is durable.
@@ -106,11 +114,11 @@ func (x *outbox) take(seen int64) *store.Commit {
 			delete(x.dues, r.StepKey)
 		}
 	}
-	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Spawn: x.children, Seen: seen}
+	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Answers: x.answers, Spawn: x.children, Seen: seen}
 	if !isProgress(c) {
 		c.Crashes = x.crashes
 	}
-	x.records, x.writes, x.sent, x.consumed, x.children, x.bytes = nil, nil, x.writes, nil, nil, 0
+	x.records, x.writes, x.sent, x.consumed, x.answers, x.children, x.bytes = nil, nil, x.writes, nil, nil, nil, 0
 	return c
 }
 

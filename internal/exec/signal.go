@@ -30,7 +30,7 @@ func (b *Branch) Signal(name string, timeout time.Duration, take func(payload []
 		return false, b.inv.Check(take(s.Output))
 	}
 	return durable(b, store.KindSignal, name, replay, func(o *op) (bool, error) {
-		_, timedOut, err := o.awaitSignalLocked([]string{name}, timeout, func(_ int, payload []byte) error { return take(payload) },
+		_, timedOut, err := o.awaitSignalLocked([]SelectCase{{Signal: name}}, timeout, func(_ int, payload []byte) error { return take(payload) },
 			func(_ int, payload []byte, timedOut bool) store.StepRecord {
 				r := o.since(store.StepCompleted)
 				r.Output = payload
@@ -43,17 +43,23 @@ func (b *Branch) Signal(name string, timeout time.Duration, take func(payload []
 	})
 }
 
-// awaitSignalLocked waits until a signal with one of the names arrives (earlier names
+// awaitSignalLocked waits until a signal of one of the cases arrives (earlier cases
 // first) or the time is up, and records the outcome. Signals take precedence over the
-// time. An empty name in the list stands for no signal. take decodes the payload, without
-// the lock.
-func (o *op) awaitSignalLocked(names []string, timeout time.Duration, take func(which int, payload []byte) error,
+// time. take decodes the payload, without the lock. An ask that is refused does not end the
+// wait.
+func (o *op) awaitSignalLocked(cases []SelectCase, timeout time.Duration, take func(which int, payload []byte) error,
 	result func(which int, payload []byte, timedOut bool) store.StepRecord) (which int, timedOut bool, err error) {
 	inv := o.b.inv
 	w := o.newWait(store.WakeSignal, timeout)
 	shown := o.recorded != nil
 	for {
-		if s, which := inv.findSignalLocked(names); which >= 0 {
+		if s, which := inv.findSignalLocked(cases); which >= 0 {
+			if cases[which].Asks {
+				if refused := o.receiveAskLocked(s, which, &cases[which], take, result); refused {
+					continue
+				}
+				return which, false, nil
+			}
 			return which, false, o.receiveLocked(s, which, take, result)
 		}
 		if w.over() {
@@ -106,8 +112,9 @@ func (o *op) receiveLocked(s store.Signal, which int, take func(which int, paylo
 
 // findSignalLocked finds the first unread signal of the first name that has one; which is
 // negative if there is none. It may release the lock meanwhile.
-func (inv *Invocation) findSignalLocked(names []string) (s store.Signal, which int) {
-	for which, name := range names {
+func (inv *Invocation) findSignalLocked(cases []SelectCase) (s store.Signal, which int) {
+	for which := range cases {
+		name := cases[which].Signal
 		s, ok := inv.inbox.signal(name)
 		if !ok && inv.inbox.signalsCut && name != "" {
 			inv.seekSignalLocked(name)
@@ -124,6 +131,10 @@ func (inv *Invocation) findSignalLocked(names []string) (s store.Signal, which i
 type SelectCase struct {
 	Signal string // empty: a timer
 	After  time.Duration
+	// Asks says that the signal asks for an answer. Its ID precedes its payload: see [SplitAsk].
+	Asks bool
+	// Check, if set, may refuse an ask that was just decoded. It is not called in a replay.
+	Check func() error
 }
 
 // Select waits for the first of several cases and records it. The record begins with the
@@ -142,7 +153,7 @@ func (b *Branch) Select(name string, cases []SelectCase, take func(chosen int, p
 	}
 	replay := func(o *op) (int, error) { return o.replaySelect(names, take) }
 	return durable(b, store.KindSignal, name, replay, func(o *op) (int, error) {
-		chosen, timedOut, err := o.awaitSignalLocked(names, timeout, take, func(which int, payload []byte, timedOut bool) store.StepRecord {
+		chosen, timedOut, err := o.awaitSignalLocked(cases, timeout, take, func(which int, payload []byte, timedOut bool) store.StepRecord {
 			head := fmt.Sprintf("%d\n", first)
 			if !timedOut {
 				head = fmt.Sprintf("%d %s\n", which, names[which])

@@ -115,6 +115,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	for _, b := range list {
 		if b.plainly > 0 {
 			*b.res = b.usual
+			hints.Answer(b.Commit)
 			if b.Transition != nil {
 				hints.Final(b.Lease.Run)
 			}
@@ -366,6 +367,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	for i := range b.Consumed {
 		guarded(consume, run, b.Consumed[i][:])
 	}
+	stmts = b.answer(stmts)
 	for i := range b.Spawn {
 		stmts = b.spawn(stmts, &b.Spawn[i])
 	}
@@ -470,6 +472,7 @@ func (b *commit) fenced(scan func(...any) error) error {
 	if len(b.State) > 0 {
 		b.hints.State(b.Lease.Run)
 	}
+	b.hints.Answer(b.Commit)
 	dest := []any{&b.res.Status, &b.res.Events, sqlkit.Time(&b.res.VisibleAt), &b.res.Pausing}
 	switch t := b.Transition; {
 	case t == nil:

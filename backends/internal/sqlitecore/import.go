@@ -18,7 +18,7 @@ var (
 	importStep  = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
 		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied
 	importState  = `INSERT INTO state (run_id, key, value, version, updated_at) SELECT ?,?,?,?,? WHERE` + applied
-	importSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at, consumed) SELECT ?,?,?,?,?,?,? WHERE` + applied
+	importSignal = `INSERT INTO signals (run_id, id, pos, name, payload, sent_at, consumed, answered_at, answer, failure) SELECT ?,?,?,?,?,?,?,?,?,? WHERE` + applied
 	importGroup  = `INSERT INTO groups (run_id, name, total, open, completed, failed, canceled) SELECT ?,?,?,?,?,?,? WHERE` + applied
 )
 
@@ -76,12 +76,16 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 		add(importState, id, e.Key, blob(e.Value), e.Version, e.UpdatedAt.UnixMicro())
 	}
 	// Later signals must have higher positions, so imported signals count as events.
-	read := len(p.Record.Consumed)
+	read, answers := len(p.Record.Consumed), p.Record.Answered()
 	for i, consumed := range p.Record.Consumed {
-		add(importSignal, id, consumed[:], int64(i+1), "", nil, int64(0), int64(1))
+		var at, output, failed any
+		if a := answers[consumed]; a != nil {
+			at, output, failed = a.At.UnixMicro(), blob(a.Output), failure(a.Failure)
+		}
+		add(importSignal, id, consumed[:], int64(i+1), "", nil, int64(0), int64(1), at, output, failed)
 	}
 	for i, s := range p.Record.Signals {
-		add(importSignal, id, s.ID[:], int64(read+i+1), s.Name, blob(s.Payload), s.SentAt.UnixMicro(), int64(0))
+		add(importSignal, id, s.ID[:], int64(read+i+1), s.Name, blob(s.Payload), s.SentAt.UnixMicro(), int64(0), nil, nil, nil)
 	}
 	for _, g := range p.Record.Groups {
 		add(importGroup, id, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)

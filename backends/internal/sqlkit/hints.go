@@ -65,6 +65,13 @@ func (h *Hints) Event(run store.ID, leased bool) {
 // State adds the hint that the holder has changed the run's state.
 func (h *Hints) State(run store.ID) { h.add(store.HintState, run) }
 
+// Answer adds the hint that the run has answered a signal, if the commit has answers.
+func (h *Hints) Answer(c *store.Commit) {
+	if len(c.Answers) > 0 {
+		h.add(store.HintAnswer, c.Lease.Run)
+	}
+}
+
 // Final adds the hint that the run is final.
 func (h *Hints) Final(run store.ID) { h.add(store.HintFinal, run) }
 

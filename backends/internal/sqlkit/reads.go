@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -140,7 +141,7 @@ func (v Verbs) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, err
 }
 
 var sentSignals = NewQuery("sent signals", `SELECT s.pos, s.consumed, s.id, CASE WHEN s.consumed THEN '' ELSE s.name END, CASE WHEN NOT s.consumed THEN s.payload END,
-	CASE WHEN NOT s.consumed THEN s.sent_at END FROM pawl.signals s WHERE s.run_id=:run AND s.pos>:position ORDER BY s.pos LIMIT :limit+0`)
+	CASE WHEN NOT s.consumed THEN s.sent_at END, s.answered_at, s.answer, s.failure FROM pawl.signals s WHERE s.run_id=:run AND s.pos>:position ORDER BY s.pos LIMIT :limit+0`)
 
 // Sent implements store.Exporter.
 func (v Verbs) Sent(ctx context.Context, p store.SentParams) (store.SentPage, error) {
@@ -153,7 +154,11 @@ func (v Verbs) Sent(ctx context.Context, p store.SentParams) (store.SentPage, er
 	args := Args{{"run", p.Run}, {"position", p.After}, {"limit", int64(limit)}}
 	err := v.db.Read(ctx, v.exists(p.Namespace, p.Run, &found), sentSignals.stmt(v.db, args, func(scan Scan) error {
 		var s store.SentSignal
-		err := scan(&s.Position, &s.Consumed, ID(&s.ID), &s.Name, v.db.Blob(&s.Payload), Time(&s.SentAt))
+		var at time.Time
+		var answer []byte
+		var failure *store.Failure
+		err := scan(&s.Position, &s.Consumed, ID(&s.ID), &s.Name, v.db.Blob(&s.Payload), Time(&s.SentAt), Time(&at), v.db.Blob(&answer), Failure(&failure))
+		s.Given = GivenRow(s.ID, at, answer, failure)
 		sent = append(sent, s)
 		return err
 	}))

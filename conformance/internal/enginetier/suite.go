@@ -34,7 +34,7 @@ type Case struct {
 // Cases lists the cases of the engine tier.
 func Cases() []Case {
 	return slices.Concat(
-		stepEngineCases, sleepEngineCases, crashEngineCases, suspectEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases,
+		stepEngineCases, sleepEngineCases, crashEngineCases, suspectEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases, updateEngineCases,
 		childEngineCases, lostEngineCases, flowEngineCases, mapEngineCases, generateEngineCases, foldEngineCases, batchEngineCases,
 		stateEngineCases,
 		txEngineCases, idleEngineCases,

@@ -143,6 +143,7 @@ func UnwrittenVerbs(ctx context.Context, s store.Store) []string {
 	_, _ = p.SetState(ctx, store.SetStateParams{})
 	_, _ = p.GetState(ctx, store.GetStateParams{})
 	_, _ = p.Inbox(ctx, store.InboxParams{})
+	_, _ = p.Answers(ctx, store.AnswersParams{})
 	_ = p.PutWorker(ctx, store.PutWorkerParams{})
 	_ = p.RemoveWorker(ctx, store.RemoveWorkerParams{})
 	_, _ = p.ListWorkers(ctx, store.ListWorkersParams{})

@@ -331,7 +331,7 @@ func (e *event) passesOver() bool {
 	return e.op.Verb == "Claim" && e.saw == "{}" || e.op.Verb == "Purge" && e.saw == "0"
 }
 
-var readers = []string{"Get", "Find", "List", "Count", "Children", "Steps", "Inbox", "GetState", "ListSchedules", "ListFirings", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused", "Sent"}
+var readers = []string{"Get", "Find", "List", "Count", "Children", "Steps", "Inbox", "Answers", "GetState", "ListSchedules", "ListFirings", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused", "Sent"}
 
 func (e *event) reads() bool { return slices.Contains(readers, e.op.Verb) }
 

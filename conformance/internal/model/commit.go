@@ -77,6 +77,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		s.hintRun(store.HintState, r)
 	}
 	r.signals = slices.DeleteFunc(r.signals, func(sig store.Signal) bool { return slices.Contains(c.Consumed, sig.ID) })
+	s.answer(r, c.Answers, now)
 	var spawned []store.RunCount
 	for i := range c.Spawn {
 		if n := &c.Spawn[i]; s.spawn(r, n, now) {

@@ -56,6 +56,9 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		r.had[id] = true
 		r.sent = append(r.sent, id)
 	}
+	for _, a := range p.Record.Answers {
+		r.give(a)
+	}
 	for i, sig := range p.Record.Signals {
 		// Later signals get higher positions, because a position is above the count of events.
 		sig.Payload, sig.SentAt, sig.Position = bytes.Clone(sig.Payload), micro(sig.SentAt), int64(len(p.Record.Consumed)+i+1)

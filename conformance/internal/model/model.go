@@ -70,6 +70,7 @@ type run struct {
 	signals []store.Signal          // unread, in the order of sending
 	had     map[store.SignalID]bool // every signal that ever came: P4
 	sent    []store.SignalID        // the same, in the order of sending
+	answers map[store.SignalID]store.GivenAnswer
 	groups  map[string]*store.Group
 
 	// These fields describe the last lease. They are kept after its end, so that a repeated

@@ -26,7 +26,7 @@ func (s *Store) Sent(ctx context.Context, p store.SentParams) (store.SentPage, e
 		if int64(i+1) <= p.After || len(out) == limit {
 			continue
 		}
-		sent := store.SentSignal{Signal: store.Signal{ID: id}, Consumed: true}
+		sent := store.SentSignal{Signal: store.Signal{ID: id}, Consumed: true, Given: r.given(id)}
 		if at := slices.IndexFunc(r.signals, func(sig store.Signal) bool { return sig.ID == id }); at >= 0 {
 			sent.Signal, sent.Consumed = r.signals[at], false
 			sent.Payload = bytes.Clone(sent.Payload)

@@ -16,6 +16,7 @@ type Row struct {
 	Signals *[]store.Signal // unread, in the order of sending
 	Groups  map[string]*store.Group
 	Awaits  *[]store.Await // of the sleep under way
+	Answers map[store.SignalID]store.GivenAnswer
 }
 
 // Tamper calls do on a stored run, and do may write what no method would. It exists only for the
@@ -24,7 +25,10 @@ func (s *Store) Tamper(id store.ID, do func(Row)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.runs[id]; r != nil {
-		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits})
+		if r.answers == nil {
+			r.answers = map[store.SignalID]store.GivenAnswer{}
+		}
+		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits, Answers: r.answers})
 	}
 }
 
@@ -70,7 +74,7 @@ type Disk struct{ s *Store }
 // EachRun lets do change every run.
 func (d *Disk) EachRun(do func(Row)) {
 	for _, r := range d.s.runs {
-		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits})
+		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits, Answers: r.answers})
 	}
 }
 
@@ -121,6 +125,13 @@ func (d *Disk) LoseVersions() {
 func (d *Disk) LoseReceipts() {
 	for _, r := range d.s.runs {
 		clear(r.had)
+	}
+}
+
+// LoseAnswers loses the answers of all runs.
+func (d *Disk) LoseAnswers() {
+	for _, r := range d.s.runs {
+		clear(r.answers)
 	}
 }
 
@@ -205,7 +216,7 @@ func (s *Store) copyLocked() *Store {
 	for id, r := range s.runs {
 		n := *r
 		n.steps, n.signals, n.awaits, n.sent = slices.Clone(r.steps), slices.Clone(r.signals), slices.Clone(r.awaits), slices.Clone(r.sent)
-		n.state, n.had, n.groups = maps.Clone(r.state), maps.Clone(r.had), map[string]*store.Group{}
+		n.state, n.had, n.answers, n.groups = maps.Clone(r.state), maps.Clone(r.had), maps.Clone(r.answers), map[string]*store.Group{}
 		for key, g := range r.groups {
 			group := *g
 			n.groups[key] = &group

@@ -29,7 +29,7 @@ type Mutant struct {
 func All() []Mutant {
 	return slices.Concat(
 		leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants,
-		signalMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
+		signalMutants, answerMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
 		againMutants, sizeMutants, nameMutants, durableMutants, tornMutants, collisionMutants,
 		faultMutants, txMutants, hintMutants, buildMutants,
 	)
@@ -58,6 +58,7 @@ type faulty struct {
 	setState      verb[store.SetStateParams, []store.StateEntry]
 	getState      verb[store.GetStateParams, []store.StateEntry]
 	inbox         verb[store.InboxParams, store.Inbox]
+	answers       verb[store.AnswersParams, []store.AnswerResult]
 	listWorkers   verb[store.ListWorkersParams, store.WorkerPage]
 	listWorkflows verb[store.ListWorkflowsParams, store.WorkflowPage]
 	listPaused    verb[store.ListPausedParams, store.PausedPage]
@@ -94,7 +95,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 		m := model.NewRemote(base)
 		s := &faulty{
 			Remote: m, wrapped: layer, create: m.Create, get: m.Get, list: m.List, count: m.Count, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
-			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, listWorkers: m.ListWorkers, lock: m.Lock,
+			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, answers: m.Answers, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
 			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead,
 			listWorkflows: m.ListWorkflows, listPaused: m.ListPaused, pauseTarget: m.PauseTarget, listBuilds: m.ListBuilds, unpin: m.Unpin, join: m.Join, begin: m.Begin, recorded: m.Recorded,
@@ -143,6 +144,9 @@ func (s *faulty) GetState(ctx context.Context, p store.GetStateParams) ([]store.
 }
 func (s *faulty) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
 	return s.inbox(ctx, p)
+}
+func (s *faulty) Answers(ctx context.Context, p store.AnswersParams) ([]store.AnswerResult, error) {
+	return s.answers(ctx, p)
 }
 func (s *faulty) AskWorkers(ctx context.Context, p store.AskWorkersParams) (int, error) {
 	return s.askWorkers(ctx, p)

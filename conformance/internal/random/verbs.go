@@ -62,7 +62,7 @@ var randomBranches = []string{
 	"one run twice in a batch", "batch of commits",
 	"complete", "fail", "cancel", "sleep", "retry", "release", "continue",
 	"sleep ends at once for an unseen event", "sleep on an await that is met", "sleep until an await", "sleep cut by the deadline", "sleep of a canceling run",
-	"retry forgets steps", "signal consumed",
+	"retry forgets steps", "signal consumed", "answer read",
 	"child's end wakes parent", "children follow a final parent", "child leaves its group", "child spawned again",
 	"extend holds", "extend finds the lease lost", "extend tells canceling", "extend tells pausing",
 	"signal wakes sleeper", "signal repeated", "signal by external id", "signal to a final run",
@@ -624,7 +624,7 @@ func (q *sequence) someCommit(h *ops.Holding) store.Commit {
 	case 23:
 		c.Seq = 1
 	}
-	switch q.pick(12) {
+	switch q.pick(13) {
 	case 9:
 		c.Seen = 0
 	case 10:
@@ -653,6 +653,11 @@ func (q *sequence) someCommit(h *ops.Holding) store.Commit {
 	}
 	if q.chance(5) {
 		c.Consumed = append(c.Consumed, of(q, q.sigs...))
+	}
+	for _, id := range append(slices.Clone(c.Consumed), q.sigs...) {
+		if q.chance(15) && !slices.ContainsFunc(c.Answers, func(a store.Answer) bool { return a.Signal == id }) {
+			c.Answers = append(c.Answers, of(q, store.Answer{Signal: id, Output: []byte(fmt.Sprint(c.Seq))}, store.Answer{Signal: id}, store.Answer{Signal: id, Failure: &store.Failure{Code: "no"}}))
+		}
 	}
 	c.Transition = q.transition()
 	if c.Transition == nil || c.Transition.Kind == store.Release || q.chance(2) {
@@ -1257,7 +1262,7 @@ func (q *sequence) filter() store.RunFilter {
 func (q *sequence) read() {
 	id := q.someRun()
 	ns := q.nsOf(id)
-	switch q.pick(12) {
+	switch q.pick(13) {
 	case 0:
 		p := store.GetParams{Namespace: ns, IDs: []store.ID{id, q.someRun()}, FinalOnly: q.chance(30), NoInput: q.chance(50), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Get", p, store.Store.Get)
@@ -1290,7 +1295,21 @@ func (q *sequence) read() {
 			p.Except = of(q, nil, []string{"s1"}, []string{"s0", "s2"})
 		}
 		_, _ = do(q, "ListSchedules", p, store.Store.ListSchedules)
+	case 12:
+		asked := []store.ID{id, q.runLike(func(r store.Run) bool { return r.Events > 1 })}
+		p := store.AnswersParams{Namespace: q.nsOf(asked[1]), Asks: q.asks(asked...), MaxBytes: of(q, 0, 1)}
+		_, _ = do(q, "Answers", p, store.Store.Answers)
 	}
+}
+
+// asks are those for all signals of the sequence, to some runs.
+func (q *sequence) asks(runs ...store.ID) (asks []store.Ask) {
+	for _, id := range runs {
+		for _, sig := range q.sigs {
+			asks = append(asks, store.Ask{Run: id, Signal: sig})
+		}
+	}
+	return asks
 }
 
 // inbox pages through signals. Each store continues from its own positions.
@@ -1377,6 +1396,11 @@ func (q *sequence) dump(ns string) {
 	for _, r := range compare(q, "Get", store.GetParams{Namespace: ns, IDs: q.ids}, store.Store.Get) {
 		compare(q, "Steps", store.StepsParams{Namespace: ns, Run: r.ID}, ops.Steps)
 		compare(q, "Inbox", store.InboxParams{Namespace: ns, Run: r.ID}, ops.Inbox)
+		for _, a := range compare(q, "Answers", store.AnswersParams{Namespace: ns, Asks: q.asks(r.ID)}, store.Store.Answers) {
+			if a.Given != nil {
+				q.hit("answer read")
+			}
+		}
 		if f := (family{r.Parent, r.Group}); f.group != "" && !families[f] {
 			families[f] = true
 			compare(q, "Children", store.ChildrenParams{Namespace: ns, Parent: f.parent, Group: f.group}, store.Store.Children)

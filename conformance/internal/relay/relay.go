@@ -38,7 +38,7 @@ func Writes(verb string, params any) bool {
 	case "Claim":
 		p, ok := params.(store.ClaimParams)
 		return !ok || !p.Again
-	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused",
+	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "Answers", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused",
 		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "Diagnose", "Clock", "Begin", "Recorded":
 		return false
 	}
@@ -150,6 +150,10 @@ func (r *Relay) GetState(ctx context.Context, p store.GetStateParams) ([]store.S
 
 func (r *Relay) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, error) {
 	return carry(r, ctx, "Inbox", p, r.Store.Inbox)
+}
+
+func (r *Relay) Answers(ctx context.Context, p store.AnswersParams) ([]store.AnswerResult, error) {
+	return carry(r, ctx, "Answers", p, r.Store.Answers)
 }
 
 func (r *Relay) PutWorker(ctx context.Context, p store.PutWorkerParams) error {

@@ -328,6 +328,10 @@ func (w *wire) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, err
 	return carry(ctx, w, "inbox", false, p, w.world.store.Inbox)
 }
 
+func (w *wire) Answers(ctx context.Context, p store.AnswersParams) ([]store.AnswerResult, error) {
+	return carry(ctx, w, "answers", false, p, w.world.store.Answers)
+}
+
 func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
 	return carry(ctx, w, "list-workflows", false, p, w.world.store.ListWorkflows)
 }

@@ -75,6 +75,9 @@ func (c *C) picture() map[string]string {
 			sent, err := x.Sent(c.ctx, store.SentParams{Namespace: c.ns, Run: r.ID})
 			c.ok("Sent", err)
 			put(sent, "signals sent to run %s", r.ID)
+			for _, s := range sent.Signals {
+				put(c.answer(r.ID, s.ID), "answer to signal %s", s.ID)
+			}
 		}
 	}
 	counts, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns})
@@ -228,7 +231,7 @@ var durableCases = []Case{
 				c.ok("Signal's item", c.signals(sent[len(sent)-1])[0].Err)
 			})
 		}
-		c.did("the consumption of a signal", func() { c.commit(store.Commit{Lease: run.Lease, Consumed: []store.SignalID{sent[0].ID}}) })
+		c.did("the answer to a signal", func() { c.commit(replies(run, output(sent[0].ID, "yes"), nil)) })
 		for _, sig := range sent {
 			c.ok("Signal again", c.signals(sig)[0].Err)
 		}

@@ -291,6 +291,13 @@ var readVerbs = []verbUnderFault{
 	reading("Inbox", nil, func(ctx context.Context, c *C, s store.Store, id store.ID) (store.Inbox, error) {
 		return s.Inbox(ctx, store.InboxParams{Namespace: c.ns, Run: id})
 	}),
+	{name: "Answers", prepare: func(c *C) attempt {
+		run, sig := c.asked()
+		c.commit(replies(run, output(sig, "yes"), nil))
+		return attempt{read: func(ctx context.Context, s store.Store) (any, error) {
+			return s.Answers(ctx, store.AnswersParams{Namespace: c.ns, Asks: []store.Ask{{Run: run.Run.ID, Signal: sig}}})
+		}}
+	}},
 	reading("ListWorkers", nil, func(ctx context.Context, c *C, s store.Store, _ store.ID) (store.WorkerPage, error) {
 		return s.ListWorkers(ctx, store.ListWorkersParams{Namespace: c.ns, Now: c.now})
 	}),

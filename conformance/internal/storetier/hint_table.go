@@ -142,6 +142,14 @@ var hintRows = []hintRow{
 			c.commit(store.Commit{Lease: run.Lease, State: []store.StateWrite{{Key: "k"}}, Transition: complete("")})
 		}, append(c.runHints(store.HintState, run.Run.ID), c.runHints(store.HintFinal, run.Run.ID)...)
 	}},
+	{"answer", "Commit, Answers", "answer", func(c *C) (func(), []store.Hint) {
+		run, sig := c.asked()
+		return func() { c.commit(replies(run, output(sig, "x"), nil)) }, c.runHints(store.HintAnswer, run.Run.ID)
+	}},
+	{"last-answer", "Commit, Answers with CompleteRun", "answer, final", func(c *C) (func(), []store.Hint) {
+		run, sig := c.asked()
+		return func() { c.commit(replies(run, output(sig, "x"), complete(""))) }, append(c.runHints(store.HintAnswer, run.Run.ID), c.runHints(store.HintFinal, run.Run.ID)...)
+	}},
 	{"complete", "Commit, CompleteRun", "final", inBatch(func() *store.Transition { return complete("") }, final)},
 	{"fail", "Commit, FailRun", "final", inBatch(func() *store.Transition { return failWith("x") }, final)},
 	{"cancel-run", "Commit, CancelRun", "final", inBatch(cancelRun, final)},

@@ -158,6 +158,11 @@ func (s *Store) Inbox(ctx context.Context, p store.InboxParams) (store.Inbox, er
 	return inTx(s, ctx, true, func(in store.Store) (store.Inbox, error) { return in.Inbox(ctx, p) })
 }
 
+// Answers implements store.Store.
+func (s *Store) Answers(ctx context.Context, p store.AnswersParams) ([]store.AnswerResult, error) {
+	return inTx(s, ctx, false, func(in store.Store) ([]store.AnswerResult, error) { return in.Answers(ctx, p) })
+}
+
 // PutWorker implements store.Store.
 func (s *Store) PutWorker(ctx context.Context, p store.PutWorkerParams) error {
 	_, err := inTx(s, ctx, false, func(in store.Store) (struct{}, error) { return struct{}{}, in.PutWorker(ctx, p) })
