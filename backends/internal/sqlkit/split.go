@@ -3,7 +3,7 @@ package sqlkit
 import "strings"
 
 // Split splits SQL at the semicolons that are neither in quotes nor in comments, and removes
-// comments. It does not support triggers.
+// comments. The body of a function is in dollar quotes, $$. It does not support the triggers of SQLite.
 func Split(sql string) []string {
 	var list []string
 	var b strings.Builder
@@ -18,6 +18,14 @@ func Split(sql string) []string {
 		case strings.HasPrefix(sql, "--"):
 			_, sql, _ = strings.Cut(sql, "\n")
 			b.WriteByte('\n')
+			continue
+		case strings.HasPrefix(sql, "$$"):
+			n := strings.Index(sql[2:], "$$")
+			if n < 0 {
+				n = len(sql) - 4
+			}
+			b.WriteString(sql[:n+4])
+			sql = sql[n+4:]
 			continue
 		case c == '\'' || c == '"':
 			n := strings.IndexByte(sql[1:], c)
