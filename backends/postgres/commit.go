@@ -288,7 +288,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	slices.SortFunc(list, byRun)
 	done := make([]bool, len(list))
 	var places []int64
-	var known bool        // a step has a record
+	var known bool      // a step has a record
 	var queues []string // of ended runs that were under limits
 	defer func() { freed(h, queues) }()
 	commits := stmt{

@@ -116,27 +116,24 @@ var (
 	createValues = `SELECT t.id, $2::text, coalesce(t.workflow, $17::text), coalesce(t.queue, $18::text), coalesce(t.priority, 0)::smallint,
 		t.external_id, coalesce(t.suffix, ''), ` + now + `, ` + now + `+t.timeout, t.input, t.meta, `
 	createPending = `least(greatest(` + now + `+coalesce(t.after, 0), t.at), ` + now + `+t.timeout)`
-	createMore    = `, coalesce(t.ordinal, 0), coalesce(t.on_close, 0)::smallint, t.grp, coalesce(t.reuse, 0)::smallint, t.digest, t.under, f.flow, `
+	createMore    = `, coalesce(t.ordinal, 0), coalesce(t.on_close, 0)::smallint, t.grp, coalesce(t.reuse, 0)::smallint, t.digest, t.under, t.flow, `
 	createFrom    = ` FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
-		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[], $19::bigint[], $20::bytea[], $21::text[]`
-	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp, reuse, digest, under`
+		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[], $19::bigint[], $20::bytea[], $21::text[], $22::uuid[]`
+	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp, reuse, digest, under, flow`
 	createEnd   = ` ON CONFLICT DO NOTHING` + createGives
 	// createFresh creates all of the runs, or none if one of their ids exists.
 	createFresh = ` WHERE NOT EXISTS (SELECT 1 FROM unnest($3::uuid[]) i(id) CROSS JOIN LATERAL (SELECT 1 FROM pawl.runs x WHERE x.id = i.id OFFSET 0) x)`
 	createGives = ` RETURNING id, queue, leased, worker, created_at`
 
-	// OFFSET prevents the subquery from being evaluated once for each column.
-	createFlow = ` CROSS JOIN LATERAL (SELECT ` + hashOf(`$2::text, coalesce(t.queue, $18::text), coalesce(t.workflow, $17::text), coalesce(t.priority, 0)`, `t.under`, `NULL`, `false`) + ` AS flow OFFSET 0) f`
-
-	createRuns = createInto + `) ` + createValues + createPending + createMore + `1` + createFrom + `) ` + createNames + `)` + createFlow + createEnd
+	createRuns = createInto + `) ` + createValues + createPending + createMore + `1` + createFrom + `) ` + createNames + `)` + createEnd
 	// createEager also takes the leases that are asked for, unless the lane is paused. OFFSET
 	// prevents the subquery from being evaluated once for each column.
 	createEager = sqlkit.Text(createInto + `, epoch, leased, worker, started_at, lease_build) ` + createValues +
-		`CASE WHEN e.eager THEN ` + now + `+coalesce(t.lease, $25::bigint) ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN {running} ELSE {pending} END,
-		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN coalesce(t.worker, $24::text) END, CASE WHEN e.eager THEN ` + now + ` END,
-		CASE WHEN e.eager THEN nullif(coalesce(t.build, $27::text), '') END` +
-		createFrom + `, $22::text[], $23::bigint[], $26::text[]) ` + createNames + `, worker, lease, build)` + createFlow + `
-		CROSS JOIN LATERAL (SELECT coalesce(t.worker, $24::text) <> '' AND t.under IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
+		`CASE WHEN e.eager THEN ` + now + `+coalesce(t.lease, $26::bigint) ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN {running} ELSE {pending} END,
+		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN coalesce(t.worker, $25::text) END, CASE WHEN e.eager THEN ` + now + ` END,
+		CASE WHEN e.eager THEN nullif(coalesce(t.build, $28::text), '') END` +
+		createFrom + `, $23::text[], $24::bigint[], $27::text[]) ` + createNames + `, worker, lease, build)
+		CROSS JOIN LATERAL (SELECT coalesce(t.worker, $25::text) <> '' AND t.under IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
 			AND (p.queue = coalesce(t.queue, $18::text) AND p.workflow = '' OR p.queue = '' AND p.workflow = coalesce(t.workflow, $17::text))) AS eager OFFSET 0) e` + createEnd)
 
 	// createMet reads the run that prevented a creation: the run with that id, or the one that
@@ -281,7 +278,7 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		first.Workflow, first.Queue,
 		column(n, 0, func(k int) int64 { return int64(at(k).Reuse) }),
 		payloads(n, func(k int) []byte { return digest(at(k).Digest) }),
-		column(n, nil, func(k int) *string { return text(sqlkit.UsesText(at(k).Under)) }),
+		column(n, nil, func(k int) *string { return text(sqlkit.UsesText(at(k).Under)) }), flowsOf(p, which),
 	}
 	if eager {
 		query, args = createEager, append(args,
@@ -324,6 +321,20 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		}
 	}
 	return made, err
+}
+
+// flowsOf returns the flows of new runs; nil if none is under a limit.
+func flowsOf(p *store.CreateParams, which []int) []pgtype.UUID {
+	if !anyUnder(p.Runs) {
+		return nil
+	}
+	flows := make([]pgtype.UUID, len(which))
+	for k, i := range which {
+		if r := &p.Runs[i]; len(r.Under) > 0 {
+			flows[k] = uuid(flowID(p.Namespace, r.Queue, r.Workflow, r.Priority, sqlkit.UsesText(r.Under), "", false))
+		}
+	}
+	return flows
 }
 
 // meet sets the results of the runs that conflict with another one, and returns those that no

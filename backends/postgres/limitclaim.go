@@ -156,7 +156,7 @@ func (l *limited) readFlow(id, head store.ID, text [4]string, n [5]int64, taken 
 	if err != nil {
 		return err
 	}
-	f := &flow{id: id, pair: n[0], priority: int16(n[1]), demand: n[2], state: int16(n[3]), parked: keyName{text[2], text[3]},
+	f := &flow{id: id, under: [2]string{text[0], text[1]}, pair: n[0], priority: int16(n[1]), demand: n[2], state: int16(n[3]), parked: keyName{text[2], text[3]},
 		head: waiting{id: head, at: n[4], priority: int16(n[1])}}
 	for _, u := range own {
 		if taken {
@@ -222,18 +222,27 @@ func (l *limited) writes() []stmt {
 // lease is the statement that takes the runs.
 func (l *limited) lease() stmt {
 	n := len(l.picks)
-	ids, flows, expired, pins := make([]pgtype.UUID, n), make([]pgtype.UUID, n), make([]bool, n), make([]string, n)
+	ids, flows, become := make([]pgtype.UUID, n), make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	expired, pins := make([]bool, n), make([]string, n)
 	for i, p := range l.picks {
 		ids[i], expired[i], pins[i] = uuid(p.id), p.expired, l.pins[p.pair-1]
 		if p.of != nil {
-			flows[i] = uuid(p.of.id)
+			flows[i], become[i] = uuid(p.of.id), uuid(l.becomes(p.of))
 		}
 	}
 	sql := takeLimitedRuns
 	if l.p.Bare {
 		sql = takeLimitedBare
 	}
-	return l.reading(sql, []any{setNow(l.p.Now), l.p.Namespace, ids, flows, expired, l.p.Worker, sqlkit.Span(l.p.LeaseFor), l.stamp, l.p.Build, pins})
+	return l.reading(sql, []any{setNow(l.p.Now), l.p.Namespace, ids, flows, expired, l.p.Worker, sqlkit.Span(l.p.LeaseFor), l.stamp, l.p.Build, pins, become})
+}
+
+// becomes is the flow of the runs of a flow whose tokens are taken.
+func (l *limited) becomes(f *flow) store.ID {
+	if f.paid.IsZero() {
+		f.paid = flowID(l.p.Namespace, l.queues[f.pair-1], l.workflows[f.pair-1], int(f.priority), f.under[0], f.under[1], true)
+	}
+	return f.paid
 }
 
 // charge returns the statements that count what the taken runs hold.

@@ -58,7 +58,8 @@ const (
 
 // flow is the list of runs that wait for the same permits in one lane.
 type flow struct {
-	id       store.ID
+	id, paid store.ID // paid is the flow of the runs whose tokens are taken
+	under    [2]string
 	pair     int64
 	demand   int64
 	priority int16

@@ -250,7 +250,9 @@ func (s *Store) LimitKeys(ctx context.Context, p store.LimitKeysParams) (page st
 	if cut := sqlkit.Cut(&keys, limit); cut != nil {
 		page.Next = p.NextCursor(cut.Key)
 	}
-	page.Keys = slices.DeleteFunc(keys, func(k store.LimitKey) bool { return k.Held == 0 && k.Waiting == 0 && k.Weight == 1 && k.RateAt.IsZero() })
+	page.Keys = slices.DeleteFunc(keys, func(k store.LimitKey) bool {
+		return k.Held == 0 && k.Waiting == 0 && k.Weight == 1 && k.RateAt.IsZero()
+	})
 	return page, nil
 }
 

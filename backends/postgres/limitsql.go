@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"crypto/sha256"
+	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlkit"
+	"github.com/pawlhq/pawl/store"
 )
 
 // Limits are stored as follows. A run that waits under limits is in a flow: the runs of one lane that need
@@ -25,6 +28,16 @@ func flowOf(row, under, step, taken string) string {
 func hashOf(lane, under, step, taken string) string {
 	return `CASE WHEN coalesce(` + under + `, ` + step + `) IS NOT NULL THEN encode(substr(sha256(convert_to(concat_ws(E'\n', ` + lane + `,
 		coalesce(` + under + `, ''), coalesce(` + step + `, ''), ` + taken + `), 'UTF8')), 1, 16), 'hex')::uuid END`
+}
+
+// flowID is hashOf in Go.
+func flowID(namespace, queue, workflow string, priority int, under, step string, taken bool) store.ID {
+	flag := "f"
+	if taken {
+		flag = "t"
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{namespace, queue, workflow, strconv.Itoa(priority), under, step, flag}, "\n")))
+	return store.ID(sum[:len(store.ID{})])
 }
 
 // laneName is the name of a lane in limit_flows.
@@ -54,11 +67,11 @@ var (
 	// number of the last mark, and how many there were.
 	foldMarks = `WITH gone AS MATERIALIZED (DELETE FROM pawl.limit_marks m WHERE m.namespace=$2::text AND m.seq>=$3::bigint AND m.seq<=(
 			SELECT max(s.seq) FROM (SELECT x.seq FROM pawl.limit_marks x WHERE x.namespace=$2::text AND x.seq>=$3::bigint ORDER BY x.seq LIMIT $4::bigint) s) RETURNING m.*),
-		freed AS MATERIALIZED (SELECT e.value->>0 AS name, e.value->>1 AS key, sum(g.n)::bigint AS n
+		freed AS MATERIALIZED (SELECT $2::text AS namespace, e.value->>0 AS name, e.value->>1 AS key, sum(g.n)::bigint AS n
 			FROM (SELECT freed, freed_step, count(*) AS n FROM gone WHERE coalesce(freed, freed_step) IS NOT NULL GROUP BY 1, 2) g
-			CROSS JOIN LATERAL ` + usesOf(`g.freed`, `g.freed_step`) + ` e(value) GROUP BY 1, 2),
+			CROSS JOIN LATERAL ` + usesOf(`g.freed`, `g.freed_step`) + ` e(value) GROUP BY 2, 3),
 		kept AS (UPDATE pawl.limit_keys k SET held=k.held-f.n FROM freed f
-			WHERE k.namespace=$2::text AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) RETURNING k.name, k.key),
+			WHERE k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) RETURNING k.name, k.key),
 		came AS MATERIALIZED (SELECT DISTINCT ON (g.flow, g.pin) g.* FROM gone g WHERE g.flow IS NOT NULL ORDER BY g.flow, g.pin, g.at, g.run),
 		known AS (UPDATE pawl.limit_flows f SET head_at=least(f.head_at, c.at), head_id=CASE WHEN (c.at, c.run)<(f.head_at, f.head_id) THEN c.run ELSE f.head_id END,
 				at=CASE WHEN f.state=3 AND f.limit_name IS NULL THEN least(f.at, c.at) ELSE f.at END
@@ -69,7 +82,7 @@ var (
 					WHERE k.namespace=$2::text AND k.name=u.fair AND k.key=u.fair_key)) END
 			FROM came c CROSS JOIN LATERAL (SELECT array_agg(e.value->>0) AS names, array_agg(e.value->>1) AS keys, ` + fairOf(`e.value->>1`) + `
 				FROM ` + usesOf(`c.under`, `c.step_under`) + ` e(value) LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=e.value->>0 AND l.fair) u
-			WHERE NOT EXISTS (SELECT 1 FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin))
+			WHERE (SELECT count(*) FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin)=0)
 		SELECT set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM kept k), true),
 			coalesce(max(g.seq), 0), count(*) FROM gone g`
 
@@ -85,10 +98,10 @@ var (
 			UNION ALL SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN (SELECT '' AS fair UNION ALL SELECT rule.name FROM rule WHERE rule.fair) r
 				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.lane=named.name AND f.fair=r.fair AND f.state=1
 					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x
-			UNION ALL SELECT named.d, named.pair, named.priority, x.* FROM woken w CROSS JOIN named
+			UNION ALL SELECT named.d, named.pair, named.priority, x.* FROM woken w
+				CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=w.name AND p.limit_key=w.key AND p.state=2 LIMIT 1) one CROSS JOIN named
 				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.limit_name=w.name AND f.limit_key=w.key AND f.lane=named.name AND f.state=2
-					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x
-				WHERE EXISTS (SELECT 1 FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=w.name AND p.limit_key=w.key AND p.state=2)),
+					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x),
 		u AS MATERIALIZED (SELECT f.flow, f.pair, u.name, u.key, coalesce(k.held, 0) AS held, coalesce(k.tat, 0) AS tat, coalesce(k.vtime, 0) AS vtime, coalesce(k.weight, 1) AS weight,
 				CASE WHEN rule.concurrency>0 THEN rule.concurrency-coalesce(k.held, 0) END AS room
 			FROM f CROSS JOIN LATERAL unnest(f.names, f.keys) u(name, key) LEFT JOIN rule ON rule.name=u.name
@@ -105,17 +118,16 @@ var (
 		UNION ALL SELECT 5, NULL, c.id, '', '', '', '', lane.pair, lane.priority, lane.d, c.visible_at, c.size, c.leased FROM lane CROSS JOIN LATERAL (
 			SELECT r.id, r.visible_at, r.leased, ` + lengths(`r`) + ` AS size FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT $7::bigint) c`)
 
-	// takeLimited takes runs: $2 namespace, $3 ids, $4 flows, $5 whether their leases have expired, and the
-	// parameters of claimSet as in limitedSet.
-	takeLimited = sqlkit.Text(`WITH fit AS MATERIALIZED (SELECT r.id, r.visible_at, r.parts, r.priority FROM unnest($3::uuid[], $4::uuid[], $5::bool[], $10::text[]) t(id, flow, expired, pin)
+	// takeLimited takes runs: $2 namespace, $3 ids, $4 flows, $5 whether their leases have expired, $10 pins,
+	// $11 flows with their tokens taken, and the parameters of claimSet as in limitedSet.
+	takeLimited = sqlkit.Text(`WITH fit AS MATERIALIZED (SELECT r.id, r.visible_at, r.parts, r.priority, t.becomes FROM unnest($3::uuid[], $4::uuid[], $5::bool[], $10::text[], $11::uuid[]) t(id, flow, expired, pin, becomes)
 			CROSS JOIN LATERAL (SELECT x.id, x.visible_at, x.parts, x.priority FROM pawl.runs x WHERE x.id=ANY(ARRAY[t.id]) AND x.namespace=$2::text AND x.leased=t.expired
 				AND x.visible_at IS NOT NULL AND x.visible_at<=` + now + ` AND x.status<>{paused} AND x.pin=t.pin AND (t.expired OR x.flow IS NOT DISTINCT FROM t.flow) FOR NO KEY UPDATE SKIP LOCKED) r),
 		left_behind AS MATERIALIZED (SELECT set_config('pawl_tx.claimed', coalesce(
 				string_agg(id::text, ',' ORDER BY priority DESC, visible_at, id) FILTER (WHERE parts & {partsToReplay} <> 0), ''), true),
 			set_config('pawl_tx.leased', coalesce(string_agg(id::text, ','), ''), true) FROM fit)` + limitedSet + `fit CROSS JOIN left_behind WHERE r.id=ANY(ARRAY[fit.id])
 		RETURNING `)
-	limitedSet = strings.NewReplacer(`SET status=`, `SET taken=r.taken OR r.flow IS NOT NULL AND NOT r.leased, flow=CASE WHEN r.leased OR r.taken OR r.flow IS NULL THEN r.flow ELSE `+
-		flowOf(`r.`, `r.under`, `r.step_under`, `true`)+` END, status=`, `$13`, `$9`, `$10`, `$8`, `$9`, `$7`, `$8`, `$6`).Replace(claimSet)
+	limitedSet      = strings.NewReplacer(`SET status=`, `SET taken=r.taken OR r.flow IS NOT NULL AND NOT r.leased, flow=coalesce(fit.becomes, r.flow), status=`, `$13`, `$9`, `$10`, `$8`, `$9`, `$7`, `$8`, `$6`).Replace(claimSet)
 	takeLimitedRuns = takeLimited + cols(`r.input,r.meta,NULL::bytea`) + `, r.due_at, false`
 	takeLimitedBare = sqlkit.Text(takeLimited + bareColumns + `, r.due_at, r.parts & {partSteps} <> 0 AND EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)`)
 
@@ -148,7 +160,7 @@ var (
 			FROM (SELECT * FROM unnest($3::text[], $4::text[]) t(name, key) UNION SELECT e.value->>0, e.value->>1 FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value)) t
 			LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=t.name
 			CROSS JOIN LATERAL (SELECT coalesce(max(k.held), 0) AS held, coalesce(max(k.tat), 0) AS tat FROM pawl.limit_keys k WHERE k.namespace=$2::text AND k.name=t.name AND k.key=t.key) k
-			WHERE EXISTS (SELECT 1 FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=t.name AND p.limit_key=t.key AND p.state=2)),
+			CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=t.name AND p.limit_key=t.key AND p.state=2 LIMIT 1) one),
 		lane AS (SELECT k.*, (SELECT min(p.lane) FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=k.name AND p.limit_key=k.key) AS lane FROM k WHERE k.room>0
 			UNION ALL SELECT l.name, l.key, l.room, (SELECT min(p.lane) FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=l.name AND p.limit_key=l.key AND p.lane>l.lane)
 				FROM lane l WHERE l.lane IS NOT NULL),
