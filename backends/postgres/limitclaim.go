@@ -292,7 +292,7 @@ func (l *limited) settle() []stmt {
 		if !f.changed && !stale {
 			continue
 		}
-		l.changed = true
+		f.changed, l.changed = true, true
 		turn := int64(0)
 		if f.fair != nil {
 			turn = f.fair.starts()

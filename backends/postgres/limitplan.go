@@ -214,7 +214,7 @@ func (f *flow) goesBefore(other *flow) bool {
 }
 
 // settle decides where each flow waits after the claim. Of the flows of a lane that one key's rate holds
-// back, the first waits for the time, and the others are parked at the key.
+// back, the one that may go first waits for the time, and the others are parked at the key.
 func (p *limitPlan) settle() {
 	type place struct {
 		keyName
@@ -242,7 +242,7 @@ func (p *limitPlan) settle() {
 			in := place{later.keyName, f.pair, f.priority}
 			if other := first[in]; other == nil {
 				first[in] = f
-			} else if f.next().before(other.next()) {
+			} else if at < other.at || at == other.at && f.next().before(other.next()) {
 				first[in] = f
 				other.become(flowParked, 0, later.keyName)
 			} else {

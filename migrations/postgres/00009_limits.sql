@@ -88,6 +88,7 @@ CREATE TABLE pawl.limit_marks (
     taken      boolean,
     at         bigint,
     run        uuid,
+    left_flow  uuid,                           -- in which the run does not wait any more
     PRIMARY KEY (namespace, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
 
@@ -116,7 +117,8 @@ BEGIN
         INSERT INTO pawl.limit_marks (namespace, freed, freed_step, flow, pin, queue, workflow, priority, under, step_under, taken, at, run)
         VALUES (NEW.namespace, freed, freed_step, NEW.flow, NEW.pin, NEW.queue, NEW.workflow, NEW.priority, NEW.under, NEW.step_under, NEW.taken, NEW.visible_at, NEW.id);
     ELSE
-        INSERT INTO pawl.limit_marks (namespace, freed, freed_step) VALUES (NEW.namespace, freed, freed_step);
+        INSERT INTO pawl.limit_marks (namespace, freed, freed_step, left_flow, pin, run)
+        VALUES (NEW.namespace, freed, freed_step, CASE WHEN NOT OLD.leased THEN OLD.flow END, OLD.pin, NEW.id);
     END IF;
     RETURN NULL;
 END $$;
@@ -135,6 +137,7 @@ CREATE TRIGGER limit_came AFTER INSERT ON pawl.runs FOR EACH ROW
     EXECUTE FUNCTION pawl.limit_came();
 CREATE TRIGGER limit_changed AFTER UPDATE ON pawl.runs FOR EACH ROW
     WHEN (OLD.flow IS NOT NULL AND OLD.leased AND (NOT NEW.leased OR OLD.step_under IS NOT NULL AND NEW.step_under IS NULL)
+        OR OLD.flow IS NOT NULL AND NOT OLD.leased AND NOT NEW.leased AND OLD.visible_at IS NOT NULL AND OLD.status <> 4 AND (NEW.visible_at IS NULL OR NEW.status = 4)
         OR NEW.flow IS NOT NULL AND NOT NEW.leased AND NEW.visible_at IS NOT NULL AND NEW.status <> 4
             AND (OLD.flow IS DISTINCT FROM NEW.flow OR OLD.pin <> NEW.pin OR OLD.status = 4 OR OLD.visible_at IS NULL OR NEW.visible_at < OLD.visible_at))
     EXECUTE FUNCTION pawl.limit_changed();
