@@ -29,6 +29,7 @@ func (c *C) limits() []store.Limit {
 	c.Helper()
 	list, err := store.AllLimits(c.ctx, c.s, store.ListLimitsParams{Namespace: c.ns})
 	c.ok("ListLimits", err)
+	list = append([]store.Limit{}, list...)
 	for i := range list {
 		list[i].UpdatedAt = time.Time{}
 	}
@@ -167,7 +168,7 @@ var permitCases = []Case{
 	}},
 	{"limit/keys", "P21", "a limit counts each key for itself; the empty key is one more, and so is each spelling", func(c *C) {
 		c.putLimit("l", oneAtATime)
-		keys := []string{"k", "K", "", " k", "é", "é"}
+		keys := []string{"k", "K", "", " k", "\u00e9", "e\u0301"}
 		var lists [][]store.LimitUse
 		for _, k := range keys {
 			lists = append(lists, use("l", k), use("l", k))
@@ -369,10 +370,12 @@ var permitCases = []Case{
 		c.putLimit("one", oneAtATime)
 		for _, t := range []*store.Transition{release(), sleepFor(time.Microsecond), retryIn(0), continueWith("x")} {
 			ids := c.createUnder(use("one", "k"), use("one", "k"))
-			c.end(c.takes("the first claim", 2, ids[0])[0], t)
+			run := c.takes("the first claim", 2, ids[0])[0]
+			c.advance(time.Microsecond)
+			c.end(run, t)
 			c.heldUnder("one", "k", 0)
 			c.advance(time.Second)
-			run := c.takes("the claim after the "+t.Kind.String(), 2, ids[1])[0]
+			run = c.takes("the claim after the "+t.Kind.String(), 2, ids[1])[0]
 			c.heldUnder("one", "k", 1)
 			c.end(run, complete(""))
 			c.end(c.takes("the claim of the one that has waited", 2, ids[0])[0], complete(""))
@@ -421,15 +424,17 @@ var permitCases = []Case{
 		parent := c.family(sleepAwait(store.Await{Group: "g"}), list...)
 		c.eq("children that are claimed", runIDs(c.claimKids(10)), []store.ID{list[0].ID})
 		c.heldUnder("one", "k", 1)
-		c.force(parent)
+		_, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{parent}, Force: true, Now: c.now})
+		c.ok("Cancel with Force", err)
 		c.eq("the status of the claimed child", c.get(list[0].ID).Status, store.Canceling)
 		c.heldUnder("one", "k", 1) // until its holder ends it
-		c.force(list[0].ID)
+		_, err = c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{list[0].ID}, Force: true, Now: c.now})
+		c.ok("Cancel with Force", err)
 		c.heldUnder("one", "k", 0)
 	}},
 	{"limit/fired", "P21", "a run that a schedule has fired is under its limits", func(c *C) {
 		c.putLimit("one", oneAtATime)
-		c.putSchedule(store.Schedule{Name: "s", Workflow: aWorkflow, Queue: aQueue})
+		c.putSchedule(store.Schedule{Name: "s", Workflow: aWorkflow, Queue: aQueue, NextAt: c.now})
 		run := fill(store.NewRun{Under: use("one", "k")})
 		_, err := c.s.Fire(c.ctx, store.FireParams{Namespace: c.ns, Schedule: "s", At: c.now, Next: c.now.Add(time.Hour), Run: &run, Now: c.now})
 		c.ok("Fire", err)
@@ -523,8 +528,8 @@ var permitCases = []Case{
 		c.putLimit("one", oneAtATime)
 		ids := c.createUnder(use("one", "k"), use("one", "k"))
 		run := c.takes("the first claim", 2, ids[0])[0]
-		c.commit(store.Commit{Lease: run.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: giveBack()})
 		c.advance(time.Microsecond)
+		c.commit(store.Commit{Lease: run.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: giveBack()})
 		got := c.one(c.claimFor(oldBuild).Runs)
 		c.eq("the first one by P7", got.Run.ID, ids[1])
 		c.eq("runs at the limit", runIDs(c.claimFor(oldBuild).Runs), []store.ID{})
@@ -603,11 +608,12 @@ var permitCases = []Case{
 		ids := c.createUnder(use("one", "k"), use("one", "k"), use("one", "k"))
 		got := c.claim(store.ClaimParams{Max: 5, LeaseFor: time.Hour})
 		c.eq("runs", runIDs(got.Runs), ids[:1])
+		c.eq("NextDue", got.NextDue, time.Time{})
 		for range 2 {
-			c.eq("NextDue", got.NextDue, c.now.Add(time.Hour)) // the end of the lease
 			c.eq("Waiting", got.Waiting, []store.Waiting(nil))
 			got = c.claim(store.ClaimParams{Max: 5})
 			c.eq("runs", runIDs(got.Runs), []store.ID{})
+			c.eq("NextDue", got.NextDue, c.now.Add(time.Hour)) // the end of the lease
 		}
 		c.force(ids[0])
 		none := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 0)}})
