@@ -95,12 +95,14 @@ var (
 		rule AS MATERIALIZED (SELECT * FROM pawl.limits l WHERE l.namespace=$2::text),
 		timed AS MATERIALIZED (SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f
 			WHERE f.namespace=$2::text AND f.lane=named.name AND f.state=3 AND f.at<=` + now + ` ORDER BY f.at LIMIT $7::bigint+20) x),
-		woken AS MATERIALIZED (SELECT e.value->>0 AS name, e.value->>1 AS key FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value)
-			UNION SELECT t.limit_name, t.limit_key FROM timed t WHERE t.limit_name IS NOT NULL),
-		f AS MATERIALIZED (SELECT * FROM timed
-			UNION ALL SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN (SELECT '' AS fair UNION ALL SELECT rule.name FROM rule WHERE rule.fair) r
+		ready AS MATERIALIZED (SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN (SELECT '' AS fair UNION ALL SELECT rule.name FROM rule WHERE rule.fair) r
 				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.lane=named.name AND f.fair=r.fair AND f.state=1
-					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x
+					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x),
+		woken AS MATERIALIZED (SELECT e.value->>0 AS name, e.value->>1 AS key FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value)
+			UNION SELECT t.limit_name, t.limit_key FROM timed t WHERE t.limit_name IS NOT NULL
+			UNION SELECT t.limit_name, t.limit_key FROM ready t WHERE t.limit_name IS NOT NULL),
+		f AS MATERIALIZED (SELECT * FROM timed
+			UNION ALL SELECT * FROM ready
 			UNION ALL SELECT named.d, named.pair, named.priority, x.* FROM woken w
 				CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=w.name AND p.limit_key=w.key AND p.state=2 LIMIT 1) one CROSS JOIN named
 				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.limit_name=w.name AND f.limit_key=w.key AND f.lane=named.name AND f.state=2
