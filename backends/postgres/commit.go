@@ -119,10 +119,9 @@ var (
 			visible_at=CASE WHEN status={canceling} AND NOT $19::boolean THEN least(` + now + `, deadline)
 				WHEN events>$16::bigint THEN least(` + now + `+$17::bigint, $18::bigint, ` + now + `, deadline)
 				ELSE least(` + now + `+$17::bigint, $18::bigint, deadline) END,
-			taken=taken AND NOT $14::boolean, step_under=` + stepUnder + `, flow=` + flowOf(``, `under`, stepUnder, `taken AND NOT $14::boolean`) + commitFence + `
-			AND ($20::text IS NULL OR under IS NULL OR status={canceling} OR jsonb_array_length(under::jsonb)+jsonb_array_length($20::jsonb)<=` + strconv.Itoa(store.MaxLimits) + `
+			taken=taken AND NOT $14::boolean, step_under=$20::text, flow=` + flowOf(``, `under`, `$20::text`, `taken AND NOT $14::boolean`) + commitFence + `
+			AND ($20::text IS NULL OR under IS NULL OR jsonb_array_length(under::jsonb)+jsonb_array_length($20::jsonb)<=` + strconv.Itoa(store.MaxLimits) + `
 				AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements(under::jsonb) a(v) JOIN jsonb_array_elements($20::jsonb) b(v) ON a.v->>0=b.v->>0))` + commitGives)
-	stepUnder = sqlkit.Text(`CASE WHEN status<>{canceling} THEN $20::text END`)
 	// $12 status, $13 input.
 	commitContinue = sqlkit.Text(commitMark + commitLeave + `, wakes=0, attempt=1, generation=generation+1, pin='', pinned=NULL, build=NULL, failure=CASE WHEN status={canceling} THEN failure END,
 			input=$13::bytea, visible_at=least(` + now + `, deadline), taken=false, step_under=NULL, flow=` + flowOf(``, `under`, `NULL`, `false`) + commitFence + commitGives)

@@ -81,7 +81,9 @@ var healLanes = sqlkit.Text(`WITH RECURSIVE pair AS (SELECT * FROM unnest($2::te
 		SELECT l.queue, l.workflow, l.pin, (SELECT x.priority FROM pawl.runs x WHERE x.namespace=$1::text AND x.queue=l.queue AND x.workflow=l.workflow AND x.pin=l.pin
 			AND x.priority<l.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND (x.flow IS NULL OR x.leased) ORDER BY x.priority DESC LIMIT 1) FROM level l WHERE l.priority IS NOT NULL)
 	INSERT INTO pawl.lanes (queue, workflow, priority, namespace)
-	SELECT DISTINCT l.queue, l.workflow, l.priority, $1::text FROM level l WHERE l.priority IS NOT NULL
+	SELECT DISTINCT l.queue, l.workflow, l.priority, $1::text FROM (SELECT l.queue, l.workflow, l.priority FROM level l
+			UNION ALL SELECT p.queue, p.workflow, f.priority FROM pair p CROSS JOIN LATERAL (SELECT split_part(f.lane, E'\n', 4)::smallint AS priority FROM pawl.limit_flows f
+				WHERE f.namespace=$1::text AND f.lane>=p.queue || E'\n' || p.workflow || E'\n' AND f.lane<p.queue || E'\n' || p.workflow || E'\v' AND f.state=1 ORDER BY f.lane LIMIT 100) f) l WHERE l.priority IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM pawl.lanes x WHERE x.namespace=$1::text AND x.queue=l.queue AND x.workflow=l.workflow AND x.priority=l.priority)
 	ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING`)
 

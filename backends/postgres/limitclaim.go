@@ -212,7 +212,7 @@ func (l *limited) writes() []stmt {
 	for _, q := range l.queues {
 		queues[q] = true
 	}
-	stmts = append(stmts, l.unparking(queues), l.nextDue(), l.limitsDue())
+	stmts = append(stmts, l.unparking(queues), stmt{sql: dropKeys, args: []any{setNow(l.p.Now), l.p.Namespace}}, l.nextDue(), l.limitsDue())
 	if !l.p.Bare {
 		stmts = append(stmts, replay(l.maxBytes(), l.byID)...)
 	}

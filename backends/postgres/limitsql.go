@@ -158,6 +158,12 @@ var (
 			limit_name=CASE WHEN h.visible_at<=` + now + ` THEN nullif(h.name, '') END, limit_key=CASE WHEN h.visible_at<=` + now + ` AND h.name<>'' THEN h.key END
 		FROM h WHERE f.flow=ANY(ARRAY[h.flow]) AND f.pin=h.pin AND h.id IS NOT NULL`)
 
+	// dropKeys deletes those of the keys that the fold has found whose rows say no more than none would:
+	// $1 now, $2 namespace.
+	dropKeys = `WITH e AS MATERIALIZED (SELECT $2::text AS namespace, e.value->>0 AS name, e.value->>1 AS key FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value))
+		DELETE FROM pawl.limit_keys k USING e WHERE k.namespace=ANY(ARRAY[e.namespace]) AND k.name=ANY(ARRAY[e.name]) AND k.key=ANY(ARRAY[e.key])
+			AND k.held=0 AND k.weight=1 AND k.tat<=` + now + ` AND k.vtime<=coalesce((SELECT l.clock FROM pawl.limits l WHERE l.namespace=$2::text AND l.name=k.name), 0)`
+
 	// unpark makes flows ready that are parked at keys with room: those of $3 limits and $4 keys, and those
 	// that the fold has found. In each lane there are then as many as the key has permits for, or tokens.
 	unpark = `WITH RECURSIVE k AS MATERIALIZED (SELECT t.name, t.key, least(coalesce(nullif(l.concurrency, 0)-k.held, 100), 100,
