@@ -257,19 +257,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 			r.VisibleAt = due
 		}
 	case store.Continue:
-		r.Input = bytes.Clone(t.Input)
-		if r.Status != store.Canceling {
-			r.Failure = nil
-		}
-		r.Generation++
-		r.Attempt = 1
-		r.charged = false
-		r.Pin, r.Build = nil, ""
-		r.steps = nil
-		clear(r.groups)
-		for _, id := range s.children[r.ID] { // they are none of the new generation's
-			s.runs[id].Group, s.runs[id].Ordinal = "", 0
-		}
+		s.anew(r, t)
 	}
 	switch {
 	case r.Status == store.Canceling: // stays so, for somebody to end it: at once, unless its holder cannot
@@ -286,6 +274,23 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		s.hintFreed(r)
 	} else {
 		s.hintDue(r)
+	}
+}
+
+// anew begins the next generation of a run.
+func (s *Store) anew(r *run, t *store.Transition) {
+	r.Input = bytes.Clone(t.Input)
+	if r.Status != store.Canceling {
+		r.Failure = nil
+	}
+	r.Generation++
+	r.Attempt = 1
+	r.charged = false
+	r.Pin, r.Build = nil, ""
+	r.steps = nil
+	clear(r.groups)
+	for _, id := range s.children[r.ID] { // they are none of the new generation's
+		s.runs[id].Group, s.runs[id].Ordinal = "", 0
 	}
 }
 
