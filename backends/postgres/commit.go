@@ -175,7 +175,7 @@ var (
 	forgetChildren = `UPDATE pawl.runs c SET grp=NULL, ordinal=0
 		WHERE c.parent=$1::uuid AND c.parent IS NOT NULL AND c.grp IS NOT NULL AND` + applied12
 
-	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased FROM pawl.runs
+	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased, under FROM pawl.runs
 		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
 
@@ -518,12 +518,18 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 			var id store.ID
 			var status int16
 			var now sqlkit.Fate
-			if err := scan(sqlkit.ID(&id), &status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased); err != nil {
+			var under []store.LimitUse
+			if err := scan(sqlkit.ID(&id), &status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased, sqlkit.Uses(&under)); err != nil {
 				return err
 			}
 			if b := byID[id]; b != nil {
 				now.Status = store.Status(status)
 				*b.res = now.Of(b.Commit)
+				if t := b.Transition; t != nil && now.Next(b.Commit) {
+					if err := store.CheckUses(under, t.Under); err != nil {
+						b.res.Err = err
+					}
+				}
 			}
 			return nil
 		},
