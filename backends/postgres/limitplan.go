@@ -51,9 +51,10 @@ func (a *waiting) before(b *waiting) bool {
 
 // States of a flow.
 const (
-	flowReady  = 1
-	flowParked = 2 // at a key, until that has room
-	flowTimed  = 3 // until a time
+	flowReady   = 1
+	flowParked  = 2 // at a key, until that has a permit
+	flowTimed   = 3 // until a time
+	flowStarved = 4 // parked at a key, behind a flow that waits for the time of its tokens
 )
 
 // flow is the list of runs that wait for the same permits in one lane.
@@ -244,9 +245,9 @@ func (p *limitPlan) settle() {
 				first[in] = f
 			} else if at < other.at || at == other.at && f.next().before(other.next()) {
 				first[in] = f
-				other.become(flowParked, 0, later.keyName)
+				other.become(flowStarved, 0, later.keyName)
 			} else {
-				state, at = flowParked, 0
+				state, at = flowStarved, 0
 			}
 		}
 		f.become(state, at, parked)

@@ -22,7 +22,8 @@ var (
 	dropLimit = `DELETE FROM pawl.limits l WHERE l.namespace=$1::text AND l.name=$2::text`
 	// wakeFlows lets claims look at all flows under some limits ($3) again, and finds out which limit
 	// decides on their turns: $1 now, $2 namespace.
-	wakeFlows = `UPDATE pawl.limit_flows f SET state=CASE WHEN f.head_at<=` + now + ` THEN 1 ELSE 3 END, at=f.head_at, limit_name=NULL, limit_key=NULL,
+	wakeFlows = `UPDATE pawl.limit_flows f SET state=CASE WHEN f.head_at<=` + now + ` THEN 1 ELSE 3 END, at=f.head_at,
+			limit_name=CASE WHEN f.head_at<=` + now + ` THEN f.limit_name END, limit_key=CASE WHEN f.head_at<=` + now + ` THEN f.limit_key END,
 			fair=coalesce(u.fair, ''), turn=CASE WHEN u.fair IS NULL THEN 0 ELSE greatest(u.clock, (SELECT k.vtime FROM pawl.limit_keys k
 				WHERE k.namespace=$2::text AND k.name=u.fair AND k.key=u.fair_key)) END
 		FROM pawl.limit_flows o CROSS JOIN LATERAL (SELECT ` + fairOf(`e.key`) + ` FROM unnest(o.names, o.keys) e(name, key)

@@ -104,8 +104,9 @@ var (
 		f AS MATERIALIZED (SELECT * FROM timed
 			UNION ALL SELECT * FROM ready
 			UNION ALL SELECT named.d, named.pair, named.priority, x.* FROM woken w
-				CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=w.name AND p.limit_key=w.key AND p.state=2 LIMIT 1) one CROSS JOIN named
-				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.limit_name=w.name AND f.limit_key=w.key AND f.lane=named.name AND f.state=2
+				CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=w.name AND p.limit_key=w.key AND p.state IN (2, 4) LIMIT 1) one
+				CROSS JOIN named CROSS JOIN (VALUES (2), (4)) s(state)
+				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.limit_name=w.name AND f.limit_key=w.key AND f.lane=named.name AND f.state=s.state
 					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x),
 		u AS MATERIALIZED (SELECT f.flow, f.pair, u.name, u.key, coalesce(k.held, 0) AS held, coalesce(k.tat, 0) AS tat, coalesce(k.vtime, 0) AS vtime, coalesce(k.weight, 1) AS weight,
 				CASE WHEN rule.concurrency>0 THEN rule.concurrency-coalesce(k.held, 0) END AS room
@@ -166,19 +167,19 @@ var (
 
 	// unpark makes flows ready that are parked at keys with room: those of $3 limits and $4 keys, and those
 	// that the fold has found. In each lane there are then as many as the key has permits for, or tokens.
-	unpark = `WITH RECURSIVE k AS MATERIALIZED (SELECT t.name, t.key, least(coalesce(nullif(l.concurrency, 0)-k.held, 100), 100,
-				CASE WHEN l.every>0 THEN greatest(1, (` + now + `+l.every*l.burst-greatest(k.tat, ` + now + `))/l.every) END) AS room
+	unpark = `WITH RECURSIVE k AS MATERIALIZED (SELECT t.name, t.key, least(coalesce(nullif(l.concurrency, 0)-k.held, 100), 100) AS room,
+				CASE WHEN l.every>0 THEN greatest(1, (` + now + `+l.every*l.burst-greatest(k.tat, ` + now + `))/l.every) ELSE 100 END AS tokens
 			FROM (SELECT * FROM unnest($3::text[], $4::text[]) t(name, key) UNION SELECT e.value->>0, e.value->>1 FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value)) t
 			LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=t.name
 			CROSS JOIN LATERAL (SELECT coalesce(max(k.held), 0) AS held, coalesce(max(k.tat), 0) AS tat FROM pawl.limit_keys k WHERE k.namespace=$2::text AND k.name=t.name AND k.key=t.key) k
-			CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=t.name AND p.limit_key=t.key AND p.state=2 LIMIT 1) one),
+			CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=t.name AND p.limit_key=t.key AND p.state IN (2, 4) LIMIT 1) one),
 		lane AS (SELECT k.*, (SELECT min(p.lane) FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=k.name AND p.limit_key=k.key) AS lane FROM k WHERE k.room>0
-			UNION ALL SELECT l.name, l.key, l.room, (SELECT min(p.lane) FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=l.name AND p.limit_key=l.key AND p.lane>l.lane)
+			UNION ALL SELECT l.name, l.key, l.room, l.tokens, (SELECT min(p.lane) FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=l.name AND p.limit_key=l.key AND p.lane>l.lane)
 				FROM lane l WHERE l.lane IS NOT NULL),
-		up AS MATERIALIZED (SELECT p.flow, p.pin FROM lane CROSS JOIN LATERAL (SELECT f.flow, f.pin FROM pawl.limit_flows f
-				WHERE f.namespace=$2::text AND f.limit_name=lane.name AND f.limit_key=lane.key AND f.lane=lane.lane AND f.state=2 ORDER BY f.turn, f.head_at, f.head_id
-				LIMIT greatest(0, lane.room-(SELECT count(*) FROM (SELECT 1 FROM pawl.limit_flows a WHERE a.namespace=$2::text AND a.limit_name=lane.name AND a.limit_key=lane.key AND a.lane=lane.lane
-					AND a.state<>2 LIMIT 100) a))) p WHERE lane.lane IS NOT NULL)
+		up AS MATERIALIZED (SELECT p.flow, p.pin FROM lane CROSS JOIN (VALUES (2), (4)) s(state) CROSS JOIN LATERAL (SELECT f.flow, f.pin FROM pawl.limit_flows f
+				WHERE f.namespace=$2::text AND f.limit_name=lane.name AND f.limit_key=lane.key AND f.lane=lane.lane AND f.state=s.state ORDER BY f.turn, f.head_at, f.head_id
+				LIMIT greatest(0, CASE s.state WHEN 2 THEN lane.room ELSE least(lane.room, lane.tokens) END-(SELECT count(*) FROM (SELECT 1 FROM pawl.limit_flows a WHERE a.namespace=$2::text AND a.limit_name=lane.name AND a.limit_key=lane.key AND a.lane=lane.lane
+					AND (a.state=1 OR a.state=3 AND s.state=4) LIMIT 100) a))) p WHERE lane.lane IS NOT NULL)
 		UPDATE pawl.limit_flows f SET state=1 FROM up WHERE f.flow=ANY(ARRAY[up.flow]) AND f.pin=up.pin RETURNING f.queue`
 
 	// limitNext returns the lanes in which flows are ready, or will be, with the earliest time, and whether

@@ -46,7 +46,7 @@ CREATE TABLE pawl.limit_keys (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
 
 -- A flow has the runs that wait for the same permits, in one lane. State: 1 ready, 2 parked at a key
--- until that has room, 3 nothing can be claimed before a time.
+-- until that has a permit, 3 nothing can be claimed before a time, 4 parked at a key behind a flow in state 3.
 CREATE TABLE pawl.limit_flows (
     flow       uuid     NOT NULL,
     pin        text     COLLATE "C" NOT NULL,
