@@ -72,13 +72,14 @@ var (
 			CROSS JOIN LATERAL ` + usesOf(`g.freed`, `g.freed_step`) + ` e(value) GROUP BY 2, 3),
 		kept AS (UPDATE pawl.limit_keys k SET held=k.held-f.n FROM freed f
 			WHERE k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) RETURNING k.name, k.key),
+		gone_runs AS MATERIALIZED (SELECT g.left_flow, g.pin, g.run, g.seq FROM gone g WHERE g.left_flow IS NOT NULL),
 		came AS MATERIALIZED (SELECT DISTINCT ON (g.flow, g.pin) g.* FROM gone g WHERE g.flow IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM gone x WHERE x.left_flow=g.flow AND x.run=g.run AND x.seq>g.seq) ORDER BY g.flow, g.pin, g.at, g.run),
+			AND NOT EXISTS (SELECT 1 FROM gone_runs x WHERE x.left_flow=g.flow AND x.run=g.run AND x.seq>g.seq) ORDER BY g.flow, g.pin, g.at, g.run),
 		known AS (UPDATE pawl.limit_flows f SET head_at=least(f.head_at, c.at), head_id=CASE WHEN (c.at, c.run)<(f.head_at, f.head_id) THEN c.run ELSE f.head_id END,
 				at=CASE WHEN f.state=3 AND f.limit_name IS NULL THEN least(f.at, c.at) ELSE f.at END
 			FROM came c WHERE f.flow=ANY(ARRAY[c.flow]) AND f.pin=ANY(ARRAY[c.pin]) AND ((c.at, c.run)<(f.head_at, f.head_id) OR f.state=3 AND f.limit_name IS NULL AND c.at<f.at)
-				AND NOT EXISTS (SELECT 1 FROM gone g WHERE g.left_flow=f.flow AND g.run=f.head_id)),
-		left_behind AS (UPDATE pawl.limit_flows f SET state=1 FROM gone c WHERE f.flow=ANY(ARRAY[c.left_flow]) AND f.pin=ANY(ARRAY[c.pin]) AND f.head_id=c.run),
+				AND NOT EXISTS (SELECT 1 FROM gone_runs g WHERE g.left_flow=f.flow AND g.run=f.head_id)),
+		left_behind AS (UPDATE pawl.limit_flows f SET state=1 FROM gone_runs c WHERE f.flow=ANY(ARRAY[c.left_flow]) AND f.pin=ANY(ARRAY[c.pin]) AND f.head_id=c.run),
 		fresh AS (INSERT INTO pawl.limit_flows (flow, pin, namespace, lane, queue, under, step_under, taken, names, keys, head_at, head_id, state, at, fair, turn)
 			SELECT c.flow, c.pin, c.namespace, ` + laneName(`c`) + `, c.queue, c.under, c.step_under, c.taken, u.names, u.keys, c.at, c.run,
 				CASE WHEN c.at<=` + now + ` THEN 1 ELSE 3 END, c.at, coalesce(u.fair, ''), CASE WHEN u.fair IS NULL THEN 0 ELSE greatest(u.clock, (SELECT k.vtime FROM pawl.limit_keys k

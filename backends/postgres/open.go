@@ -299,7 +299,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	f := store.Features{Name: "postgres", Contract: 1, Hints: !s.deaf, SharedClock: true, Processes: true, Transactions: true, Durability: s.durability, Version: "PostgreSQL " + s.version}
+	f := store.Features{Name: "postgres", Contract: 2, Hints: !s.deaf, SharedClock: true, Processes: true, Transactions: true, Durability: s.durability, Version: "PostgreSQL " + s.version}
 	if s.deaf {
 		f.Gaps = []store.Gap{{Ability: store.Hints, Reason: "a pooler does not pass notices on, and there is no URL for LISTEN"}}
 	}
