@@ -22,7 +22,7 @@ var (
 	// Parameters: those of plainKeep, and after the parts: status, output, failure, now.
 	plainFinal = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
 			visible_at=NULL, leased=0, pausing=0, wakes=0
-		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`)
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0 AND under IS NULL AND step_under IS NULL`)
 
 	// commitMark: seq, stamp, crashes (NULL: unchanged), the number of writes of state, the parts to keep, the parts to
 	// add. commitFence: run, namespace, worker, epoch, seq. The parts between them have their own parameters.
@@ -34,12 +34,12 @@ var (
 	// Parameters: status, output, whether the present failure stays if there is no new one, failure
 	// twice, now.
 	commitFinal = commitMark + `, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
-		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts`
+		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts, ` + limitedQueue
 
 	// A canceling run stays canceling and is claimable at once, so that its end can be recorded,
 	// unless it is released for a while. A run with a pending pause becomes paused and keeps its
 	// time.
-	yield = sqlkit.Text(`, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
+	yield = sqlkit.Text(`, step_under=?, limited=under IS NOT NULL OR ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
 	// Events that came before this commit's own writes count, because the right side of an assignment
 	// sees the old row. Parameters: status twice, wakes, another attempt twice (0 or 1), failure twice,
 	// whether a canceling run keeps its time, now twice, events seen, due, now three times, due twice.
@@ -75,6 +75,9 @@ var (
 
 	// pinRun: the build, the whole pin, run.
 	pinRun = `UPDATE runs SET pin=?, pinned=? WHERE id=? AND` + applied
+
+	// freeStep ends the permits of the run's step.
+	freeStep = `UPDATE runs SET step_under=NULL WHERE id=? AND step_under IS NOT NULL AND leased=1 AND` + applied + ` RETURNING queue`
 
 	forgetGroups = `DELETE FROM groups WHERE run_id=? AND` + applied
 	forgetSteps  = `DELETE FROM steps WHERE run_id=? AND` + applied
@@ -198,13 +201,13 @@ var (
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
 		AND status={running} AND events=j.value->>7`)
 	finalMany = sqlkit.Text(finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0
-	RETURNING stamp`)
+	RETURNING stamp, ` + limitedQueue)
 
 	// endMany ends runs that have no children: all ?5 of them, or none. countMany and wakeMany
 	// handle their groups and parents.
 	endMany = sqlkit.Text(finalUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
 			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq=(k.value->>1)-1 AND r.leased=1 AND r.status={running} AND r.events=k.value->>7 AND r.parts & {partChildren}=0)
-	RETURNING stamp`)
+	RETURNING stamp, ` + limitedQueue)
 )
 
 // putSteps is putStep for many steps: see table.
@@ -303,12 +306,18 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, s
 		return err
 	}
 	first := list[0]
+	ended := func(scan func(...any) error) error {
+		var queue string
+		err := done(func(dest ...any) error { return scan(append(dest, sqlkit.TextOrNull(&queue))...) })
+		frees(first.hints, queue)
+		return err
+	}
 	var stmts []Stmt
 	if keeps.list != nil {
 		stmts = append(stmts, Stmt{SQL: keepMany, Args: []any{keeps.args()[0], first.namespace, families}, Rows: done})
 	}
 	if ends.list != nil {
-		stmts = append(stmts, Stmt{SQL: sql, Args: append(ends.args(first.now, first.namespace), last...), Rows: done})
+		stmts = append(stmts, Stmt{SQL: sql, Args: append(ends.args(first.now, first.namespace), last...), Rows: ended})
 	}
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
@@ -351,6 +360,9 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	stmts = append(stmts, b.fence())
 	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
 		guarded(pinRun, *p.Pin, p.Pinned, run)
+	}
+	if b.Free {
+		stmts = append(stmts, Stmt{SQL: freeStep, Args: []any{run, run, b.stamp}, Unneeded: b.missed, Rows: func(scan func(...any) error) error { return freed(scan, b.hints) }})
 	}
 	again := t != nil && t.Kind == store.Continue
 	for i := range b.Steps {
@@ -407,7 +419,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 // another kind.
 func (b *commit) plain() (Stmt, bool) {
 	t := b.Transition
-	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
+	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || b.Free || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
 		return Stmt{}, false
 	}
 	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}
@@ -440,10 +452,11 @@ func (b *commit) fence() Stmt {
 		if len(t.Input) > inlineInput {
 			input, args[5] = nil, p.Parts|sqlkit.PartLargeInput
 		}
-		sql, args = commitContinue, append(args, int64(p.Status), int64(p.Status), input, b.now, b.now)
+		sql, args = commitContinue, append(args, nil, nil, int64(0), int64(p.Status), int64(p.Status), input, b.now, b.now)
 	default:
 		due, why, more := b.due(&p), text(p.Failure), flag(p.Retry)
-		sql, args = commitYield, append(args, int64(p.Status), int64(p.Status), p.Wakes, more, more, why, why,
+		step := text(sqlkit.UsesText(t.Under))
+		sql, args = commitYield, append(args, step, step, flag(!p.Retry), int64(p.Status), int64(p.Status), p.Wakes, more, more, why, why,
 			flag(p.Release), b.now, b.now, p.Seen, due, b.now, b.now, b.now, due, due)
 	}
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
@@ -478,7 +491,10 @@ func (b *commit) fenced(scan func(...any) error) error {
 		return err
 	case t.Kind.Final():
 		b.hints.Final(b.Lease.Run)
-		return scan(append(dest, sqlkit.ID(&b.parent), sqlkit.TextOrNull(&b.group), &b.parts)...)
+		var queue string
+		err := scan(append(dest, sqlkit.ID(&b.parent), sqlkit.TextOrNull(&b.group), &b.parts, sqlkit.TextOrNull(&queue))...)
+		frees(b.hints, queue)
+		return err
 	}
 	var queue string
 	err := scan(append(dest, &queue)...)

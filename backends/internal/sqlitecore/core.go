@@ -76,8 +76,8 @@ func New(r Runner, config Config) *Core {
 	c.verbs = sqlkit.NewVerbs(db{c})
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?4", now, 1)
-		c.take = strings.Replace(claimRuns, "<=?3", "<="+now, 1)
-		c.bare = strings.Replace(claimBare, "<=?3", "<="+now, 1)
+		c.take = strings.ReplaceAll(claimRuns, "<=?3", "<="+now)
+		c.bare = strings.ReplaceAll(claimBare, "<=?3", "<="+now)
 		c.next = strings.ReplaceAll(claimNext, "?5", now)
 	}
 	return c
