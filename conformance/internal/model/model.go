@@ -161,7 +161,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 }
 
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "model", Contract: 1, Hints: true, Transactions: s.transactions, Durability: store.Volatile}
+	return store.Features{Name: "model", Contract: 2, Hints: true, Transactions: s.transactions, Durability: store.Volatile}
 }
 
 func (s *Store) Limits() store.Limits { return s.limits }

@@ -1,0 +1,26 @@
+package sqlitecore
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// PutLimits fails with store.ErrUnsupported: the backend has no limits yet.
+func (*Core) PutLimits(context.Context, store.PutLimitsParams) error { return store.ErrUnsupported }
+
+// SetLimit fails with store.ErrUnsupported: the backend has no limits yet.
+func (*Core) SetLimit(context.Context, store.SetLimitParams) error { return store.ErrUnsupported }
+
+// ListLimits fails with store.ErrUnsupported: the backend has no limits yet.
+func (*Core) ListLimits(context.Context, store.ListLimitsParams) (out store.LimitPage, err error) {
+	return out, store.ErrUnsupported
+}
+
+// LimitKeys fails with store.ErrUnsupported: the backend has no limits yet.
+func (*Core) LimitKeys(context.Context, store.LimitKeysParams) (out store.LimitKeyPage, err error) {
+	return out, store.ErrUnsupported
+}
+
+// SetWeight fails with store.ErrUnsupported: the backend has no limits yet.
+func (*Core) SetWeight(context.Context, store.SetWeightParams) error { return store.ErrUnsupported }
