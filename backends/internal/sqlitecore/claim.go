@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -194,10 +195,14 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		peek, take, bare, next, clock = claimPeek, claimRuns, claimBare, claimNext, []any{m.now}
 	}
 	// An idle poll only reads and never takes the write lock.
+	later := int64(math.MaxInt64)
 	if !p.Again && (!c.busy.Load() || p.Wanted() == 0) {
-		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: sqlkit.One(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue))}
-		if err := c.look(ctx, look, m, &out); err != nil {
+		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: peekRow(&out, &later)}
+		if err := c.look(ctx, look, m, &out, &later); err != nil {
 			return out, err
+		}
+		if later <= out.Now.UnixMicro() {
+			return out, c.limited(ctx, &p, m, &out)
 		}
 		if out.NextDue.IsZero() || out.NextDue.After(out.Now) || p.Wanted() == 0 {
 			return out, nil
@@ -216,7 +221,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	stmts := append([]Stmt{
 		{SQL: take, Args: first, Rows: t.run},
-		{SQL: next, Args: append(append(levels[:2:2], p.Worker, stamp), clock...), Rows: nextRow(&out)},
+		{SQL: next, Args: append(append(levels[:2:2], p.Worker, stamp), clock...), Rows: nextRow(&out, &later)},
 		{SQL: claimedParts, Args: mine, Gate: true},
 	}, t.replay(mine, bytes, p.Bare, c.config.InTurn)...)
 	if p.Again {
@@ -231,18 +236,50 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	if err != nil {
 		return store.Claimed{}, err
 	}
+	if later <= out.Now.UnixMicro() && len(t.runs) == 0 && !p.Again {
+		return out, c.limited(ctx, &p, m, &out)
+	}
 	c.busy.Store(len(t.runs) > 0 || p.Again)
+	out.NextDue = earlier(out.NextDue, later)
 	out.Runs = sqlkit.ClaimedRuns(&p, t.runs)
 	return out, nil
 }
 
-// nextRow reads the answer to claimNext.
-func nextRow(out *store.Claimed) func(func(...any) error) error {
+// earlier returns the earlier of a time, unless it is zero, and another one in microseconds.
+func earlier(t time.Time, later int64) time.Time {
+	if later < math.MaxInt64 && (t.IsZero() || later < t.UnixMicro()) {
+		return sqlkit.Micro(later)
+	}
+	return t
+}
+
+// peekRow reads the answer to claimPeek.
+func peekRow(out *store.Claimed, later *int64) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var at *int64
+		err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &at)
+		*later = orNever(at)
+		out.NextDue = earlier(out.NextDue, *later)
+		return err
+	}
+}
+
+func orNever(at *int64) int64 {
+	if at == nil {
+		return math.MaxInt64
+	}
+	return *at
+}
+
+// nextRow reads the answer to claimNext. later receives when runs under limits may be claimable.
+func nextRow(out *store.Claimed, later *int64) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var text string
-		if err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &text); err != nil {
+		var soonest *int64
+		if err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &text, &soonest); err != nil {
 			return err
 		}
+		*later = orNever(soonest)
 		var due []struct {
 			Q  string `json:"q"`
 			W  string `json:"w"`
@@ -337,6 +374,7 @@ type idle struct {
 	lanes, namespace string
 	version          uint64
 	next             time.Time
+	later            int64
 	asked            bool
 	at               time.Time // of the look
 }
@@ -369,7 +407,7 @@ func (l *looks) keep(worker string, found *idle) {
 const trust = 30 * time.Second
 
 // look finds when the next run of the lanes is due.
-func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed) error {
+func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed, later *int64) error {
 	if c.config.Version == nil {
 		return c.read(ctx, peek)
 	}
@@ -381,6 +419,7 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 			return err
 		}
 		if v != 0 && v == known.version {
+			*later = known.later
 			if out.NextDue, out.Asked = known.next, known.asked; !m.set {
 				out.Now = now
 			}
@@ -393,6 +432,6 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 	if err := c.read(ctx, peek); err != nil {
 		return err
 	}
-	c.idle.keep(worker, &idle{lanes, namespace, version, out.NextDue, out.Asked, at})
+	c.idle.keep(worker, &idle{lanes, namespace, version, out.NextDue, *later, out.Asked, at})
 	return nil
 }

@@ -254,8 +254,8 @@ func (p *plan) hidden(best *dueRun, chosen map[string]*waiting, open func(*waiti
 			}
 			continue
 		}
-		c := chosen[b.fair]
-		if c == nil || cmp.Or(cmp.Compare(max(b.turn, p.clocks[b.fair]), p.start(c)), cmp.Compare(b.key, c.fairUse.key)) < 0 {
+		c, clock := chosen[b.fair], p.clocks[b.fair]
+		if c == nil || max(b.turn, clock) < p.start(c) || b.turn >= clock && b.turn == p.start(c) && b.key < c.fairUse.key {
 			return true
 		}
 	}
