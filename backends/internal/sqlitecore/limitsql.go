@@ -111,7 +111,7 @@ var (
 	// A flow is found by its text as well, because its id may be that of a new one by now.
 	planStates = `UPDATE limit_flows SET state=j.value->>2, park_name=j.value->>3, park_key=j.value->>4, park_tokens=j.value->>5 FROM json_each(?4) j
 		WHERE limit_flows.id=j.value->>0 AND flow=j.value->>1 AND` + planned
-	planAwake = `UPDATE limit_parks SET wake_at=j.value->>6 FROM json_each(?4) j WHERE limit_parks.namespace=?1 AND name=j.value->>0 AND key=j.value->>1 AND tokens=j.value->>2
+	planAwake = `UPDATE limit_parks SET wake_at=j.value->>6 FROM json_each(?4) j WHERE limit_parks.namespace=?1 AND limit_parks.name=j.value->>0 AND limit_parks.key=j.value->>1 AND limit_parks.tokens=j.value->>2
 		AND queue=j.value->>3 AND workflow=j.value->>4 AND pin=j.value->>5 AND` + planned
 	planEmpty = `DELETE FROM limit_parks WHERE namespace=?1 AND (name, key, tokens, queue, workflow, pin) IN (
 		SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM json_each(?4)) AND` + planned
