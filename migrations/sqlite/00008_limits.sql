@@ -41,6 +41,10 @@ CREATE TABLE limit_keys (
     PRIMARY KEY (namespace, name, key)
 ) STRICT, WITHOUT ROWID;
 
+-- Keys that may be forgotten once their time has passed; those without any are deleted at once.
+CREATE INDEX limit_keys_rates ON limit_keys (namespace, tat) WHERE held = 0 AND weight = 1 AND vtime = 0;
+CREATE INDEX limit_keys_turns ON limit_keys (namespace, name, vtime) WHERE held = 0 AND weight = 1 AND vtime > 0;
+
 -- The flows that have runs that wait for a claim.
 CREATE TABLE limit_flows (
     id          INTEGER PRIMARY KEY,

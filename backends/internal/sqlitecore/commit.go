@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlkit"
@@ -39,13 +40,17 @@ var (
 	// A canceling run stays canceling and is claimable at once, so that its end can be recorded,
 	// unless it is released for a while. A run with a pending pause becomes paused and keeps its
 	// time.
-	yield = sqlkit.Text(`, step_under=?, limited=under IS NOT NULL OR ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
+	yield = sqlkit.Text(`, step_under=CASE WHEN status<>{canceling} THEN ? END, limited=under IS NOT NULL OR status<>{canceling} AND ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
 	// Events that came before this commit's own writes count, because the right side of an assignment
 	// sees the old row. Parameters: status twice, wakes, another attempt twice (0 or 1), failure twice,
 	// whether a canceling run keeps its time, now twice, events seen, due, now three times, due twice.
 	commitYield = sqlkit.Text(commitMark + yield + `, wakes=?, attempt=attempt+?, failure=CASE WHEN status={canceling} THEN failure WHEN ? THEN ? ELSE coalesce(?, failure) END,
 		visible_at=CASE WHEN status={canceling} AND NOT ? THEN coalesce(min(?, deadline), ?) WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))
 		ELSE coalesce(min(?, deadline), ?, deadline) END` + commitFence + `, queue`)
+	// commitUnder is commitYield for a step that waits for limits (two parameters more): the run is under none
+	// of them itself.
+	commitUnder = strings.Replace(commitYield, `leased=1`+"\n", sqlkit.Text(`leased=1 AND json_array_length(coalesce(under, '[]'))+json_array_length(?)<={maxLimits}
+		AND NOT EXISTS (SELECT 1 FROM json_each(under) o CROSS JOIN json_each(?) s ON s.value->>0=o.value->>0)`)+"\n", 1)
 	// Parameters: status twice, input, now twice.
 	commitContinue = sqlkit.Text(commitMark + yield + `, wakes=0, attempt=1, generation=generation+1, pin='', pinned=NULL, build=NULL, failure=CASE WHEN status={canceling} THEN failure END, input=?,
 		visible_at=min(?, coalesce(deadline, ?))` + commitFence + `, queue`)
@@ -460,6 +465,10 @@ func (b *commit) fence() Stmt {
 			flag(p.Release), b.now, b.now, p.Seen, due, b.now, b.now, b.now, due, due)
 	}
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
+	if t != nil && len(t.Under) > 0 {
+		step := sqlkit.UsesText(t.Under)
+		sql, args = commitUnder, append(args, step, step)
+	}
 	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: b.fenced}
 }
 
@@ -540,7 +549,7 @@ func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 	return stmts
 }
 
-const commitNow = `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased FROM runs WHERE id=? AND namespace=?`
+const commitNow = `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased, under FROM runs WHERE id=? AND namespace=?`
 
 // readBack distinguishes a commit that was applied before from one whose lease is lost, or that
 // follows missing commits.
@@ -551,9 +560,13 @@ func (b *commit) readBack() Stmt {
 		Unneeded: func() bool { return !b.missed() },
 		Rows: func(scan func(...any) error) error {
 			var now sqlkit.Fate
-			err := scan(&now.Status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased)
+			var under []store.LimitUse
+			err := scan(&now.Status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased, sqlkit.Uses(&under))
 			if err == nil && b.missed() {
 				*b.res = now.Of(b.Commit)
+				if t := b.Transition; t != nil && now.Next(b.Commit) && store.CheckUses(under, t.Under) != nil {
+					*b.res = store.CommitResult{Err: store.CheckUses(under, t.Under)}
+				}
 			}
 			return err
 		},

@@ -324,6 +324,7 @@ type planChanges struct {
 	ids, seen      []any // runs; those that need permits with their times
 	size           int64
 	keys, clocks   []any
+	fairs          []any
 	turns          []any
 	states, parked []any
 	awake, empty   []any
@@ -355,6 +356,7 @@ func (l *limitedClaim) changes() *planChanges {
 	}
 	for name := range clocks {
 		w.clocks = append(w.clocks, []any{name, p.clocks[name]})
+		w.fairs = append(w.fairs, name)
 	}
 	l.settle(w)
 	return w
@@ -471,6 +473,9 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 	add(planParked, w.parked, nil)
 	add(planWake, w.wake, &woken)
 	add(planFreed, w.freed, nil)
+	if len(w.keys) > 0 {
+		stmts = append(stmts, Stmt{SQL: planForget, Args: []any{l.Namespace, l.now, list(w.fairs)}})
+	}
 	plan := []any{l.Namespace, l.stamp, l.version}
 	stmts = append(stmts,
 		Stmt{SQL: planTold, Args: plan, Rows: func(scan func(...any) error) error {

@@ -62,9 +62,9 @@ func flowsWith(size string) string {
 	return flowLanes + sqlkit.Text(`,
 	per(n) AS MATERIALIZED (SELECT max(2, min(?6, ?5/max(1, count(*)))) FROM cand)
 	SELECT f.id, f.queue, f.workflow, f.pin, f.priority, f.flow, f.head_at, f.head_id, f.fair, f.fair_key, f.turn, f.state, f.park_name, f.park_key, f.park_tokens, (SELECT n FROM per),
-		(SELECT json_group_array(json_array(hex(x.id), x.visible_at, x.size)) FROM (SELECT r.id, r.visible_at, `+size+` AS size FROM runs r INDEXED BY runs_flow
+		(SELECT json_group_array(json_array(hex(h.id), h.visible_at, h.size)) FROM (SELECT r.id, r.visible_at, `+size+` AS size FROM runs r INDEXED BY runs_flow
 			WHERE r.namespace=?2 AND r.queue=f.queue AND r.workflow=f.workflow AND r.pin=f.pin AND r.priority=f.priority AND r.flow=f.flow
-			AND r.visible_at<=?3 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=1 ORDER BY r.visible_at, r.id LIMIT (SELECT n+1 FROM per)) x),
+			AND r.visible_at<=?3 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=1 ORDER BY r.visible_at, r.id LIMIT (SELECT n+1 FROM per)) h),
 		(SELECT json_group_array(json_array(k.name, k.key, k.held, k.tat, k.vtime, k.weight)) FROM (SELECT value->>0 AS name, value->>1 AS key FROM json_each(f.flow, '$[0]')
 			UNION ALL SELECT value->>0, value->>1 FROM json_each(f.flow, '$[1]')) u CROSS JOIN limit_keys k ON k.namespace=?2 AND k.name=u.name AND k.key=u.key)
 	FROM limit_flows f WHERE f.id IN (SELECT id FROM cand)`)
@@ -123,6 +123,13 @@ var (
 	// planFreed does so for keys of which fewer permits are held than the plan knew.
 	planFreed = `UPDATE limit_parks SET wake_at=-1 WHERE namespace=?1 AND (wake_at IS NULL OR wake_at>0) AND (name, key) IN (SELECT j.value->>0, j.value->>1 FROM json_each(?4) j
 		WHERE j.value->>2>coalesce((SELECT held FROM limit_keys k WHERE k.namespace=?1 AND k.name=j.value->>0 AND k.key=j.value->>1), 0)) AND` + planned
+	// planForget deletes a few keys that are as if they had never been used: ?1 namespace, ?2 now, ?3 the names
+	// of fair limits.
+	planForget = `DELETE FROM limit_keys WHERE namespace=?1 AND (name, key) IN (
+		SELECT name, key FROM (SELECT name, key FROM limit_keys WHERE namespace=?1 AND held=0 AND weight=1 AND vtime=0 AND tat<=?2 ORDER BY tat LIMIT 8)
+		UNION ALL SELECT k.name, k.key FROM json_each(?3) j CROSS JOIN limits l ON l.namespace=?1 AND l.name=j.value CROSS JOIN limit_keys k ON k.namespace=?1 AND k.name=l.name
+			AND k.held=0 AND k.weight=1 AND k.vtime>0 AND k.vtime<=l.clock AND k.tat<=?2 LIMIT 16)`
+
 	// planTold returns the queues in which runs may go that could not before.
 	planTold = `UPDATE limit_parks SET wake_at=0 WHERE namespace=?1 AND wake_at=-1 AND` + planned + ` RETURNING queue`
 )

@@ -153,3 +153,9 @@ func (f Fate) Of(c *store.Commit) store.CommitResult {
 	}
 	return store.CommitResult{Err: LeaseLost(c.Lease)}
 }
+
+// Next reports whether the commit follows the last one of the present lease, so that something else has
+// refused it.
+func (f Fate) Next(c *store.Commit) bool {
+	return f.Leased && f.Epoch == c.Lease.Epoch && f.Worker == c.Lease.Worker && f.Seq == c.Seq-1
+}
