@@ -139,7 +139,7 @@ WHEN OLD.limited = 1 AND OLD.visible_at IS NOT NULL AND OLD.status <> 4
             ORDER BY r.visible_at, r.id LIMIT 1)
         WHERE namespace=OLD.namespace AND queue=OLD.queue AND workflow=OLD.workflow AND pin=OLD.pin AND priority=OLD.priority AND flow=OLD.flow AND head_id=OLD.id;
     UPDATE limit_parks SET wake_at=-1 WHERE NEW.leased=0 AND namespace=OLD.namespace AND (wake_at IS NULL OR wake_at>0)
-        AND (name, key) IN (SELECT value->>0, value->>1 FROM json_each(OLD.under) UNION ALL SELECT value->>0, value->>1 FROM json_each(OLD.step_under));
+        AND (name, key) IN (SELECT e.value->>0, e.value->>1 FROM json_each('[0,1]') part CROSS JOIN json_each(CASE WHEN part.value THEN OLD.step_under ELSE OLD.under END) e);
 END;
 -- +goose StatementEnd
 
@@ -156,15 +156,12 @@ END;
 -- +goose StatementBegin
 CREATE TRIGGER runs_limit_ended AFTER UPDATE OF leased, step_under ON runs
 WHEN OLD.leased = 1 AND OLD.flow IS NOT NULL AND (NEW.leased = 0 OR NEW.step_under IS NULL AND OLD.step_under IS NOT NULL) BEGIN
-    UPDATE limit_keys SET held=held-1 WHERE namespace=OLD.namespace AND (name, key) IN (
-        SELECT value->>0, value->>1 FROM json_each(OLD.under) WHERE NEW.leased=0
-        UNION ALL SELECT value->>0, value->>1 FROM json_each(OLD.step_under));
-    DELETE FROM limit_keys WHERE namespace=OLD.namespace AND held=0 AND tat=0 AND vtime=0 AND weight=1 AND (name, key) IN (
-        SELECT value->>0, value->>1 FROM json_each(OLD.under) WHERE NEW.leased=0
-        UNION ALL SELECT value->>0, value->>1 FROM json_each(OLD.step_under));
-    UPDATE limit_parks SET wake_at=-1 WHERE namespace=OLD.namespace AND (wake_at IS NULL OR wake_at>0) AND (name, key) IN (
-        SELECT value->>0, value->>1 FROM json_each(OLD.under) WHERE NEW.leased=0
-        UNION ALL SELECT value->>0, value->>1 FROM json_each(OLD.step_under));
+    UPDATE limit_keys SET held=held-1 WHERE namespace=OLD.namespace AND (name, key) IN (SELECT e.value->>0, e.value->>1
+        FROM json_each('[0,1]') part CROSS JOIN json_each(CASE WHEN part.value THEN OLD.step_under WHEN NEW.leased=0 THEN OLD.under END) e);
+    DELETE FROM limit_keys WHERE namespace=OLD.namespace AND held=0 AND tat=0 AND vtime=0 AND weight=1 AND (name, key) IN (SELECT e.value->>0, e.value->>1
+        FROM json_each('[0,1]') part CROSS JOIN json_each(CASE WHEN part.value THEN OLD.step_under WHEN NEW.leased=0 THEN OLD.under END) e);
+    UPDATE limit_parks SET wake_at=-1 WHERE namespace=OLD.namespace AND (wake_at IS NULL OR wake_at>0) AND (name, key) IN (SELECT e.value->>0, e.value->>1
+        FROM json_each('[0,1]') part CROSS JOIN json_each(CASE WHEN part.value THEN OLD.step_under WHEN NEW.leased=0 THEN OLD.under END) e);
 END;
 -- +goose StatementEnd
 

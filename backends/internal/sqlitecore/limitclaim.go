@@ -474,7 +474,10 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 	add(planWake, w.wake, &woken)
 	add(planFreed, w.freed, nil)
 	if len(w.keys) > 0 {
-		stmts = append(stmts, Stmt{SQL: planForget, Args: []any{l.Namespace, l.now, list(w.fairs)}})
+		stmts = append(stmts, Stmt{SQL: planForget, Args: []any{l.Namespace, l.now}})
+		if len(w.fairs) > 0 {
+			stmts = append(stmts, Stmt{SQL: planForgetFair, Args: []any{l.Namespace, l.now, list(w.fairs)}})
+		}
 	}
 	plan := []any{l.Namespace, l.stamp, l.version}
 	stmts = append(stmts,

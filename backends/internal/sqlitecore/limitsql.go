@@ -107,12 +107,15 @@ var (
 	planKeys = `INSERT INTO limit_keys (namespace, name, key, tat, vtime) SELECT ?1, j.value->>0, j.value->>1, j.value->>2, j.value->>3 FROM json_each(?4) j WHERE` + planned + `
 		ON CONFLICT DO UPDATE SET tat=excluded.tat, vtime=excluded.vtime`
 	planClocks = `UPDATE limits SET clock=j.value->>1 FROM json_each(?4) j WHERE limits.namespace=?1 AND limits.name=j.value->>0 AND` + planned
-	planTurns  = `UPDATE limit_flows SET turn=j.value->>2 FROM json_each(?4) j WHERE limit_flows.namespace=?1 AND fair=j.value->>0 AND fair_key=j.value->>1 AND fair<>'' AND` + planned
+	// planTurns follows planKeys.
+	planTurns = `UPDATE limit_flows SET turn=(SELECT vtime FROM limit_keys k WHERE k.namespace=?1 AND k.name=fair AND k.key=fair_key) WHERE id IN (SELECT f.id FROM json_each(?4) j
+		CROSS JOIN limit_flows f INDEXED BY limit_flows_turn ON f.namespace=?1 AND f.fair=j.value->>0 AND f.fair_key=j.value->>1 AND f.fair<>'') AND` + planned
 	// A flow is found by its text as well, because its id may be that of a new one by now.
 	planStates = `UPDATE limit_flows SET state=j.value->>2, park_name=j.value->>3, park_key=j.value->>4, park_tokens=j.value->>5 FROM json_each(?4) j
 		WHERE limit_flows.id=j.value->>0 AND flow=j.value->>1 AND` + planned
-	planAwake = `UPDATE limit_parks SET wake_at=j.value->>6 FROM json_each(?4) j WHERE limit_parks.namespace=?1 AND limit_parks.name=j.value->>0 AND limit_parks.key=j.value->>1 AND limit_parks.tokens=j.value->>2
-		AND queue=j.value->>3 AND workflow=j.value->>4 AND pin=j.value->>5 AND` + planned
+	planAwake = `INSERT INTO limit_parks (namespace, name, key, tokens, queue, workflow, pin, wake_at)
+		SELECT ?1, j.value->>0, j.value->>1, j.value->>2, j.value->>3, j.value->>4, j.value->>5, j.value->>6 FROM json_each(?4) j WHERE` + planned + `
+		ON CONFLICT DO UPDATE SET wake_at=excluded.wake_at`
 	planEmpty = `DELETE FROM limit_parks WHERE namespace=?1 AND (name, key, tokens, queue, workflow, pin) IN (
 		SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM json_each(?4)) AND` + planned
 	planParked = `INSERT INTO limit_parks (namespace, name, key, tokens, queue, workflow, pin, wake_at)
@@ -123,13 +126,14 @@ var (
 	// planFreed does so for keys of which fewer permits are held than the plan knew.
 	planFreed = `UPDATE limit_parks SET wake_at=-1 WHERE namespace=?1 AND (wake_at IS NULL OR wake_at>0) AND (name, key) IN (SELECT j.value->>0, j.value->>1 FROM json_each(?4) j
 		WHERE j.value->>2>coalesce((SELECT held FROM limit_keys k WHERE k.namespace=?1 AND k.name=j.value->>0 AND k.key=j.value->>1), 0)) AND` + planned
-	// planForget deletes a few keys that are as if they had never been used: ?1 namespace, ?2 now, ?3 the names
-	// of fair limits.
+	// planForget and planForgetFair delete a few keys that are as if they had never been used: ?1 namespace, ?2 now,
+	// ?3 the names of fair limits.
 	planForget = `DELETE FROM limit_keys WHERE namespace=?1 AND (name, key) IN (
-		SELECT name, key FROM (SELECT name, key FROM limit_keys WHERE namespace=?1 AND held=0 AND weight=1 AND vtime=0 AND tat<=?2 ORDER BY tat LIMIT 8)
-		UNION ALL SELECT k.name, k.key FROM json_each(?3) j CROSS JOIN limits l ON l.namespace=?1 AND l.name=j.value CROSS JOIN limit_keys k ON k.namespace=?1 AND k.name=l.name
-			AND k.held=0 AND k.weight=1 AND k.vtime>0 AND k.vtime<=l.clock AND k.tat<=?2 LIMIT 16)`
+		SELECT name, key FROM limit_keys INDEXED BY limit_keys_rates WHERE namespace=?1 AND held=0 AND weight=1 AND vtime=0 AND tat<=?2 ORDER BY tat LIMIT 8)`
+	planForgetFair = `DELETE FROM limit_keys WHERE namespace=?1 AND (name, key) IN (
+		SELECT k.name, k.key FROM json_each(?3) j CROSS JOIN limits l ON l.namespace=?1 AND l.name=j.value CROSS JOIN limit_keys k INDEXED BY limit_keys_turns ON k.namespace=?1 AND k.name=l.name
+			AND k.held=0 AND k.weight=1 AND k.vtime>0 AND k.vtime<=l.clock AND k.tat<=?2 LIMIT 8)`
 
 	// planTold returns the queues in which runs may go that could not before.
-	planTold = `UPDATE limit_parks SET wake_at=0 WHERE namespace=?1 AND wake_at=-1 AND` + planned + ` RETURNING queue`
+	planTold = `UPDATE limit_parks INDEXED BY limit_parks_told SET wake_at=0 WHERE namespace=?1 AND wake_at=-1 AND` + planned + ` RETURNING queue`
 )

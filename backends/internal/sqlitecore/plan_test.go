@@ -54,7 +54,7 @@ func TestPlans(t *testing.T) {
 		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
 		"planFlows": planFlows, "planFlowsBare": planFlowsBare, "planParks": planParks, "planFree": planFree, "planFreeBare": planFreeBare, "planGuard": planGuard, "planTake": planTake + claimColumns,
 		"planKeys": planKeys, "planClocks": planClocks, "planTurns": planTurns, "planStates": planStates, "planAwake": planAwake, "planEmpty": planEmpty, "planParked": planParked, "planWake": planWake,
-		"planFreed": planFreed, "planTold": planTold, "planForget": planForget, "commitUnder": commitUnder, "freeStep": freeStep,
+		"planFreed": planFreed, "planTold": planTold, "planForget": planForget, "planForgetFair": planForgetFair, "commitUnder": commitUnder, "freeStep": freeStep,
 		"purge": `DELETE FROM runs WHERE id` + purged,
 	})
 	for name, sql := range statements {
