@@ -173,9 +173,7 @@ func (r *Run) Transition(t *store.Transition, unseen bool, group func(name strin
 		due = Earliest(After(now, t.After), due)
 	}
 	next, canceling := store.Pending, r.Status == store.Canceling
-	if r.StepUnder = nil; !canceling {
-		r.StepUnder = store.SortUses(t.Under)
-	}
+	r.StepUnder = store.SortUses(t.Under)
 	r.Worker, r.VisibleAt = "", now
 	if t.Kind != store.Sleep && t.Kind != store.Continue && !due.IsZero() {
 		r.VisibleAt = due

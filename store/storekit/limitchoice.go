@@ -234,7 +234,9 @@ func (l *limitPlanner) candidate(f *planFlow) bool {
 func (l *limitPlanner) leftRoom(f *planFlow) {
 	for _, u := range f.Uses {
 		id := LimitKeyID{u.Limit, u.Key}
-		if k := l.keys[id]; k.Parked > 0 && (f.Parked == nil || *f.Parked != id) && k.most(l.rule(id.Limit)) > 0 {
+		k, r := l.keys[id], l.rule(u.Limit)
+		holds := f.Parked != nil && *f.Parked == id && f.Need == 0 // one that needs no tokens may go before it
+		if k.Parked > 0 && !holds && k.most(r) > 0 {
 			l.freed = append(l.freed, id)
 		}
 	}
@@ -313,6 +315,11 @@ func (l *limitPlanner) turn(f *planFlow) {
 	if k != nil {
 		p.insert(k)
 	}
+	// Flows that are parked at a key with room may come before those of this key now.
+	l.partly = slices.DeleteFunc(l.partly, func(k *planKey) bool { return k.done || k.Parked == 0 || k.most(l.rule(k.Limit)) == 0 })
+	for _, k := range l.partly {
+		l.freed = append(l.freed, k.LimitKeyID)
+	}
 }
 
 // readOn reads further runs of a flow of which all that were read are taken.
@@ -376,6 +383,7 @@ func (l *limitPlanner) unpark(n int) error {
 		}
 		if seen[id] = true; !k.asked {
 			k.asked, k.need = true, tokens
+			l.partly = append(l.partly, k)
 		}
 		q := ParkedQuery{Key: id, Need: k.need, Skip: k.skip, Rows: int(min(room, max(tokens, 1), int64(n)))}
 		if k.skip > 0 { // the first ones have left room

@@ -143,6 +143,14 @@ const flowsPerPage = 128
 // of [store.Leases.Claim], and it looks only at what the marks name, at flows that are ready, and at as many
 // of the flows that are parked at a key as the key has room for (P18).
 func PlanLimits(p *store.ClaimParams, now time.Time, src LimitSource) (*LimitPlan, error) {
+	l, err := planLimits(p, now, src)
+	if err != nil {
+		return nil, err
+	}
+	return l.plan(), nil
+}
+
+func planLimits(p *store.ClaimParams, now time.Time, src LimitSource) (*limitPlanner, error) {
 	l := &limitPlanner{
 		src: src, claim: NewClaim(p), want: p.Wanted(), now: now, at: now.UnixMicro(), lanes: map[Lane]bool{},
 		limits: map[string]*LimitState{}, keys: map[LimitKeyID]*planKey{}, flows: map[string]*planFlow{},
@@ -156,7 +164,7 @@ func PlanLimits(p *store.ClaimParams, now time.Time, src LimitSource) (*LimitPla
 			return nil, err
 		}
 	}
-	return l.plan(), nil
+	return l, nil
 }
 
 // planKey is a key in a plan.
@@ -213,6 +221,7 @@ type limitPlanner struct {
 	freed   []LimitKeyID // keys that may have room for flows that are parked at them
 	stirred map[string]bool
 	fresh   []*planFlow // that nothing has looked at
+	partly  []*planKey  // of which some of the flows that are parked there were read
 }
 
 func (l *limitPlanner) rule(limit string) store.LimitRule {
