@@ -8,7 +8,7 @@ func RunColumns(failure, input, meta, output string) string {
 	return runHead + failure + runPolicy + input + `, ` + meta + `, ` + output
 }
 
-var runPolicy = `, r.reuse, r.digest, r.pinned, ` + RunBuild + `, r.under, r.step_under, `
+var runPolicy = `, r.reuse, r.digest, r.pinned, ` + RunBuild + Text(`, r.under, CASE WHEN r.status<{final} THEN r.step_under END, `)
 
 // RunBuild is the build that recorded the last step of a run, r: under the last lease, if its
 // holder has recorded one, or else under an earlier lease.

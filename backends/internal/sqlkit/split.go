@@ -1,9 +1,13 @@
 package sqlkit
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Split splits SQL at the semicolons that are neither in quotes nor in comments, and removes
-// comments. The body of a function is in dollar quotes, $$. It does not support the triggers of SQLite.
+// comments. A trigger of SQLite is one statement: it ends with the END that follows a semicolon. The body of
+// a function of PostgreSQL is in dollar quotes, $$.
 func Split(sql string) []string {
 	var list []string
 	var b strings.Builder
@@ -35,6 +39,8 @@ func Split(sql string) []string {
 			b.WriteString(sql[:n+2])
 			sql = sql[n+2:]
 			continue
+		case c == ';' && inTrigger(b.String()):
+			b.WriteByte(c)
 		case c == ';':
 			end()
 		default:
@@ -45,3 +51,11 @@ func Split(sql string) []string {
 	end()
 	return list
 }
+
+var (
+	trigger    = regexp.MustCompile(`(?is)^\s*CREATE\s+TRIGGER\s.*\sBEGIN\s`)
+	triggerEnd = regexp.MustCompile(`(?i);\s*END\s*$`)
+)
+
+// inTrigger reports whether a statement that begins with the given text goes on after a semicolon.
+func inTrigger(text string) bool { return trigger.MatchString(text) && !triggerEnd.MatchString(text) }
