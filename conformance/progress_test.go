@@ -24,7 +24,7 @@ type begunStore struct {
 func newBegun(testing.TB) store.Store { return begunStore{model: model.New(model.Options{})} }
 
 func (s begunStore) Features() store.Features {
-	return store.Features{Name: "begun", Contract: 1, Durability: store.Volatile}
+	return store.Features{Name: "begun", Contract: 2, Durability: store.Volatile}
 }
 func (s begunStore) Limits() store.Limits                         { return s.model.Limits() }
 func (s begunStore) Clock(ctx context.Context) (time.Time, error) { return s.model.Clock(ctx) }

@@ -188,3 +188,22 @@ func (Unwritten) Fire(context.Context, store.FireParams) (out store.FireResult, 
 func (Unwritten) ListFirings(context.Context, store.ListFiringsParams) (out store.FiringPage, err error) {
 	return out, store.ErrUnsupported
 }
+
+// PutLimits fails with store.ErrUnsupported.
+func (Unwritten) PutLimits(context.Context, store.PutLimitsParams) error { return store.ErrUnsupported }
+
+// SetLimit fails with store.ErrUnsupported.
+func (Unwritten) SetLimit(context.Context, store.SetLimitParams) error { return store.ErrUnsupported }
+
+// ListLimits fails with store.ErrUnsupported.
+func (Unwritten) ListLimits(context.Context, store.ListLimitsParams) (out store.LimitPage, err error) {
+	return out, store.ErrUnsupported
+}
+
+// LimitKeys fails with store.ErrUnsupported.
+func (Unwritten) LimitKeys(context.Context, store.LimitKeysParams) (out store.LimitKeyPage, err error) {
+	return out, store.ErrUnsupported
+}
+
+// SetWeight fails with store.ErrUnsupported.
+func (Unwritten) SetWeight(context.Context, store.SetWeightParams) error { return store.ErrUnsupported }

@@ -42,11 +42,15 @@ type Commit struct {
 	// Pin binds the run to a build from this commit on (P19), and replaces a pin that the run has.
 	// Nil leaves the run's pin unchanged. A GiveBack requires a Pin. With a final transition, or a
 	// Continue, the commit is ErrInvalid.
-	Pin        *Pin
+	Pin *Pin
+	// Free ends the permits of the run's step, [Run.StepUnder], while the run keeps its lease and its own
+	// permits. It changes nothing if the run has none.
+	Free       bool
 	Transition *Transition // nil: the run keeps running under this lease
 }
 
-// TransitionKind is what a commit does to the status of a run. Every transition ends the lease.
+// TransitionKind is what a commit does to the status of a run. Every transition ends the lease, and with it
+// its permits (P24).
 //
 // The run's Worker is cleared, unless the transition is final: a final run names the worker
 // that ended it. A final run has no VisibleAt. A run that is not final and has a Deadline
@@ -138,6 +142,13 @@ type Transition struct {
 	// that do.
 	Wakes WakeOn
 	Await []Await
+	// Under says that the step for which a Sleep or Release waits is under these limits, in addition to
+	// those of the run: the claim that takes the run next takes their permits and tokens as well, and is
+	// not permitted without. The time of the transition is as it would be otherwise. [Run.StepUnder] lists
+	// them until a commit with Free, the end of the next lease, a cancel of the waiting run, or a restart.
+	// A pause keeps them, and a lease that expires passes them on. With those of the run they are at most MaxLimits, and no two are of one limit; otherwise the commit
+	// is ErrInvalid.
+	Under []LimitUse
 }
 
 // WakeOn is a set of event kinds. Cancel always wakes.

@@ -57,6 +57,8 @@ const (
 	cursorWorkflows = "workflows"
 	cursorPaused    = "paused"
 	cursorBuilds    = "builds"
+	cursorLimits    = "limits"
+	cursorLimitKeys = "keys of a limit"
 )
 
 // query is what must stay the same for all pages of a listing. Times are numbers, because JSON

@@ -59,7 +59,7 @@
 //	P4  Repeatable: a call that is sent again has no second effect and succeeds.
 //	P5  No lost wake-up: an event between claim and sleep ends the sleep at once.
 //	P6  Crash: a run whose lease expired is claimable by anyone; crashes are counted.
-//	P7  Order: by priority, then due time; among equals, first come, first served.
+//	P7  Order: by priority, then due time, then first come, first served; limits may let later runs go first.
 //	P8  One run holds a namespace's external id and suffix: while active, or for as long as it is kept.
 //	P9  Children: a parent wakes when what it awaits is reached, not before, once.
 //	P10 Schedules: at most one run for each schedule and fire time.
@@ -73,6 +73,10 @@
 //	P18 The cost of a claim follows what is claimable, not what is stored.
 //	P19 Pinned: only workers of its build claim a pinned run; any worker claims other runs.
 //	P20 Given back: giving back a run whose history does not fit changes only its pin.
+//	P21 Exact: there are never more leases under a limit and key than its concurrency permits.
+//	P22 Rate: in every window of length w, a key gets at most burst + w x rate tokens.
+//	P23 Fair: of the keys of a fair limit with work that could run, the least served is next.
+//	P24 No leak: a permit ends in the write that ends its lease, whoever ends it and however.
 //	P25 Answered: a signal is answered at most once, in a commit of the run that consumed it.
 //
 // P1 to P4 are about what is recorded: nothing is recorded twice, and a worker whose lease has ended
@@ -84,7 +88,8 @@
 // reads does not depend on whether there are a thousand or a million other runs, except for the height
 // of an index. This is so whether the other runs sleep, wait, are final, paused, canceled or leased, or
 // belong to other queues, workflows and namespaces. The suite counts what is read, in rows, pages or
-// keys, if the backend can report it.
+// keys, if the backend can report it. Keys at their limits, and the runs that wait behind them, add
+// nothing to a claim either, and runs that are under no limit pay nothing for those that are.
 //
 // # Batches
 //

@@ -92,9 +92,15 @@ func (t HintTopic) Has(k HintKind) bool {
 //	PauseTarget with Resume, of a queue                      queue
 //	PauseTarget with Resume, of a workflow                   rescan
 //	AskWorkers, that asks one                                rescan
+//	Commit, Free, of a run that has permits of a step        queue
+//	the end of a lease under limits, however                 queue
+//	PutLimits, that changes a rule                           rescan
+//	SetLimit, that changes a rule                            rescan
 //
 // The hints event, final, state and answer name the run; queue names its queue. "As Cancel" means: final
-// for a child that is then final; otherwise event, and also queue unless the child is leased. No
+// for a child that is then final; otherwise event, and also queue unless the child is leased. A lease
+// that ends under limits may let a run of any queue go: the write that ends it sends queue for the queue
+// of its own run, and the next claim sends queue for the other queues whose runs it finds permitted then. No
 // other write sends a hint; to notice other changes, poll. Examples are a claim, an extension, a
 // start with a lease, a Pause of a run that is not leased, a Lock, a purge, the registration of
 // workers and workflows, the deletion of a schedule, and an import, whose run is final or paused.

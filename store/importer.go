@@ -39,7 +39,7 @@ type ImportParams struct {
 }
 
 // RunRecord is a run with everything that belongs to it. The run's Namespace and Pausing are
-// ignored, as is the Worker of a run that is not final.
+// ignored, as are StepUnder and the Worker of a run that is not final.
 type RunRecord struct {
 	Run      Run
 	Steps    []Step
@@ -72,7 +72,7 @@ func (p *ImportParams) Validate(l Limits) error {
 
 func (r *RunRecord) validateRun(l Limits) error {
 	run := &r.Run
-	like := NewRun{ID: run.ID, Workflow: run.Workflow, Queue: run.Queue, Input: run.Input, Meta: run.Meta, Priority: run.Priority, ExternalID: run.ExternalID, Suffix: run.Suffix, Reuse: run.Reuse, Digest: run.Digest}
+	like := NewRun{ID: run.ID, Workflow: run.Workflow, Queue: run.Queue, Input: run.Input, Meta: run.Meta, Priority: run.Priority, ExternalID: run.ExternalID, Suffix: run.Suffix, Reuse: run.Reuse, Digest: run.Digest, Under: run.Under}
 	if err := first(like.validate(l), size("output", len(run.Output), l.Payload), failureSize("failure", run.Failure), optionalName("group", run.Group), optionalName("worker", run.Worker), optionalName("build", run.Build), run.Pin.check()); err != nil {
 		return err
 	}
@@ -176,6 +176,7 @@ func (r *RunRecord) validateGroups() error {
 func (p *ImportParams) Imported() Run {
 	r := p.Record.Run
 	r.Namespace, r.Pausing = p.Namespace, false
+	r.Under, r.StepUnder = SortUses(r.Under), nil
 	if !p.Record.Waits() {
 		r.VisibleAt = time.Time{}
 	}

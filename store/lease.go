@@ -38,6 +38,34 @@ type Leases interface {
 	// the call. The VisibleAt of a run that was woken is the time of its waking; that of a
 	// recovered run is the end of its lease.
 	//
+	// P21: a claim takes a run that is under limits ([NewRun.Under], [Transition.Under]) only if each of
+	// them permits it. A limit permits the run while fewer leases than its Concurrency are under the limit
+	// and the run's key. Leases that expired count. P24: what counts is the runs that have a lease, and
+	// nothing else. A run whose lease expired is always permitted: the new lease inherits the permits, and
+	// takes no tokens.
+	//
+	// P22: a limit with a rate permits the run if the key has as many tokens as the run takes; the claim
+	// takes them. A run takes the tokens of its own limits once per attempt, in the first claim of the
+	// attempt; claims after a sleep, a release, a pause or a give back take none. An attempt begins with
+	// the creation of the run, a Retry, a Restart, a Continue, a fork and an import. The tokens of a step's
+	// limits are taken by each claim that takes the step's permits. Each key has one time, T, which is in
+	// the past at first. With a time e between two tokens ([LimitRule.Every]) and a burst b, n tokens are
+	// permitted at a time t if max(T, t) + min(n, b) e - b e is not after t; then T becomes max(T, t) + n e.
+	// So more tokens than the burst are permitted when the burst is complete, and count in full.
+	//
+	// P23: the keys of a fair limit take turns. A key has a virtual time, which is zero at first, and each
+	// claim of a run of the key begins at the greater of it and of the limit's virtual clock; the clock
+	// becomes that, and the virtual time of the key becomes 1,000,000 x tokens / weight more, rounded
+	// down, where the tokens are those that the run takes, at least 1. So a key that was idle begins at the
+	// present, without credit. If a run is under several fair limits, the first one by name decides. A
+	// takeover changes nothing.
+	//
+	// P7 with limits: the claim repeats the following until it is full. The candidates are: the first run,
+	// by P7, of those that are under no fair limit or whose lease expired; and, for each fair limit, the
+	// first run by P7 of the key whose claim would begin earliest, and of several such keys of the lowest.
+	// All runs that a limit does not permit are left out of this. It takes the first candidate by P7, and
+	// its permits and tokens count at once. The answer is in the order of P7.
+	//
 	// P5: the steps, signals, state and groups of a run are read at one moment: an event that its
 	// Inbox counts is in it, and one that it does not count ends the run's next sleep.
 	//
@@ -67,7 +95,11 @@ type Leases interface {
 	// NextDue is the earliest VisibleAt among runs of the demands that were not returned: of start,
 	// wake and retry times, deadlines and ends of leases. It is in the past if more runs are due
 	// now, and zero if there are none. Runs that are paused, or whose queue or workflow is paused,
-	// do not count. Waiting lists the lanes, each a queue and a workflow of the demands, with due
+	// do not count. Of the runs that are the same in queue, workflow, priority, pin, limits, keys and
+	// tokens, only the first counts. If it is due but a rate does not permit it, it counts with the time at
+	// which the rates will permit it, or an earlier one; if a concurrency does not permit it, it does not
+	// count, and is not in Waiting, and neither is a run that a rate does not permit. Waiting lists the
+	// lanes, each a queue and a workflow of the demands, with due
 	// runs that were not returned; for a claim of no runs it is empty. Asked says that the worker
 	// is asked for a sign of life: see [Registry.AskWorkers].
 	//
@@ -84,7 +116,7 @@ type Leases interface {
 	// P15: a claim sees only its own namespace. P18: a claim reads an index of the claimable runs.
 	// Runs that sleep, that others hold, that are scheduled for later, final or paused, or that
 	// belong to other queues or workflows, add nothing. Each priority in use costs one lookup in
-	// the index.
+	// the index. Neither do keys at their limits, and runs that wait for them.
 	//
 	// A claim for no runs is not an error; it returns NextDue and Asked.
 	Claim(ctx context.Context, p ClaimParams) (Claimed, error)
@@ -144,6 +176,9 @@ type Leases interface {
 	// fails over to a replica that lagged. What the holder would record next depends on the lost
 	// commits. The lease stays valid until it expires; then the run is claimed with the history
 	// that the store has.
+	//
+	// P24: a transition ends the permits of the lease in the same write; so does Free those of the run's
+	// step.
 	//
 	// P6: every commit but a [GiveBack] sets the run's Crashes: to zero, which says that the run
 	// has made progress, or to the number that the commit gives.

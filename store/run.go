@@ -130,6 +130,11 @@ type Run struct {
 	// restart, or until the run continues as new. The pin of a final run has no effect.
 	Pin *Pin
 
+	// Under lists the limits that the run is under, by limit, each with at least one token. StepUnder
+	// lists those of the step that the run waits for or executes: see [Transition.Under].
+	Under     []LimitUse
+	StepUnder []LimitUse
+
 	// Omitted says that Input, Output, Meta and Failure were left out, because the call's limit in
 	// bytes was reached. To get them, read the run alone.
 	Omitted bool
@@ -163,6 +168,11 @@ type NewRun struct {
 	At    time.Time
 	// Timeout sets the run's deadline, counted from creation; 0: none.
 	Timeout time.Duration
+
+	// Under says which limits the run is under, at most MaxLimits, no two of one limit. It is claimed when
+	// all of them permit it: see [Leases.Claim]. The run keeps them, also when it is restarted or continues
+	// as new, and its forks are under the same.
+	Under []LimitUse
 
 	// Group, Ordinal and OnClose are for children, in [Commit.Spawn] only. Group is the parent's
 	// group that counts the child, and Ordinal its place there, from 1. Without a Group, Ordinal is

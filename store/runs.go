@@ -25,7 +25,7 @@ type Runs interface {
 	// A run with Worker and LeaseFor is running from the start (an eager start): the same write
 	// creates it and gives that worker its first lease, of epoch 1, which the result returns with
 	// CreatedAt. P6: that lease expires like any other. If the queue or the workflow is paused, the
-	// run is created pending, without a lease.
+	// run is created pending, without a lease; so is a run that is under limits ([NewRun.Under]).
 	//
 	// P4: a request whose ID the namespace already has is the same request sent again, also within
 	// one call and after the run has finished. Nothing changes, and the result has Created and
@@ -217,6 +217,8 @@ type Runs interface {
 	// its deadline are cleared. A reader sees each run restarted completely or not at all. P2: the
 	// previous holder has lost its lease: even a commit that it sends again gets ErrLeaseLost.
 	//
+	// P24: it holds no permit, and waits for none of a step.
+	//
 	// P9: a restarted child keeps its Parent and leaves its group, which has counted its
 	// end. It has no Group and no Ordinal, is not among the children of the group, and does
 	// not count or wake there any more.
@@ -231,7 +233,7 @@ type Runs interface {
 	// the same call is sent again, the items that the first call restarted are ErrConflict.
 	Restart(ctx context.Context, p RestartParams) ([]ControlResult, error)
 
-	// Fork creates a run, p.New, with the workflow, queue, priority, input and meta of an old run, and with the
+	// Fork creates a run, p.New, with the workflow, queue, priority, limits, input and meta of an old run, and with the
 	// completed steps of the old run that were recorded before p.Before: those with a lower Position. The new run is
 	// pending and due at once. It has no parent, external id, deadline or pin; its Build is that of the old run, and
 	// ForkedFrom names the old run. The old run, which may be active or itself a fork, does not change.

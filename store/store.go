@@ -41,6 +41,7 @@ type Store interface {
 	Coordination
 	Registry
 	Schedules
+	Limiter
 
 	// Clock returns the store's time, in UTC: the clock that measures leases, sleeps and delays.
 	// [Claimed.Now] and [SchedulePage.Now] return the same clock. It is exact to at least a
@@ -60,7 +61,7 @@ type Store interface {
 
 // ContractVersion is the version of the contract that this package states. It increases by one with each change
 // that a conformant backend may fail: a new or stricter rule, or a new required method.
-const ContractVersion = 1
+const ContractVersion = 2
 
 // Features describes a backend.
 type Features struct {

@@ -219,6 +219,7 @@ func (r *NewRun) validate(l Limits) error {
 		size("meta", len(r.Meta), MaxMeta),
 		duration("start delay", r.After),
 		duration("timeout", r.Timeout),
+		CheckUses(r.Under, nil),
 	)
 }
 
@@ -500,6 +501,8 @@ func (t *Transition) validate(l Limits) error {
 		return Invalid("transition", "only a sleep has wake conditions")
 	case t.Kind != Sleep && t.Kind != Retry && t.Kind != Release && (t.After != 0 || !t.At.IsZero()):
 		return Invalid("transition", "only a sleep, a retry or a release has a time")
+	case t.Kind != Sleep && t.Kind != Release && len(t.Under) > 0:
+		return Invalid("transition", "only a sleep or a release waits for the limits of a step")
 	}
 	for _, a := range t.Await {
 		if a.Open < 0 || a.Failures < 0 {
@@ -514,6 +517,7 @@ func (t *Transition) validate(l Limits) error {
 		size("input", len(t.Input), l.Payload),
 		failureSize("failure", t.Failure),
 		duration("delay", t.After),
+		CheckUses(nil, t.Under),
 	)
 }
 

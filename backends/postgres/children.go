@@ -68,7 +68,8 @@ var (
 	// run that is already canceling has canceled its own children before.
 	treeBelow = sqlkit.Text(`
 		` + childrenOf + `),
-		done AS (UPDATE pawl.runs r SET pausing=false, (status, finished_at, visible_at, events) = (SELECT CASE WHEN f.open THEN {canceling} ELSE {canceled} END,
+		done AS (UPDATE pawl.runs r SET pausing=false, step_under=CASE WHEN r.leased THEN r.step_under END,
+			flow=CASE WHEN r.leased OR r.step_under IS NULL THEN r.flow ELSE ` + flowOf(`r.`, `r.under`, `NULL`, `r.taken`) + ` END, (status, finished_at, visible_at, events) = (SELECT CASE WHEN f.open THEN {canceling} ELSE {canceled} END,
 				CASE WHEN NOT f.open THEN ` + now + ` END,
 				CASE WHEN r.leased THEN r.visible_at WHEN f.open THEN least(r.visible_at, ` + now + `) END, r.events+f.open::int
 			FROM (SELECT r.leased OR r.started_at IS NOT NULL AND r.parts & {partSteps} <> 0 AND `)

@@ -27,9 +27,10 @@ func lanesOf(floors string) string {
 		AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace=$2::text AND p.queue='' AND p.workflow=w.workflow))`
 }
 
-// inLane selects the claimable runs r of a row of lane, due or not.
+// inLane selects the claimable runs r of a row of lane, due or not, except those that wait under limits: see
+// limitsql.go.
 var inLane = sqlkit.Text(`r.namespace=$2::text AND r.queue=lane.queue AND r.workflow=lane.workflow AND r.pin=lane.pin AND r.priority=lane.priority
-		AND r.visible_at IS NOT NULL AND r.status<>{paused}`)
+		AND r.visible_at IS NOT NULL AND r.status<>{paused} AND (r.flow IS NULL OR r.leased)`)
 
 // dueInLane selects the due runs of a lane, where looks begin.
 var dueInLane = inLane + ` AND r.visible_at>=lane.since AND r.visible_at<=` + now
@@ -100,10 +101,10 @@ var (
 
 	// claimNext returns the earliest time in each lane, except for runs with stamp $7,
 	// from $8 up to $9 after the present, together with the number of index entries
-	// passed until then, and whether worker $11 is asked whether it is alive. It has a
-	// row even if there is no lane.
+	// passed until then, whether worker $11 is asked whether it is alive, and whether the namespace
+	// has limits. It has a row even if there is no lane.
 	claimNext = lanesOf(`$8`) + ` SELECT ` + now + `, ` + passedEntries + `,
-			EXISTS (SELECT 1 FROM pawl.workers w WHERE w.namespace=$2::text AND w.id=$11::text AND w.asked_at IS NOT NULL),
+			EXISTS (SELECT 1 FROM pawl.workers w WHERE w.namespace=$2::text AND w.id=$11::text AND w.asked_at IS NOT NULL), ` + someLimits + `,
 			lane.pair, lane.priority, c.visible_at
 		FROM (SELECT 1) one LEFT JOIN lane ON true LEFT JOIN LATERAL (
 		SELECT r.visible_at FROM pawl.runs r WHERE ` + inLane + ` AND r.stamp<>$7::bigint
@@ -158,7 +159,9 @@ type claiming struct {
 	runs           []*sqlkit.Taken
 	byID           map[store.ID]*sqlkit.Taken
 	lanes          []laneNext
+	underLimits    []limitLane
 	before, passed int64 // index entries met
+	marks          bool  // a look has found marks
 }
 
 // Claim implements store.Leases. It reads what the runs' replay needs in the transaction
@@ -171,7 +174,10 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		return store.Claimed{}, err
 	}
 	c := s.newClaim(&p)
-	if c.wanted == 0 || len(c.queues) == 0 {
+	if err := s.learnLimits(ctx, p.Namespace); err != nil {
+		return store.Claimed{}, err
+	}
+	if (c.wanted == 0 || len(c.queues) == 0) && (p.Again || !s.hasLimits(p.Namespace)) {
 		err := c.send(ctx, s.read, c.begin(), c.nextDue())
 		return c.out, err
 	}
@@ -186,7 +192,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	stirred := s.stirred.Load()
 	if present && !p.Again && c.win.rests(stirred) {
 		// No hint announced work: one statement checks whether there is some.
-		if err := c.look(ctx); err != nil || !c.isDue() {
+		if err := c.look(ctx); err != nil || !c.isDue() && !c.marks {
 			return c.out, err
 		}
 	}
@@ -204,6 +210,9 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 func (c *claiming) take(ctx context.Context) error {
 	if c.p.Again {
 		return c.send(ctx, c.read, c.again()...)
+	}
+	if c.hasLimits(c.p.Namespace) {
+		return c.takeLimited(ctx)
 	}
 	if !c.p.Bare && c.win.meetsNew() {
 		err := c.send(ctx, c.write, c.begin(), c.taking(takeNew, c.maxBytes()), c.nextDue())
@@ -262,7 +271,11 @@ func (c *claiming) send(ctx context.Context, run func(context.Context, ...stmt) 
 // look asks when the next run is due, and takes none.
 func (c *claiming) look(ctx context.Context) error {
 	from := time.Now()
-	err := c.read(ctx, c.nextDue())
+	stmts := []stmt{c.nextDue()}
+	if c.hasLimits(c.p.Namespace) {
+		stmts = append(stmts, c.limitTimes(int64(c.wanted)), c.anyMarks())
+	}
+	err := c.read(ctx, stmts...)
 	c.before = c.passed // the entries that it passed cannot be separated; a claim of work will count them
 	c.looked(err, time.Since(from))
 	return err
@@ -276,6 +289,7 @@ func (c *claiming) looked(err error, long time.Duration) {
 			c.out.Waiting = store.Waits(c.out.Waiting, c.queues[n.pair], c.workflows[n.pair], n.due)
 		}
 	}
+	c.limitsLooked()
 	switch {
 	case !c.p.Now.IsZero(), c.p.Again:
 	case err != nil:
@@ -292,7 +306,7 @@ func (c *claiming) isDue() bool {
 // begin discards what an earlier try of the transaction has found.
 func (c *claiming) begin() stmt {
 	return stmt{sql: metEntries, args: []any{c.index}, rows: func(scan func(...any) error) error {
-		c.runs, c.lanes, c.out = nil, nil, store.Claimed{}
+		c.runs, c.lanes, c.underLimits, c.out = nil, nil, nil, store.Claimed{}
 		clear(c.byID)
 		return scan(&c.before)
 	}}
@@ -305,8 +319,10 @@ func (c *claiming) nextDue() stmt {
 		var pair *int64
 		var priority *int16
 		var n laneNext
-		err := scan(sqlkit.Time(&c.out.Now), &c.passed, &c.out.Asked, &pair, &priority, sqlkit.Time(&n.due))
+		limits := false
+		err := scan(sqlkit.Time(&c.out.Now), &c.passed, &c.out.Asked, &limits, &pair, &priority, sqlkit.Time(&n.due))
 		c.out.Asked = c.out.Asked && len(c.queues) > 0
+		c.meetLimits(limits)
 		if pair != nil {
 			n.pair, n.priority = *pair-1, *priority
 			c.lanes = append(c.lanes, n)
@@ -334,9 +350,9 @@ func (c *claiming) statements(all bool) []stmt {
 func (c *claiming) again() []stmt {
 	args := append(c.args[:6:6], int64(c.wanted), c.stamp, c.p.Worker, sqlkit.Span(c.p.LeaseFor), c.view.floors, c.pins)
 	if c.p.Bare {
-		return []stmt{c.begin(), c.reading(takenBare, args), c.nextDue()}
+		return []stmt{c.begin(), c.reading(takenBare, args), c.nextDue(), c.limitTimes(int64(c.wanted))}
 	}
-	return append([]stmt{c.begin(), c.reading(takenRuns, args), c.nextDue()}, replay(c.maxBytes(), c.byID)...)
+	return append([]stmt{c.begin(), c.reading(takenRuns, args), c.nextDue(), c.limitTimes(int64(c.wanted))}, replay(c.maxBytes(), c.byID)...)
 }
 
 // maxBytes is the limit for what comes with the runs.

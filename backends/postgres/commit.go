@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -40,13 +41,13 @@ var (
 	// Parameters: $1 to $17 of stepTable, $18 to $26 the columns of c, $27 namespace, $28
 	// whether no commit of the call ends its run, $29 the default worker.
 	plainCommits = `WITH ` + plainUpdate + plainSteps + stepConflict + `)
-		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), false FROM u`
+		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), false, ` + freedQueues + ` FROM u`
 	plainUpdate = sqlkit.Text(`u AS (UPDATE pawl.runs r SET seq=c.seq, ` + plainSet + plainFrom + plainFence + `
 			AND (c.status>{running} OR NOT r.pausing) AND ($28::bool OR r.parent IS NULL AND (r.parts & {partChildren})=0)`)
 	plainSet = sqlkit.Text(`crashes=0, parts=r.parts | coalesce(c.bits, {partsOfStep})::smallint | CASE WHEN c.status>{running} THEN {partEnded} ELSE 0 END::smallint, status=c.status::smallint,
 			output=CASE WHEN c.status>{running} THEN c.output ELSE r.output END, failure=CASE WHEN c.status>{running} THEN c.failure ELSE r.failure END,
 			finished_at=CASE WHEN c.status>{running} THEN ` + now + ` ELSE r.finished_at END, visible_at=CASE WHEN c.status={running} THEN r.visible_at END,
-			wakes=CASE WHEN c.status={running} THEN r.wakes ELSE 0 END, leased=c.status={running}, pausing=false`)
+			wakes=CASE WHEN c.status={running} THEN r.wakes ELSE 0 END, leased=c.status={running}, pausing=false, step_under=CASE WHEN c.status={running} THEN r.step_under END`)
 	plainFrom = `
 		FROM unnest($18::uuid[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bytea[], $26::text[])
 			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)`
@@ -54,8 +55,11 @@ var (
 		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$27::text AND r.worker=coalesce(c.worker, $29::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased
 			AND r.status={running} AND r.events=coalesce(c.seen, 0)`)
 	plainSteps = `
-		RETURNING r.id, c.n),
+		RETURNING r.id, c.n, CASE WHEN c.status>` + strconv.Itoa(int(store.Running)) + ` AND r.flow IS NOT NULL THEN r.queue END AS queue),
 		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)`
+
+	// freedQueues are the queues of the ended runs that were under limits.
+	freedQueues = `array_agg(DISTINCT u.queue) FILTER (WHERE u.queue IS NOT NULL)`
 
 	// boldCommits is plainCommits for steps that have no record yet. It skips and reports
 	// commits with a step that has one. The check costs a fraction of being ready for a
@@ -65,39 +69,41 @@ var (
 		WHERE EXISTS (SELECT 1 FROM pawl.steps x WHERE x.run_id=st.run_id AND x.branch=coalesce(st.branch, '') AND x.name=st.name
 			AND x.occurrence=coalesce(st.occurrence, 1) OFFSET 0)), ` + plainUpdate + `
 			AND NOT coalesce(r.id = ANY((SELECT k.runs FROM known k)::uuid[]), false)` + plainSteps + `)
-		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k) FROM u`
+		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k), ` + freedQueues + ` FROM u`
 
 	// endMany ends runs that have no children: all of them ($28 in number), or none if one is not
 	// as expected. The runs are locked. countMany and wakeMany handle their groups and parents.
 	endMany = `WITH good AS (SELECT count(*) AS n` + plainFrom + ` CROSS JOIN pawl.runs r` + endFence + `),
 		u AS (UPDATE pawl.runs r SET seq=c.seq, stamp=$30::bigint, ` + plainSet + plainFrom + endFence + `
 			AND (SELECT g.n FROM good g)=$28::bigint` + plainSteps + stepConflict + `)
-		SELECT count(*)=$28::bigint FROM u`
+		SELECT count(*)=$28::bigint, ` + freedQueues + ` FROM u`
 	endFence = sqlkit.Text(plainFence + ` AND (r.parts & {partChildren})=0`)
 
 	// Any other commit begins with one fenced update of its run, in one form for each kind of
 	// transition. The update leaves the commit's stamp in the row, from which all later statements of
 	// the commit know that it was applied. Parameters: $1 seq, $2 stamp, $3 the number of writes of
 	// state, $4 the parts to keep, $5 the parts to add, $6 run, $7 namespace, $8 worker, $9 epoch,
-	// $10 crashes (NULL: unchanged).
+	// $10 crashes (NULL: unchanged), $11 whether the permits of the step end.
 	commitKeep = `UPDATE pawl.runs SET seq=$1::bigint, stamp=$2::bigint, crashes=coalesce($10::integer, crashes), events=events+$3::bigint,
-			parts=(parts & $4::smallint) | $5::smallint
+			parts=(parts & $4::smallint) | $5::smallint, step_under=CASE WHEN NOT $11::bool THEN step_under END,
+			flow=CASE WHEN NOT $11::bool OR step_under IS NULL THEN flow ELSE ` + flowOf(``, `under`, `NULL`, `taken`) + ` END
 		WHERE id=$6::uuid AND namespace=$7::text AND worker=$8::text AND epoch=$9::bigint AND seq=$1::bigint-1 AND leased
-		RETURNING status, events, visible_at, pausing, queue`
+		RETURNING status, events, visible_at, pausing, queue, flow IS NOT NULL`
 
 	// commitMark and commitFence: $1 now, $2 seq, $3 stamp, $4 the number of writes of state, $5 the parts to keep, $6
 	// the parts to add, $7 run, $8 namespace, $9 worker, $10 epoch, $11 crashes (NULL: unchanged). The SQL between them
 	// has its own parameters, from $12.
 	commitMark = `UPDATE pawl.runs SET seq=$2::bigint, stamp=$3::bigint, crashes=coalesce($11::integer, crashes), events=events+$4::bigint,
 			parts=(parts & $5::smallint) | $6::smallint`
-	commitFence = ` WHERE id=$7::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq=$2::bigint-1 AND leased
-		RETURNING status, events, visible_at, pausing, queue`
+	commitFence = ` WHERE id=$7::uuid AND namespace=$8::text AND worker=$9::text AND epoch=$10::bigint AND seq=$2::bigint-1 AND leased`
+	commitGives = `
+		RETURNING status, events, visible_at, pausing, queue, flow IS NOT NULL`
 
 	// $12 status, $13 output, $14 whether an existing failure stays if there is no new
 	// one, $15 failure.
 	commitFinal = commitMark + `, status=$12::smallint, output=$13::bytea,
 			failure=CASE WHEN $14::boolean THEN coalesce($15::text, failure) ELSE $15::text END, finished_at=` + now + `,
-			visible_at=NULL, leased=false, pausing=false, wakes=0` + commitFence
+			visible_at=NULL, leased=false, pausing=false, wakes=0, step_under=NULL` + commitFence + commitGives
 
 	// A canceling run stays canceling and is claimable at once, so that its end can be
 	// recorded, unless it is released for a while. A run with a pending pause becomes
@@ -106,15 +112,19 @@ var (
 
 	// Events before this commit's own writes count, because the right side of an assignment sees
 	// the old row. $12 status, $13 wakes, $14 whether another attempt begins, $15 failure, $16
-	// events seen, $17 after, $18 at, $19 whether a canceling run keeps its time.
+	// events seen, $17 after, $18 at, $19 whether a canceling run keeps its time, $20 the limits of the
+	// step for which the run waits, which must be compatible with its own.
 	commitYield = sqlkit.Text(commitMark + commitLeave + `, wakes=$13::smallint, attempt=attempt+$14::boolean::int,
 			failure=CASE WHEN status={canceling} THEN failure WHEN $14::boolean THEN $15::text ELSE coalesce($15::text, failure) END,
 			visible_at=CASE WHEN status={canceling} AND NOT $19::boolean THEN least(` + now + `, deadline)
 				WHEN events>$16::bigint THEN least(` + now + `+$17::bigint, $18::bigint, ` + now + `, deadline)
-				ELSE least(` + now + `+$17::bigint, $18::bigint, deadline) END` + commitFence)
+				ELSE least(` + now + `+$17::bigint, $18::bigint, deadline) END,
+			taken=taken AND NOT $14::boolean, step_under=$20::text, flow=` + flowOf(``, `under`, `$20::text`, `taken AND NOT $14::boolean`) + commitFence + `
+			AND ($20::text IS NULL OR under IS NULL OR jsonb_array_length(under::jsonb)+jsonb_array_length($20::jsonb)<=` + strconv.Itoa(store.MaxLimits) + `
+				AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements(under::jsonb) a(v) JOIN jsonb_array_elements($20::jsonb) b(v) ON a.v->>0=b.v->>0))` + commitGives)
 	// $12 status, $13 input.
 	commitContinue = sqlkit.Text(commitMark + commitLeave + `, wakes=0, attempt=1, generation=generation+1, pin='', pinned=NULL, build=NULL, failure=CASE WHEN status={canceling} THEN failure END,
-			input=$13::bytea, visible_at=least(` + now + `, deadline)` + commitFence)
+			input=$13::bytea, visible_at=least(` + now + `, deadline), taken=false, step_under=NULL, flow=` + flowOf(``, `under`, `NULL`, `false`) + commitFence + commitGives)
 
 	// The guards of later statements. The run is $1 and the stamp $2, or $2 and $3 if the time
 	// comes first.
@@ -126,14 +136,15 @@ var (
 		WHERE run_id=$1::uuid AND id = ANY($3::uuid[]) AND` + applied12
 
 	// Only children that are created here count. Parameters: $1 now, $2 parent, $3 stamp,
-	// $4 namespace, $5 to $18 the columns of c.
+	// $4 namespace, $5 to $19 the columns of c.
 	spawnRuns = sqlkit.Text(`WITH made AS (INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, external_id, suffix, created_at,
-			deadline, input, meta, parent, grp, ordinal, on_close)
+			deadline, input, meta, parent, grp, ordinal, on_close, under, flow)
 		SELECT c.id, $4::text, c.workflow, c.queue, {pending}, c.priority, least(greatest(` + now + `+c.after, c.at), ` + now + `+c.timeout),
-			c.external_id, c.suffix, ` + now + `, ` + now + `+c.timeout, c.input, c.meta, $2::uuid, c.grp, c.ordinal, c.on_close
+			c.external_id, c.suffix, ` + now + `, ` + now + `+c.timeout, c.input, c.meta, $2::uuid, c.grp, c.ordinal, c.on_close,
+			c.under, ` + hashOf(`$4::text, c.queue, c.workflow, c.priority`, `c.under`, `NULL`, `false`) + `
 		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
-			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[])
-			AS c(id, workflow, queue, priority, after, at, timeout, external_id, suffix, input, meta, grp, ordinal, on_close)
+			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[], $19::text[])
+			AS c(id, workflow, queue, priority, after, at, timeout, external_id, suffix, input, meta, grp, ordinal, on_close, under)
 		WHERE` + applied23 + ` ON CONFLICT DO NOTHING RETURNING queue, workflow, parent, grp),
 		counted AS (INSERT INTO pawl.groups AS g (run_id, name, total, open) SELECT m.parent, m.grp, count(*), count(*) FROM made m WHERE m.grp IS NOT NULL GROUP BY 1, 2
 		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+excluded.total, open=g.open+excluded.open)
@@ -164,7 +175,7 @@ var (
 	forgetChildren = `UPDATE pawl.runs c SET grp=NULL, ordinal=0
 		WHERE c.parent=$1::uuid AND c.parent IS NOT NULL AND c.grp IS NOT NULL AND` + applied12
 
-	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased FROM pawl.runs
+	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased, under FROM pawl.runs
 		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
 
@@ -231,7 +242,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	defer func() { s.publishAll(final) }()
 	some := false
 	if len(plain) > 0 {
-		done, err := s.plainly(ctx, p.Namespace, setnow, plain, ends)
+		done, err := s.plainly(ctx, p.Namespace, setnow, plain, ends, final)
 		if err != nil {
 			return nil, err
 		}
@@ -272,15 +283,22 @@ func byRun(a, b *commit) int { return bytes.Compare(a.Lease.Run[:], b.Lease.Run[
 func byPlace(a, b *commit) int { return a.place - b.place }
 
 // plainly applies the plain commits and reports which of them it applied.
-func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit, ends bool) ([]bool, error) {
+func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list []*commit, ends bool, h *sqlkit.Hints) ([]bool, error) {
 	slices.SortFunc(list, byRun)
 	done := make([]bool, len(list))
 	var places []int64
-	var known bool // a step has a record
+	var known bool      // a step has a record
+	var queues []string // of ended runs that were under limits
+	defer func() { freed(h, queues) }()
 	commits := stmt{
 		sql:  plainCommits,
 		args: append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker),
-		rows: sqlkit.One(&places, &known),
+		rows: func(scan func(...any) error) error {
+			var more []string
+			err := scan(&places, &known, &more)
+			queues = append(queues, more...)
+			return err
+		},
 	}
 	// Most steps have no record yet. Being ready for one costs as much again as the
 	// insert; after a call that met one, the next calls are ready.
@@ -312,6 +330,13 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 		done[i-1] = true
 	}
 	return done, nil
+}
+
+// freed adds the hints that permits ended in the queues.
+func freed(h *sqlkit.Hints, queues []string) {
+	for _, q := range queues {
+		h.WholeQueue(q)
+	}
 }
 
 // plainArgs returns the parameters of plainCommits and endMany up to $27.
@@ -394,6 +419,7 @@ func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, t
 		}
 	}
 	var lanes []lane
+	under := false
 	var finals, others []store.ID
 	stmts := []stmt{begin(reset)}
 	for _, b := range list {
@@ -402,6 +428,7 @@ func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, t
 		} else {
 			others = append(others, b.Lease.Run)
 		}
+		under = under || anyUnder(b.Spawn)
 		for i := range b.Spawn {
 			c := &b.Spawn[i]
 			lanes = append(lanes, lane{c.Queue, c.Workflow, int16(c.Priority)})
@@ -425,6 +452,9 @@ func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, t
 		if err := s.ensureLanes(ctx, namespace, lanes); err != nil {
 			return err
 		}
+	}
+	if err := s.ensureSpace(ctx, namespace, under); err != nil {
+		return err
 	}
 	if ordered {
 		stmts[0] = stmt{sql: lockBatch, args: []any{uuids(finals), uuids(others)}, rows: resetRow(reset)}
@@ -455,7 +485,9 @@ func end(stmts []stmt, namespace string, list []*commit, h *sqlkit.Hints) []stmt
 			sql: endMany, args: append(plainArgs(setnow, namespace, list), int64(len(list)), list[0].Lease.Worker, stamp),
 			rows: func(scan func(...any) error) error {
 				var all bool
-				err := scan(&all)
+				var queues []string
+				err := scan(&all, &queues)
+				freed(h, queues)
 				for _, b := range list {
 					if b.applied, b.left = all, !all; all {
 						*b.res = store.CommitResult{Status: sqlkit.EndStatus(b.Commit), Events: b.Seen}
@@ -486,12 +518,18 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 			var id store.ID
 			var status int16
 			var now sqlkit.Fate
-			if err := scan(sqlkit.ID(&id), &status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased); err != nil {
+			var under []store.LimitUse
+			if err := scan(sqlkit.ID(&id), &status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased, sqlkit.Uses(&under)); err != nil {
 				return err
 			}
 			if b := byID[id]; b != nil {
 				now.Status = store.Status(status)
 				*b.res = now.Of(b.Commit)
+				if t := b.Transition; t != nil && now.Next(b.Commit) {
+					if err := store.CheckUses(under, t.Under); err != nil {
+						b.res.Err = err
+					}
+				}
 			}
 			return nil
 		},
@@ -583,7 +621,7 @@ func (b *commit) fence() stmt {
 	args := []any{b.setnow, b.Seq, b.stamp, int64(len(b.State)), int16(p.Keep), int16(p.Parts), uuid(b.Lease.Run), b.namespace, b.Lease.Worker, b.Lease.Epoch, p.Crashes}
 	switch {
 	case t == nil:
-		args = args[1:]
+		args = append(args[1:], b.Free)
 	case t.Kind.Final():
 		sql, args = commitFinal, append(args, int16(p.Status), p.Output, p.Cancel, text(p.Failure))
 	case t.Kind == store.Continue:
@@ -594,7 +632,7 @@ func (b *commit) fence() stmt {
 			v := sqlkit.Span(p.After)
 			after = &v
 		}
-		sql, args = commitYield, append(args, int16(p.Status), int16(p.Wakes), p.Retry, text(p.Failure), p.Seen, after, micros(p.At), p.Release)
+		sql, args = commitYield, append(args, int16(p.Status), int16(p.Wakes), p.Retry, text(p.Failure), p.Seen, after, micros(p.At), p.Release, text(sqlkit.UsesText(t.Under)))
 	}
 	return stmt{sql: sql, args: args, rows: b.fenced}
 }
@@ -603,7 +641,8 @@ func (b *commit) fence() stmt {
 func (b *commit) fenced(scan func(...any) error) error {
 	var status int16
 	var queue string
-	if err := scan(&status, &b.res.Events, sqlkit.Time(&b.res.VisibleAt), &b.res.Pausing, &queue); err != nil {
+	var limited bool // the run is under limits
+	if err := scan(&status, &b.res.Events, sqlkit.Time(&b.res.VisibleAt), &b.res.Pausing, &queue, &limited); err != nil {
 		return err
 	}
 	b.applied, b.res.Status = true, store.Status(status)
@@ -614,8 +653,14 @@ func (b *commit) fenced(scan func(...any) error) error {
 	switch t := b.Transition; {
 	case t == nil:
 		b.res.VisibleAt = time.Time{} // the lease continues
+		if b.Free {
+			b.hints.Queue(queue)
+		}
 	case t.Kind.Final():
 		b.hints.Final(b.Lease.Run)
+		if limited {
+			b.hints.Queue(queue)
+		}
 	default:
 		b.hints.Queue(queue)
 	}
@@ -669,7 +714,7 @@ func (b *commit) spawn(children []store.NewRun) stmt {
 	ids, workflows, queues, suffixes := make([]store.ID, n), make([]string, n), make([]string, n), make([]string, n)
 	priorities, afters, ordinals, closes := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	ats, timeouts := make([]*int64, n), make([]*int64, n)
-	externals, groups := make([]*string, n), make([]*string, n)
+	externals, groups, unders := make([]*string, n), make([]*string, n), make([]*string, n)
 	inputs, metas := make([][]byte, n), make([][]byte, n)
 	for i := range children {
 		c := &children[i]
@@ -679,10 +724,11 @@ func (b *commit) spawn(children []store.NewRun) stmt {
 			v := sqlkit.Span(c.Timeout)
 			timeouts[i] = &v
 		}
+		unders[i] = text(sqlkit.UsesText(c.Under))
 		externals[i], groups[i], inputs[i], metas[i] = text(c.ExternalID), text(c.Group), c.Input, c.Meta
 	}
 	args := []any{b.setnow, uuid(b.Lease.Run), b.stamp, b.namespace, uuids(ids), workflows, queues, priorities, afters, ats,
-		timeouts, externals, suffixes, inputs, metas, groups, ordinals, closes}
+		timeouts, externals, suffixes, inputs, metas, groups, ordinals, closes, unders}
 	return stmt{sql: spawnRuns, args: args, rows: func(scan func(...any) error) error {
 		var queue, workflow string
 		var made int64

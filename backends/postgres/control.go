@@ -76,7 +76,7 @@ func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h
 // takeLease takes a run from its holder, or a canceling run from whoever would claim it,
 // so that the same write can end it.
 var takeLease = sqlkit.Text(`UPDATE pawl.runs SET status={pending}, leased=false, epoch=epoch+leased::int, seq=CASE WHEN leased THEN 0 ELSE seq END
-	WHERE id=$1::uuid AND namespace=$2::text AND (leased OR status={canceling}) AND ` + isLocked + ` RETURNING id`)
+	WHERE id=$1::uuid AND namespace=$2::text AND (leased OR status={canceling}) AND ` + isLocked + ` RETURNING id, CASE WHEN flow IS NOT NULL THEN queue END`)
 
 // Cancel implements store.Runs.
 func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
@@ -95,8 +95,12 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 		if p.Force {
 			stmts = append(stmts, stmt{sql: takeLease, args: []any{uuid(id), p.Namespace}, rows: func(scan func(...any) error) error {
 				var id store.ID
-				err := scan(sqlkit.ID(&id))
+				var queue *string // of a run under limits
+				err := scan(sqlkit.ID(&id), &queue)
 				h.Event(id, true) // tells the holder that it has lost the lease
+				if queue != nil {
+					h.Queue(*queue)
+				}
 				return err
 			}})
 		}
@@ -188,7 +192,8 @@ var (
 	// A restarted child leaves its group, which has already counted it. Parameters: $1
 	// now, $2 run, $3 namespace, $4 stamp.
 	restartRun = sqlkit.Text(`UPDATE pawl.runs r SET status={pending}, attempt=1, epoch=epoch+1, seq=0, worker=NULL, parts=parts & ~{partEnded}::smallint, leased=false, stamp=$4::bigint, crashes=0,
-		wakes=0, visible_at=` + now + `, due_at=NULL, deadline=NULL, output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0, pin='', pinned=NULL
+		wakes=0, visible_at=` + now + `, due_at=NULL, deadline=NULL, output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0, pin='', pinned=NULL,
+		taken=false, step_under=NULL, flow=` + flowOf(`r.`, `r.under`, `NULL`, `false`) + `
 		WHERE r.id=$2::uuid AND r.namespace=$3::text AND r.status IN ({failed},{canceled}) AND NOT EXISTS (SELECT 1 FROM pawl.runs o
 			WHERE o.namespace=r.namespace AND o.external_id=r.external_id AND o.suffix=r.suffix AND o.external_id IS NOT NULL AND (o.status<{final} OR o.reuse={reuseNever}) AND o.id<>r.id) AND ` + isLocked)
 	restartFate = `SELECT stamp=$3::bigint, status, queue, external_id FROM pawl.runs WHERE id=$1::uuid AND namespace=$2::text AND ` + isLocked
@@ -257,8 +262,9 @@ var (
 	// If a step is named, it must exist: its position is the limit. Parameters: $1 now, $2 new run, $3
 	// old run, $4 namespace, $5 stamp, $6 whether all steps are kept, $7 to $9 the key of the step
 	// before which the fork begins.
-	forkRun = sqlkit.Text(`INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta)
-		SELECT $2::uuid, r.namespace, r.workflow, r.queue, {pending}, r.priority, ` + now + `, $5::bigint, r.parts & {partSteps}, ` + now + `, r.id, ` + sqlkit.RunBuild + `, r.input, r.meta
+	forkRun = sqlkit.Text(`INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta, under, flow)
+		SELECT $2::uuid, r.namespace, r.workflow, r.queue, {pending}, r.priority, ` + now + `, $5::bigint, r.parts & {partSteps}, ` + now + `, r.id, ` + sqlkit.RunBuild + `, r.input, r.meta,
+			r.under, ` + flowOf(`r.`, `r.under`, `NULL`, `false`) + `
 		FROM pawl.runs r WHERE r.id=$3::uuid AND r.namespace=$4::text AND ($6::bool OR EXISTS (SELECT 1 FROM pawl.steps s
 			WHERE s.run_id=r.id AND s.branch=$7::text AND s.name=$8::text AND s.occurrence=$9::bigint))
 		ON CONFLICT DO NOTHING`)

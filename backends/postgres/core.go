@@ -135,18 +135,7 @@ func (s *Store) pipeline(ctx context.Context, stmts []stmt, read bool) error {
 		return &notSent{err} // the wait for the connection took all the time
 	}
 	err = readAll(s.send(ctx, conn.Conn(), b), stmts, before, after)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == codeReadOnly {
-		// A session may stay read-only, for example if its server is no longer the
-		// primary. The next session may be with another server.
-		_ = conn.Conn().Close(ctx)
-	}
-	if err != nil && (pg == nil || pg.SeverityUnlocalized != "ERROR" || pg.Code == codeReadOnly) {
-		s.failures.Add(1)
-	}
-	if err != nil && context.Cause(ctx) == errSlow && s.own {
-		s.pool.Reset() // the cause may affect the idle connections too
-	}
+	s.failed(ctx, conn.Conn(), err)
 	if begin != "" && err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
 		// A transaction that was begun in the pipeline stays open after its error.
 		if _, failed := conn.Conn().PgConn().Exec(ctx, `ROLLBACK`).ReadAll(); failed != nil {

@@ -78,6 +78,7 @@ type base struct {
 	texts   sync.Map      // SQL as written to SQL with the schema's name
 	lanes   sync.Map      // lanes known to be in the table, with the failures before
 	windows sync.Map      // *window of the demands of a claim
+	spaces  sync.Map      // namespaces, with whether a run was ever under a limit
 	stirred atomic.Uint64 // how often hints have announced work
 	// failures counts the calls that have lost the server. The database that answers next may have
 	// lost commits that this store has seen.
@@ -298,7 +299,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	f := store.Features{Name: "postgres", Contract: 1, Hints: !s.deaf, SharedClock: true, Processes: true, Transactions: true, Durability: s.durability, Version: "PostgreSQL " + s.version}
+	f := store.Features{Name: "postgres", Contract: 2, Hints: !s.deaf, SharedClock: true, Processes: true, Transactions: true, Durability: s.durability, Version: "PostgreSQL " + s.version}
 	if s.deaf {
 		f.Gaps = []store.Gap{{Ability: store.Hints, Reason: "a pooler does not pass notices on, and there is no URL for LISTEN"}}
 	}

@@ -99,7 +99,7 @@ func (r *relay) broadcast(places []place) {
 var overdueQueues = sqlkit.Text(`SELECT q.queue FROM unnest($3::text[]) q(queue) WHERE EXISTS (
 	SELECT 1 FROM pawl.lanes lane CROSS JOIN LATERAL (SELECT 1 FROM pawl.runs x
 			WHERE x.namespace=$2::text AND x.queue=lane.queue AND x.workflow=lane.workflow AND x.pin='' AND x.priority=lane.priority
-				AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.visible_at>=` + now + `-$5::bigint AND x.visible_at<=` + now + `-$4::bigint ORDER BY x.visible_at, x.id LIMIT 1) c
+				AND x.visible_at IS NOT NULL AND x.status<>{paused} AND (x.flow IS NULL OR x.leased) AND x.visible_at>=` + now + `-$5::bigint AND x.visible_at<=` + now + `-$4::bigint ORDER BY x.visible_at, x.id LIMIT 1) c
 		WHERE lane.namespace=$2::text AND lane.queue=q.queue
 			AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace=$2::text AND (p.queue=lane.queue AND p.workflow='' OR p.queue='' AND p.workflow=lane.workflow)))`)
 

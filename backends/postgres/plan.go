@@ -112,7 +112,8 @@ var (
 	renamesIndex = regexp.MustCompile(`^ALTER INDEX pawl\.(\w+) RENAME TO (\w+)`)
 	altersTable  = regexp.MustCompile(`^ALTER TABLE pawl\.(\w+) (ADD COLUMN|DROP COLUMN|ALTER COLUMN)`)
 	writesTable  = regexp.MustCompile(`^(?:INSERT INTO|UPDATE) pawl\.(\w+)`)
-	makesOther   = regexp.MustCompile(`^CREATE (?:TABLE|VIEW) `)
+	makesTrigger = regexp.MustCompile(`^CREATE TRIGGER \w+ AFTER \w+ ON pawl\.(\w+)`)
+	makesOther   = regexp.MustCompile(`^CREATE (?:TABLE|VIEW|FUNCTION) `)
 )
 
 var errUnknownStatement = errors.New("a statement whose locks are unknown")
@@ -145,6 +146,8 @@ func lockOf(s *store.PlannedStep, indexes map[string]string, tables map[string]s
 		on(indexes[f[1]], "SHARE UPDATE EXCLUSIVE on the index", store.BlocksNothing, 0, 0)
 	} else if f := find(altersTable); f != nil {
 		on(f[1], "ACCESS EXCLUSIVE", store.BlocksAll, lockTimeout, 0)
+	} else if f := find(makesTrigger); f != nil {
+		on(f[1], "SHARE ROW EXCLUSIVE", store.BlocksWrites, lockTimeout, 0)
 	} else if f := find(writesTable); f != nil {
 		on(f[1], "ROW EXCLUSIVE", store.BlocksNothing, 0, 0)
 	} else if find(makesOther) == nil {

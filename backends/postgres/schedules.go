@@ -24,9 +24,9 @@ var (
 			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$5::uuid AND r.namespace<>$2::text)
 		FOR UPDATE OF s ON CONFLICT DO NOTHING`
 
-	// $1 to $17 are insertArgs, $18 namespace, $19 schedule, $20 at.
-	fireRun = insertOne + ` WHERE EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$18::text AND f.schedule=$19::text
-		AND f.at=$20::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid) ON CONFLICT DO NOTHING`
+	// $1 to $18 are insertArgs, $19 namespace, $20 schedule, $21 at.
+	fireRun = insertOne + ` WHERE EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$19::text AND f.schedule=$20::text
+		AND f.at=$21::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid) ON CONFLICT DO NOTHING`
 
 	// The run was not created because another one has its external id: that one is the
 	// firing's run. It may have become final since. $1 namespace, $2 schedule, $3 at, $4
@@ -66,6 +66,9 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 	if p.Run != nil {
 		run = p.Run.ID
 		if err := s.ensureLanes(ctx, p.Namespace, []lane{{queue: p.Run.Queue, workflow: p.Run.Workflow, priority: int16(p.Run.Priority)}}); err != nil {
+			return res, err
+		}
+		if err := s.ensureSpace(ctx, p.Namespace, len(p.Run.Under) > 0); err != nil {
 			return res, err
 		}
 	}

@@ -16,14 +16,14 @@ var placeOf = NewQuery("place of run", `SELECT r.queue, r.workflow, r.pin, r.pri
 var countAhead = newQuery("count runs ahead", [dialects]string{
 	`SELECT count(*) FROM (SELECT 1 FROM pawl.lanes l CROSS JOIN LATERAL (
 			SELECT 1 FROM pawl.runs x WHERE x.namespace=l.namespace AND x.queue=l.queue AND x.workflow=l.workflow AND x.pin {in} :pins AND x.priority=l.priority
-			AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.visible_at<=CASE WHEN l.priority=:priority THEN :visible ELSE :now END
+			AND x.visible_at IS NOT NULL AND x.status<>{paused} AND (x.flow IS NULL OR x.leased) AND x.visible_at<=CASE WHEN l.priority=:priority THEN :visible ELSE :now END
 			AND (l.priority>:priority OR x.visible_at<:visible OR x.id<:run) LIMIT :limit) c
 		WHERE l.namespace=:namespace AND l.queue=:queue AND l.workflow=:workflow AND l.priority>=:priority LIMIT :limit) a`,
 	`WITH RECURSIVE level(pin, priority) AS (SELECT value, :priority FROM json_each(:pinlist) UNION ALL SELECT pin, (SELECT min(r.priority) FROM runs r
-			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority>level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused})
+			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority>level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=0)
 			FROM level WHERE level.priority IS NOT NULL)
 		SELECT count(*) FROM (SELECT 1 FROM level CROSS JOIN runs r
-			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority=level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused}
+			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority=level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=0
 			AND r.visible_at<=iif(level.priority=:priority, :visible, :now) AND (level.priority>:priority OR r.visible_at<:visible OR r.id<:run) LIMIT :limit)`,
 })
 

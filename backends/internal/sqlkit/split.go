@@ -1,9 +1,13 @@
 package sqlkit
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Split splits SQL at the semicolons that are neither in quotes nor in comments, and removes
-// comments. It does not support triggers.
+// comments. A trigger of SQLite is one statement: it ends with the END that follows a semicolon. The body of
+// a function of PostgreSQL is in dollar quotes, $$.
 func Split(sql string) []string {
 	var list []string
 	var b strings.Builder
@@ -19,6 +23,14 @@ func Split(sql string) []string {
 			_, sql, _ = strings.Cut(sql, "\n")
 			b.WriteByte('\n')
 			continue
+		case strings.HasPrefix(sql, "$$"):
+			n := strings.Index(sql[2:], "$$")
+			if n < 0 {
+				n = len(sql) - 4
+			}
+			b.WriteString(sql[:n+4])
+			sql = sql[n+4:]
+			continue
 		case c == '\'' || c == '"':
 			n := strings.IndexByte(sql[1:], c)
 			if n < 0 {
@@ -27,6 +39,8 @@ func Split(sql string) []string {
 			b.WriteString(sql[:n+2])
 			sql = sql[n+2:]
 			continue
+		case c == ';' && inTrigger(b.String()):
+			b.WriteByte(c)
 		case c == ';':
 			end()
 		default:
@@ -37,3 +51,11 @@ func Split(sql string) []string {
 	end()
 	return list
 }
+
+var (
+	trigger    = regexp.MustCompile(`(?is)^\s*CREATE\s+TRIGGER\s.*\sBEGIN\s`)
+	triggerEnd = regexp.MustCompile(`(?i);\s*END\s*$`)
+)
+
+// inTrigger reports whether a statement that begins with the given text goes on after a semicolon.
+func inTrigger(text string) bool { return trigger.MatchString(text) && !triggerEnd.MatchString(text) }

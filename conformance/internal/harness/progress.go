@@ -160,6 +160,11 @@ func UnwrittenVerbs(ctx context.Context, s store.Store) []string {
 	_, _ = p.ListSchedules(ctx, store.ListSchedulesParams{})
 	_, _ = p.Fire(ctx, store.FireParams{})
 	_, _ = p.ListFirings(ctx, store.ListFiringsParams{})
+	_ = p.PutLimits(ctx, store.PutLimitsParams{})
+	_ = p.SetLimit(ctx, store.SetLimitParams{})
+	_, _ = p.ListLimits(ctx, store.ListLimitsParams{})
+	_, _ = p.LimitKeys(ctx, store.LimitKeysParams{})
+	_ = p.SetWeight(ctx, store.SetWeightParams{})
 	return m.Waits()
 }
 

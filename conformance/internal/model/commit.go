@@ -38,10 +38,16 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		return store.CommitResult{Err: err}
 	}
 	r := s.find(namespace, c.Lease.Run)
+	if s.breaks == LimitZombieGives && r != nil && r.Epoch > c.Lease.Epoch && c.Transition != nil {
+		s.leak(r, -1)
+	}
 	if r == nil || r.Epoch != c.Lease.Epoch || r.holder != c.Lease.Worker {
 		return store.CommitResult{Err: leaseLost(c.Lease)}
 	}
 	if c.Seq <= r.seq { // P4, also when that commit has ended the lease
+		if s.breaks == LimitGivesTwice && c.Transition != nil {
+			s.leak(r, -1)
+		}
 		res := r.result()
 		res.Repeated = true
 		return res
@@ -52,7 +58,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	if c.Seq > r.seq+1 {
 		return store.CommitResult{Err: store.CommitsMissing(c.Lease, c.Seq, r.seq)}
 	}
-	if err := cmp.Or(r.checkSteps(c.Steps), s.checkSpawn(r, c.Spawn)); err != nil {
+	if err := cmp.Or(r.checkSteps(c.Steps), s.checkSpawn(r, c.Spawn), r.checkUnder(c.Transition)); err != nil {
 		return store.CommitResult{Err: err}
 	}
 
@@ -65,6 +71,10 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	}
 	if c.Pin != nil {
 		r.Pin = clonePin(c.Pin)
+	}
+	if c.Free && len(r.StepUnder) > 0 && s.breaks != LimitLeaksFree {
+		r.StepUnder = nil
+		s.hintFreed(r)
 	}
 	unseen := r.Events > c.Seen // asked before the commit's own writes, which its holder knows
 	for i := range c.Steps {
@@ -195,6 +205,7 @@ func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) (made bool) {
 
 // transition ends the lease.
 func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Time) {
+	s.leaksOn(r, t.Kind)
 	if t.Kind.Final() {
 		r.Output = bytes.Clone(t.Output)
 		if t.Kind != store.CancelRun || t.Failure != nil { // else the cancel's reason stands
@@ -207,7 +218,11 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 	}
 
 	status := store.Pending
+	freed := len(r.Under)+len(r.StepUnder) > 0
 	r.Worker, r.VisibleAt = "", now
+	if s.breaks != LimitKeepsStep || len(t.Under) > 0 {
+		r.StepUnder = store.SortUses(t.Under)
+	}
 	var due time.Time // zero: none
 	if t.After > 0 {
 		due = after(now, t.After)
@@ -227,6 +242,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		}
 	case store.Retry:
 		r.Attempt++
+		r.charged = false
 		if r.Status != store.Canceling { // whose reason stands
 			r.Failure = cloneFailure(t.Failure)
 		}
@@ -242,18 +258,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 			r.VisibleAt = due
 		}
 	case store.Continue:
-		r.Input = bytes.Clone(t.Input)
-		if r.Status != store.Canceling {
-			r.Failure = nil
-		}
-		r.Generation++
-		r.Attempt = 1
-		r.Pin, r.Build = nil, ""
-		r.steps = nil
-		clear(r.groups)
-		for _, id := range s.children[r.ID] { // they are none of the new generation's
-			s.runs[id].Group, s.runs[id].Ordinal = "", 0
-		}
+		s.anew(r, t)
 	}
 	switch {
 	case r.Status == store.Canceling: // stays so, for somebody to end it: at once, unless its holder cannot
@@ -266,7 +271,28 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		r.Status = status
 	}
 	r.VisibleAt = earliest(r.VisibleAt, r.Deadline)
-	s.hintDue(r)
+	if freed {
+		s.hintFreed(r)
+	} else {
+		s.hintDue(r)
+	}
+}
+
+// anew begins the next generation of a run.
+func (s *Store) anew(r *run, t *store.Transition) {
+	r.Input = bytes.Clone(t.Input)
+	if r.Status != store.Canceling {
+		r.Failure = nil
+	}
+	r.Generation++
+	r.Attempt = 1
+	r.charged = false
+	r.Pin, r.Build = nil, ""
+	r.steps = nil
+	clear(r.groups)
+	for _, id := range s.children[r.ID] { // they are none of the new generation's
+		s.runs[id].Group, s.runs[id].Ordinal = "", 0
+	}
 }
 
 // forget deletes each failed step and what followed it in its line of execution, so that the next
@@ -294,9 +320,12 @@ func (r *run) awaitMet() bool {
 
 // finish makes a run final, tells its parent, and closes its children.
 func (s *Store) finish(r *run, status store.Status, now time.Time) {
+	if r.leased() && len(r.Under)+len(r.StepUnder) > 0 {
+		s.hintFreed(r)
+	}
 	r.Status, r.FinishedAt = status, now
 	r.VisibleAt, r.Pausing, r.ended = time.Time{}, false, r.Worker != ""
-	r.wakes, r.awaits, r.resume = 0, nil, 0
+	r.wakes, r.awaits, r.resume, r.StepUnder = 0, nil, 0, nil
 	delete(s.live, r.ID)
 	if r.ExternalID != "" && r.Reuse == store.ReuseAfterEnd {
 		delete(s.holders, external{r.Namespace, r.ExternalID, r.Suffix})

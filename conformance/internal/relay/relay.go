@@ -38,7 +38,7 @@ func Writes(verb string, params any) bool {
 	case "Claim":
 		p, ok := params.(store.ClaimParams)
 		return !ok || !p.Again
-	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "Answers", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused",
+	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "Answers", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused", "ListLimits", "LimitKeys",
 		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "Diagnose", "Clock", "Begin", "Recorded":
 		return false
 	}
@@ -330,4 +330,24 @@ func (tx *transaction) Commit(ctx context.Context, namespace string, c store.Com
 		tx.Rollback()
 	}
 	return res, err
+}
+
+func (r *Relay) PutLimits(ctx context.Context, p store.PutLimitsParams) error {
+	return carryAlone(r, ctx, "PutLimits", p, r.Store.PutLimits)
+}
+
+func (r *Relay) SetLimit(ctx context.Context, p store.SetLimitParams) error {
+	return carryAlone(r, ctx, "SetLimit", p, r.Store.SetLimit)
+}
+
+func (r *Relay) ListLimits(ctx context.Context, p store.ListLimitsParams) (store.LimitPage, error) {
+	return carry(r, ctx, "ListLimits", p, r.Store.ListLimits)
+}
+
+func (r *Relay) LimitKeys(ctx context.Context, p store.LimitKeysParams) (store.LimitKeyPage, error) {
+	return carry(r, ctx, "LimitKeys", p, r.Store.LimitKeys)
+}
+
+func (r *Relay) SetWeight(ctx context.Context, p store.SetWeightParams) error {
+	return carryAlone(r, ctx, "SetWeight", p, r.Store.SetWeight)
 }

@@ -186,7 +186,7 @@ func NewBare(t testing.TB) store.Store {
 }
 
 func (s bare) Features() store.Features {
-	f := store.Features{Name: "bare", Contract: 1, Durability: store.Volatile}
+	f := store.Features{Name: "bare", Contract: 2, Durability: store.Volatile}
 	for _, a := range store.Abilities() {
 		f.Gaps = append(f.Gaps, store.Gap{Ability: a, Reason: "it is bare"})
 	}

@@ -237,3 +237,31 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (store.FireResult,
 func (s *Store) ListFirings(ctx context.Context, p store.ListFiringsParams) (store.FiringPage, error) {
 	return inTx(s, ctx, false, func(in store.Store) (store.FiringPage, error) { return in.ListFirings(ctx, p) })
 }
+
+// PutLimits implements store.Store.
+func (s *Store) PutLimits(ctx context.Context, p store.PutLimitsParams) error {
+	_, err := inTx(s, ctx, false, func(in store.Store) (struct{}, error) { return struct{}{}, in.PutLimits(ctx, p) })
+	return err
+}
+
+// SetLimit implements store.Store.
+func (s *Store) SetLimit(ctx context.Context, p store.SetLimitParams) error {
+	_, err := inTx(s, ctx, false, func(in store.Store) (struct{}, error) { return struct{}{}, in.SetLimit(ctx, p) })
+	return err
+}
+
+// ListLimits implements store.Store.
+func (s *Store) ListLimits(ctx context.Context, p store.ListLimitsParams) (store.LimitPage, error) {
+	return inTx(s, ctx, false, func(in store.Store) (store.LimitPage, error) { return in.ListLimits(ctx, p) })
+}
+
+// LimitKeys implements store.Store.
+func (s *Store) LimitKeys(ctx context.Context, p store.LimitKeysParams) (store.LimitKeyPage, error) {
+	return inTx(s, ctx, false, func(in store.Store) (store.LimitKeyPage, error) { return in.LimitKeys(ctx, p) })
+}
+
+// SetWeight implements store.Store.
+func (s *Store) SetWeight(ctx context.Context, p store.SetWeightParams) error {
+	_, err := inTx(s, ctx, false, func(in store.Store) (struct{}, error) { return struct{}{}, in.SetWeight(ctx, p) })
+	return err
+}

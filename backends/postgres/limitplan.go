@@ -1,0 +1,270 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// limitRule is the rule of a limit that is in force, and its virtual clock.
+type limitRule struct {
+	name                      string
+	concurrency, every, burst int64
+	fair                      bool
+	clock                     int64
+	was                       int64 // the clock before the claim
+}
+
+// keyName names a key of a limit.
+type keyName struct{ name, key string }
+
+// limitKey is a key of a limit. rule is nil if the limit does not exist.
+type limitKey struct {
+	keyName
+	rule                     *limitRule
+	held, tat, vtime, weight int64
+}
+
+// heldUse is a limit that the runs of a flow are under. tokens is what a run takes.
+type heldUse struct {
+	*limitKey
+	tokens int64
+}
+
+// waiting is a due run that no worker holds, or whose lease has expired.
+type waiting struct {
+	id       store.ID
+	at       int64
+	priority int16
+	size     int64
+	pair     int64 // of its lane, from 1
+	demand   int64
+	expired  bool
+}
+
+// before reports whether a comes first by P7.
+func (a *waiting) before(b *waiting) bool {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.at, b.at), bytes.Compare(a.id[:], b.id[:])) < 0
+}
+
+// States of a flow.
+const (
+	flowReady   = 1
+	flowParked  = 2 // at a key, until that has a permit
+	flowTimed   = 3 // until a time
+	flowStarved = 4 // parked at a key, behind a flow that waits for the time of its tokens
+)
+
+// flow is the list of runs that wait for the same permits in one lane.
+type flow struct {
+	id, paid store.ID // paid is the flow of the runs whose tokens are taken
+	under    [2]string
+	pair     int64
+	demand   int64
+	priority int16
+	uses     []heldUse
+	fair     *heldUse // the use that decides on its turn; nil: none
+	runs     []waiting
+	taken    int // how many of them the claim takes
+	head     waiting
+	state    int16
+	at       int64
+	parked   keyName // where it is parked, or was
+	changed  bool
+}
+
+// permits reports whether the limits permit the next run of the flow at a time.
+func (f *flow) permits(now int64) bool {
+	for i := range f.uses {
+		if u := &f.uses[i]; u.full() || u.rateAt(u.tokens) > now {
+			return false
+		}
+	}
+	return true
+}
+
+// full reports whether the key has no permit left.
+func (k *limitKey) full() bool {
+	return k.rule != nil && k.rule.concurrency > 0 && k.held >= k.rule.concurrency
+}
+
+// rateAt returns from when on the key has n tokens.
+func (k *limitKey) rateAt(n int64) int64 {
+	if k.rule == nil || k.rule.every == 0 || n == 0 {
+		return 0
+	}
+	return k.tat + (min(n, k.rule.burst)-k.rule.burst)*k.rule.every
+}
+
+// starts is the virtual time at which the next claim of a run of the key begins.
+func (k *limitKey) starts() int64 { return max(k.vtime, k.rule.clock) }
+
+// take counts the permits and tokens of a run of the flow.
+func (f *flow) take(now int64) {
+	for i := range f.uses {
+		u := &f.uses[i]
+		u.held++
+		if u.rule != nil && u.tokens > 0 {
+			u.tat = max(u.tat, now) + u.tokens*u.rule.every
+		}
+	}
+	if u := f.fair; u != nil {
+		u.rule.clock = u.starts()
+		u.vtime = u.rule.clock + 1_000_000*max(1, u.tokens)/u.weight
+	}
+	f.taken++
+	f.changed = true
+}
+
+// limitPlan chooses the runs that a claim takes: see store.Leases.Claim.
+type limitPlan struct {
+	now    int64
+	wanted int
+	bytes  int64   // 0: not limited
+	bounds []int64 // maximum of each demand
+	free   []waiting
+	flows  []*flow
+	rules  map[string]*limitRule
+}
+
+// pick is a run that the claim is to take.
+type pick struct {
+	*waiting
+	of    *flow // nil: under no limit, or its lease expired
+	vtime int64 // of the key whose turn it is, afterwards
+}
+
+// choose repeats the choice of P7 until the claim is full.
+func (p *limitPlan) choose() []pick {
+	slices.SortFunc(p.free, func(a, b waiting) int {
+		if a.before(&b) {
+			return -1
+		}
+		return 1
+	})
+	var picks []pick
+	taken := make([]int64, len(p.bounds))
+	open := func(demand int64) bool { return taken[demand] < p.bounds[demand] }
+	var size int64
+	free := p.free
+	for len(picks) < p.wanted {
+		for len(free) > 0 && !open(free[0].demand) {
+			free = free[1:]
+		}
+		var best pick
+		if len(free) > 0 {
+			best.waiting = &free[0]
+		}
+		if f := p.first(open); f != nil && (best.waiting == nil || f.runs[f.taken].before(best.waiting)) {
+			best = pick{waiting: &f.runs[f.taken], of: f}
+		}
+		if best.waiting == nil {
+			break
+		}
+		if size += best.size; p.bytes > 0 && len(picks) > 0 && size > p.bytes {
+			break
+		}
+		if taken[best.demand]++; best.of == nil {
+			free = free[1:]
+		} else if best.of.take(p.now); best.of.fair != nil {
+			best.vtime = best.of.fair.vtime
+		}
+		picks = append(picks, best)
+	}
+	return picks
+}
+
+// first returns the flow whose next run is the first candidate among those under limits.
+func (p *limitPlan) first(open func(int64) bool) *flow {
+	var best *flow
+	var turns map[*limitRule]*flow
+	for _, f := range p.flows {
+		if f.taken == len(f.runs) || !open(f.demand) || !f.permits(p.now) {
+			continue
+		}
+		if f.fair == nil {
+			if best == nil || f.runs[f.taken].before(&best.runs[best.taken]) {
+				best = f
+			}
+			continue
+		}
+		if turns == nil {
+			turns = map[*limitRule]*flow{}
+		}
+		if other := turns[f.fair.rule]; other == nil || f.goesBefore(other) {
+			turns[f.fair.rule] = f
+		}
+	}
+	for _, f := range turns {
+		if best == nil || f.runs[f.taken].before(&best.runs[best.taken]) {
+			best = f
+		}
+	}
+	return best
+}
+
+// goesBefore reports whether f is next, of two flows under the same fair limit.
+func (f *flow) goesBefore(other *flow) bool {
+	a, b := f.fair.limitKey, other.fair.limitKey
+	if c := cmp.Or(cmp.Compare(a.starts(), b.starts()), cmp.Compare(a.key, b.key)); c != 0 {
+		return c < 0
+	}
+	return f.runs[f.taken].before(&other.runs[other.taken])
+}
+
+// settle decides where each flow waits after the claim. Of the flows of a lane that one key's rate holds
+// back, the one that may go first waits for the time, and the others are parked at the key.
+func (p *limitPlan) settle() {
+	type place struct {
+		keyName
+		pair     int64
+		priority int16
+	}
+	first := map[place]*flow{}
+	for _, f := range p.flows {
+		state, at, parked := int16(flowReady), int64(0), f.parked
+		var later *heldUse
+		for i := range f.uses {
+			u := &f.uses[i]
+			if u.full() {
+				state, parked, later = flowParked, u.keyName, nil
+				break
+			}
+			if t := u.rateAt(u.tokens); t > p.now && t > at {
+				state, at, parked, later = flowTimed, t, u.keyName, u
+			}
+		}
+		if state == flowReady {
+			at = 0
+		}
+		if later != nil {
+			in := place{later.keyName, f.pair, f.priority}
+			if other := first[in]; other == nil {
+				first[in] = f
+			} else if at < other.at || at == other.at && f.next().before(other.next()) {
+				first[in] = f
+				other.become(flowStarved, 0, later.keyName)
+			} else {
+				state, at = flowStarved, 0
+			}
+		}
+		f.become(state, at, parked)
+	}
+}
+
+// next returns the flow's first run that the claim does not take, as far as it is known.
+func (f *flow) next() *waiting {
+	if f.taken < len(f.runs) {
+		return &f.runs[f.taken]
+	}
+	return &f.head
+}
+
+func (f *flow) become(state int16, at int64, parked keyName) {
+	if f.state != state || f.at != at && state == flowTimed || f.parked != parked {
+		f.changed = true
+	}
+	f.state, f.at, f.parked = state, at, parked
+}

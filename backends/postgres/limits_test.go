@@ -1,0 +1,60 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/internal/testing/pgtest"
+	"github.com/pawlhq/pawl/store"
+)
+
+// TestLimitedRuns: claims take what a limit permits, and the permits come back.
+func TestLimitedRuns(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	s := open(t, url, schema)
+	ctx := t.Context()
+	require.NoError(t, s.PutLimits(ctx, store.PutLimitsParams{Namespace: "n", Limits: []store.Limit{{Name: "tenant", Rule: store.LimitRule{Concurrency: 2}}}}))
+	var runs []store.NewRun
+	for i := range 10 {
+		runs = append(runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "tenant", Key: fmt.Sprint("k", i%2)}}})
+	}
+	made, err := s.Create(ctx, store.CreateParams{Namespace: "n", Runs: runs})
+	require.NoError(t, err)
+	for i := range made {
+		require.NoError(t, made[i].Err)
+	}
+	claim := func(n int) store.Claimed {
+		c, err := s.Claim(ctx, store.ClaimParams{Namespace: "n", Worker: "w1", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: n}}})
+		require.NoError(t, err)
+		return c
+	}
+	c := claim(10)
+	require.Len(t, c.Runs, 4)
+	require.Zero(t, c.NextDue, "no other run may go")
+	require.Equal(t, []store.LimitUse{{Limit: "tenant", Key: "k0", Tokens: 1}}, c.Runs[0].Run.Under)
+	keys, err := s.LimitKeys(ctx, store.LimitKeysParams{Namespace: "n", Limit: "tenant"})
+	require.NoError(t, err)
+	require.Len(t, keys.Keys, 2)
+	require.EqualValues(t, 2, keys.Keys[0].Held)
+	require.EqualValues(t, 3, keys.Keys[0].Waiting)
+	total := 0
+	for len(c.Runs) > 0 {
+		for _, r := range c.Runs {
+			total++
+			res, err := s.Commit(ctx, store.CommitParams{Namespace: "n", Commits: []store.Commit{{Lease: r.Lease, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}}}})
+			require.NoError(t, err)
+			require.NoError(t, res[0].Err)
+		}
+		c = claim(10)
+		require.LessOrEqual(t, len(c.Runs), 4)
+	}
+	require.Equal(t, 10, total)
+	require.Zero(t, c.NextDue)
+	keys, err = s.LimitKeys(ctx, store.LimitKeysParams{Namespace: "n", Limit: "tenant"})
+	require.NoError(t, err)
+	require.Empty(t, keys.Keys)
+}
