@@ -28,6 +28,7 @@ type outbox struct {
 	consumed []store.SignalID
 	children []store.NewRun // to spawn
 	bytes    int            // of all of the above
+	free     bool           // the permits of the run's step end
 
 	appended int64 // entries ever added
 	durable  int64 // the first entries, which are durable
@@ -76,6 +77,12 @@ func (x *outbox) spawn(r store.NewRun) {
 // consume adds a signal that the commit removes from the run's inbox.
 func (x *outbox) consume(id ...store.SignalID) { x.consumed = append(x.consumed, id...) }
 
+// freePermits adds the end of the permits of the run's step.
+func (x *outbox) freePermits() {
+	x.free = true
+	x.appended++
+}
+
 // hasRoom reports whether an entry of n bytes fits into the next commit.
 func (x *outbox) hasRoom(bytes int) bool {
 	if x.settled() { // nothing waits for a commit
@@ -105,11 +112,11 @@ func (x *outbox) take(seen int64) *store.Commit {
 			delete(x.dues, r.StepKey)
 		}
 	}
-	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Spawn: x.children, Seen: seen}
+	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Spawn: x.children, Free: x.free, Seen: seen}
 	if !isProgress(c) {
 		c.Crashes = x.crashes
 	}
-	x.records, x.writes, x.sent, x.consumed, x.children, x.bytes = nil, nil, x.writes, nil, nil, 0
+	x.records, x.writes, x.sent, x.consumed, x.children, x.bytes, x.free = nil, nil, x.writes, nil, nil, 0, false
 	return c
 }
 
