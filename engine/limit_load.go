@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -56,4 +58,27 @@ func sumKeys(l store.Limit, page store.LimitKeyPage) LimitLoad {
 		load.Capped = load.Capped || k.Waiting >= store.MaxWaiting
 	}
 	return load
+}
+
+// loadOfLimits returns the load of all limits for the metrics.
+func (e *Engine) loadOfLimits(ctx context.Context) ([]telemetry.LimitLoad, error) {
+	loads, err := e.LimitLoads(ctx)
+	if err != nil || len(loads) == 0 {
+		if errors.Is(err, store.ErrUnsupported) {
+			err = nil
+		}
+		return nil, err
+	}
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]telemetry.LimitLoad, len(loads))
+	for i, l := range loads {
+		list[i] = telemetry.LimitLoad{Limit: l.Name, Held: l.Held, Waiting: l.Waiting}
+		if !l.Since.IsZero() {
+			list[i].Oldest = max(0, now.Sub(l.Since))
+		}
+	}
+	return list, nil
 }

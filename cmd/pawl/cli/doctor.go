@@ -184,7 +184,7 @@ func (d *doctor) examineStore(ctx context.Context, opened func(), what string) e
 	for _, look := range []struct {
 		name string
 		look func(context.Context, *engine.Engine) error
-	}{{"workers", d.work}, {"builds", d.builds}, {"failures", d.failures}, {"retries", d.retries}, {"leases", d.leases}, {"schedules", d.schedules}} {
+	}{{"workers", d.work}, {"builds", d.builds}, {"failures", d.failures}, {"retries", d.retries}, {"leases", d.leases}, {"schedules", d.schedules}, {"limits", d.limits}} {
 		if err := look.look(ctx, eng); err != nil {
 			return d.broken(ctx, look.name, err)
 		}
