@@ -17,7 +17,7 @@ import (
 // that the workflow's code would work out from the input: see [LimitKey].
 func Under(uses ...store.LimitUse) StartOption {
 	return func(r *store.NewRun) {
-		r.Under = slices.DeleteFunc(r.Under, func(u store.LimitUse) bool { return !isSetting(u) || u.Limit == onlyThese })
+		r.Under = slices.DeleteFunc(slices.Clone(r.Under), func(u store.LimitUse) bool { return !isSetting(u) || u.Limit == onlyThese })
 		r.Under = append(append(r.Under, store.LimitUse{Limit: onlyThese}), uses...)
 	}
 }

@@ -240,9 +240,10 @@ var limitEngineCases = []Case{
 			in = append(in, workflow.Each[string]{In: "big"})
 		}
 		in = append(in, workflow.Each[string]{In: "small"}, workflow.Each[string]{In: "small"})
+		p := e.build(defs(wf), worker.Concurrency(1))
 		hs, err := wf.StartMany(e.ctx, e.eng, in)
 		e.ok("start of many", err)
-		e.process(defs(wf), worker.Concurrency(1))
+		p.run()
 		results(e, hs)
 		order := g.began()
 		last := len(order) - 1
@@ -270,7 +271,7 @@ func limitedStep(e *E) {
 	results(e, hs)
 	e.eq("at work at most", g.atMost("k"), 2)
 	for _, h := range hs {
-		e.eq("attempt of the step", e.steps(h.ID())["limited#1"].Attempt, 1)
+		e.eq("attempt of the step", e.steps(h.ID())["limited"].Attempt, 1)
 	}
 	e.idleLimit(two)
 }
