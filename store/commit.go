@@ -141,8 +141,7 @@ type Transition struct {
 	// those of the run: the claim that takes the run next takes their permits and tokens as well, and is
 	// not permitted without. The time of the transition is as it would be otherwise. [Run.StepUnder] lists
 	// them until a commit with Free, the end of the next lease, a cancel of the waiting run, or a restart.
-	// A pause keeps them, and a lease that expires passes them on. For a canceling run they are ignored.
-	// With those of the run they are at most MaxLimits, and no two are of one limit; otherwise the commit
+	// A pause keeps them, and a lease that expires passes them on. With those of the run they are at most MaxLimits, and no two are of one limit; otherwise the commit
 	// is ErrInvalid.
 	Under []LimitUse
 }

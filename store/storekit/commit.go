@@ -44,6 +44,9 @@ func (r *Run) Begin(c *store.Commit) (unseen bool) {
 		pin := *c.Pin
 		r.Pin = &pin
 	}
+	if c.Free {
+		r.StepUnder = nil
+	}
 	return r.Events > c.Seen // asked before the commit's own writes, which its holder knows
 }
 
@@ -54,6 +57,15 @@ func (r *Run) Result() store.CommitResult {
 		res.VisibleAt = r.VisibleAt
 	}
 	return res
+}
+
+// CheckUses refuses a commit whose step would be under a limit that the run is under, or under too many. The
+// caller calls it after [Run.Fence] and before [Run.Begin].
+func (r *Run) CheckUses(c *store.Commit) error {
+	if c.Transition == nil || len(c.Transition.Under) == 0 {
+		return nil
+	}
+	return store.CheckUses(r.Under, c.Transition.Under)
 }
 
 // CheckPositions refuses records of new keys at positions that other keys have. stored reports
@@ -161,6 +173,7 @@ func (r *Run) Transition(t *store.Transition, unseen bool, group func(name strin
 		due = Earliest(After(now, t.After), due)
 	}
 	next, canceling := store.Pending, r.Status == store.Canceling
+	r.StepUnder = store.SortUses(t.Under)
 	r.Worker, r.VisibleAt = "", now
 	if t.Kind != store.Sleep && t.Kind != store.Continue && !due.IsZero() {
 		r.VisibleAt = due
@@ -174,8 +187,10 @@ func (r *Run) Transition(t *store.Transition, unseen bool, group func(name strin
 		r.sleep(t, unseen, due, group, now)
 	case store.Retry:
 		r.Attempt++
+		r.Charged = false
 	case store.Continue:
 		r.Input = t.Input
+		r.Charged = false
 		r.Generation++
 		r.Attempt = 1
 		r.Pin, r.Build = nil, ""

@@ -37,6 +37,7 @@ func (r *Run) Cancel(reason string, hasSteps bool, now time.Time) Outcome {
 	if !r.Leased() {
 		r.VisibleAt = Earliest(r.VisibleAt, now)
 		r.forgetSleep()
+		r.StepUnder = nil
 	}
 	r.Status, r.Pausing = store.Canceling, false // it ends instead of pausing
 	r.Events++
@@ -92,7 +93,7 @@ func (r *Run) Restart(holder store.ID, now time.Time) error {
 		return ExternalIDTaken(holder, r.ExternalID)
 	}
 	r.Status, r.VisibleAt, r.FinishedAt, r.Deadline = store.Pending, now, time.Time{}, time.Time{}
-	r.Attempt, r.Crashes = 1, 0
+	r.Attempt, r.Crashes, r.Charged = 1, 0, false
 	r.Output, r.Failure, r.Pin = nil, nil, nil
 	r.Epoch++
 	r.Worker, r.Holder, r.Seq, r.Ended = "", "", 0, false
@@ -124,6 +125,11 @@ func CheckVersion(run store.ID, w *store.StateWrite, has int64) error {
 	return nil
 }
 
+// freed reports whether a write has ended permits, so that other runs may go.
+func freed(before, after *Run) bool {
+	return len(before.Held()) > len(after.Held())
+}
+
 // Hints returns the hints for a write that changed a run. Before is nil for a new run.
 // ByHolder says that a commit of the run's holder made the change.
 func Hints(before, after *Run, byHolder bool) (hints []store.Hint) {
@@ -133,7 +139,9 @@ func Hints(before, after *Run, byHolder bool) (hints []store.Hint) {
 	tell := func(kind store.HintKind) {
 		hints = append(hints, store.Hint{Kind: kind, Namespace: after.Namespace, Run: after.ID})
 	}
-	if after.Claimable() && !after.Leased() &&
+	if freed(before, after) {
+		hints = append(hints, store.Hint{Kind: store.HintQueue, Namespace: after.Namespace, Queue: after.Queue})
+	} else if after.Claimable() && !after.Leased() &&
 		(before.Leased() || before.Status != after.Status || !before.VisibleAt.Equal(after.VisibleAt) || before.PinnedTo() != after.PinnedTo()) {
 		hints = append(hints, store.Hint{Kind: store.HintQueue, Namespace: after.Namespace, Queue: after.Queue})
 	}

@@ -26,6 +26,7 @@ func (r *Run) Lease(worker, build string, d time.Duration, claimID int64, now ti
 		r.StartedAt = now
 	}
 	r.Wakes, r.Awaits = 0, nil
+	r.Charged = true
 	return r.LeaseOf()
 }
 

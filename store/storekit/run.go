@@ -32,6 +32,10 @@ type Run struct {
 
 	// Resume is the status that a paused run returns to.
 	Resume store.Status `json:",omitempty"`
+
+	// Charged says that the attempt has been claimed: it has taken the tokens of the run's limits, and
+	// takes none again (P22).
+	Charged bool `json:",omitempty"`
 }
 
 // New makes the run that n describes: pending, and without a holder.
@@ -44,6 +48,7 @@ func New(namespace string, n *store.NewRun, now time.Time) *Run {
 	if len(n.Digest) > 0 {
 		r.Digest = n.Digest
 	}
+	r.Under = store.SortUses(n.Under)
 	if at := Micro(n.At); at.After(r.VisibleAt) {
 		r.VisibleAt = at
 	}
@@ -65,7 +70,7 @@ func (r *Run) Spawn(n *store.NewRun, now time.Time) *Run {
 // Fork makes the fork of a run: see [store.Runs.Fork]. The fork gets the steps
 // for which [ForkKeeps] holds.
 func (r *Run) Fork(id store.ID, now time.Time) *Run {
-	f := New(r.Namespace, &store.NewRun{ID: id, Workflow: r.Workflow, Queue: r.Queue, Priority: r.Priority, Input: r.Input, Meta: r.Meta}, now)
+	f := New(r.Namespace, &store.NewRun{ID: id, Workflow: r.Workflow, Queue: r.Queue, Priority: r.Priority, Input: r.Input, Meta: r.Meta, Under: r.Under}, now)
 	f.ForkedFrom, f.Build = r.ID, r.Build
 	return f
 }
@@ -131,6 +136,24 @@ func (r *Run) finish(status store.Status, now time.Time) {
 	r.Status, r.FinishedAt = status, now
 	r.VisibleAt, r.Pausing, r.Ended = time.Time{}, false, r.Worker != ""
 	r.forgetSleep()
+	r.StepUnder = nil
+}
+
+// Held returns the keys under which the run's lease holds permits; none if no worker holds it (P24).
+func (r *Run) Held() []LimitKeyID {
+	if !r.Leased() {
+		return nil
+	}
+	return KeysOf(slices.Concat(r.Under, r.StepUnder))
+}
+
+// Waits returns the flow in which the run waits for limits, and whether it does: it is under limits, no
+// worker holds it, and it has a time at which it may be claimed. A run whose lease expired waits in no flow.
+func (r *Run) Waits() (Flow, bool) {
+	if len(r.Under)+len(r.StepUnder) == 0 || r.Leased() || !r.Claimable() {
+		return Flow{}, false
+	}
+	return FlowOf(r), true
 }
 
 // Detach removes a child from its group, for example because its parent has continued as new.

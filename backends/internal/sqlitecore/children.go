@@ -47,7 +47,7 @@ var (
 	endTree   = sqlkit.Text(childrenBelow + `UPDATE runs SET (status, finished_at, visible_at, events) = (SELECT iif(open, {canceling}, {canceled}), iif(open, NULL, ?6),
 				CASE WHEN leased THEN visible_at WHEN open THEN min(coalesce(visible_at, ?6), ?6) END, events+open
 			FROM (SELECT ` + staysOpen + ` AS open)),
-			failure=iif(id=?1, ?4, ?5), pausing=0, stamp=?7
+			failure=iif(id=?1, ?4, ?5), pausing=0, stamp=?7, step_under=CASE WHEN leased THEN step_under END, limited=leased=0 AND under IS NOT NULL
 		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue, workflow, leased`)
 	// countEnds counts the runs that end in the groups of their parents. It must run before
 	// endTree, because it finds the runs of the tree by their status before they are final.

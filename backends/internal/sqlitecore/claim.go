@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -13,36 +14,59 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// claimLevels lists the distinct priorities in use in each lane that is not paused. One seek in
-// runs_claim finds each priority, below the one before. CROSS JOIN and the repeated index condition
-// make the planner use these seeks. Parameters: ?1 the lanes, ?2 the namespace.
-var claimLevels = sqlkit.Text(`WITH RECURSIVE
+// laneTable contains the lanes that are not paused. Parameters: ?1 the lanes, ?2 the namespace.
+const laneTable = `WITH RECURSIVE
 	lane(d, queue, workflow, pin, n) AS MATERIALIZED (
 		SELECT j.value->>'d', j.value->>'q', j.value->>'w', j.value->>'p', j.value->>'n' FROM json_each(?1) j
 		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue=j.value->>'q' AND workflow='')
-		AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue='' AND workflow=j.value->>'w')),
+		AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue='' AND workflow=j.value->>'w'))`
+
+// claimLevels lists the distinct priorities in use in each lane that is not paused. One seek in
+// runs_claim finds each priority, below the one before. CROSS JOIN and the repeated index condition
+// make the planner use these seeks. Parameters: ?1 the lanes, ?2 the namespace.
+var claimLevels = sqlkit.Text(laneTable + `,
 	level(d, queue, workflow, pin, n, priority) AS (
 		SELECT d, queue, workflow, pin, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=lane.queue
-			AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.visible_at IS NOT NULL AND x.status<>{paused}) FROM lane
+			AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0) FROM lane
 		UNION ALL
 		SELECT d, queue, workflow, pin, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue
-			AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused})
+			AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority<level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)
 		FROM level WHERE priority IS NOT NULL)`)
+
+// news says whether runs under limits may be claimable in the lanes at a time, or may have become so in
+// other queues: then a claim plans.
+func news(at string) string {
+	return `(EXISTS (SELECT 1 FROM limit_parks WHERE namespace=?2 AND wake_at=-1)
+		OR EXISTS (SELECT 1 FROM lane CROSS JOIN limit_flows f ON f.namespace=?2 AND f.queue=lane.queue AND f.workflow=lane.workflow AND f.pin=lane.pin
+			AND f.state<2 AND f.head_at<=` + at + `)
+		OR EXISTS (SELECT 1 FROM lane CROSS JOIN limit_parks p ON p.namespace=?2 AND p.queue=lane.queue AND p.workflow=lane.workflow AND p.pin=lane.pin
+			AND p.wake_at IS NOT NULL AND p.wake_at<=` + at + `))`
+}
+
+// soon is the earliest time at which a run under limits may be claimable in the lanes, as far as the last
+// plans know; below zero: there may be some in other queues.
+const soon = `(SELECT min(at) FROM (
+		SELECT min(wake_at) AS at FROM limit_parks WHERE namespace=?2 AND wake_at=-1
+		UNION ALL SELECT (SELECT min(f.head_at) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=lane.queue AND f.workflow=lane.workflow AND f.pin=lane.pin AND f.state<2) FROM lane
+		UNION ALL SELECT (SELECT min(p.wake_at) FROM limit_parks p WHERE p.namespace=?2 AND p.queue=lane.queue AND p.workflow=lane.workflow AND p.pin=lane.pin
+			AND p.wake_at IS NOT NULL) FROM lane))`
 
 // claimDue selects the runs to be taken: ?3 now, ?4 the maximum number of runs, ?5 the stamp, ?7
 // the end of the lease, ?8 the build. If the same request arrives twice, the second finds the runs
-// that the first has taken: mine.
+// that the first has taken: mine. It takes none if runs under limits may be claimable, because their
+// order decides: see plan.
 var claimDue = sqlkit.Text(claimLevels + `,
 	mine AS MATERIALIZED (SELECT r.id FROM level CROSS JOIN runs r
 		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.pin=level.pin AND r.priority=level.priority
-		AND r.visible_at=?7 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.stamp=?5),
+		AND r.visible_at=?7 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=0 AND r.stamp=?5),
+	news(some) AS MATERIALIZED (SELECT ` + news("?3") + `),
 	due AS (
 		SELECT r.id, r.priority, r.visible_at,
 			row_number() OVER (PARTITION BY level.d ORDER BY r.priority DESC, r.visible_at, r.id) AS place, level.n
 		FROM level CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x
 			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority=level.priority
-			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} ORDER BY x.visible_at, x.id LIMIT ?4+0)
-		WHERE level.priority IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mine)),
+			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)
+		WHERE level.priority IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mine) AND NOT (SELECT some FROM news)),
 	wanted AS MATERIALIZED (SELECT id, priority, visible_at FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)`)
 
 // claimSet: ?6 worker, ?8 its build. Runs that the first arrival of the request took already have the end
@@ -83,21 +107,21 @@ const isAsked = `EXISTS (SELECT 1 FROM workers INDEXED BY workers_asked WHERE na
 var claimNext = sqlkit.Text(claimLevels + `,
 	first(queue, workflow, at) AS MATERIALIZED (
 		SELECT queue, workflow, (SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin
-			AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)
+			AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)
 		FROM level WHERE priority IS NOT NULL)
-	SELECT ?5, ` + isAsked + `, min(at), json_group_array(json_object('q', queue, 'w', workflow, 'at', at)) FILTER (WHERE at<=?5) FROM first`)
+	SELECT ?5, ` + isAsked + `, min(at), json_group_array(json_object('q', queue, 'w', workflow, 'at', at)) FILTER (WHERE at<=?5), ` + soon + ` FROM first`)
 
 // claimPeek is claimNext for all runs, with the time as ?4: it reads only the index.
 var claimPeek = sqlkit.Text(claimLevels + `
 	SELECT ?4, ` + isAsked + `, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin
-		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused}))
+		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ` + soon + `
 	FROM level WHERE priority IS NOT NULL`)
 
 // claimed finds, by the index, the runs that the claim with stamp ?3 and end of lease ?4 has taken.
 var claimed = sqlkit.Text(claimLevels + `,
 	mine AS MATERIALIZED (SELECT r.id, r.priority, r.due_at, r.parts FROM level CROSS JOIN runs r
 		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.pin=level.pin AND r.priority=level.priority
-		AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.stamp=?3)
+		AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=0 AND r.stamp=?3)
 	`)
 
 // claimedAgain reads the runs that the claim itself returned in an answer that was lost.
@@ -171,10 +195,14 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		peek, take, bare, next, clock = claimPeek, claimRuns, claimBare, claimNext, []any{m.now}
 	}
 	// An idle poll only reads and never takes the write lock.
+	later := int64(math.MaxInt64)
 	if !p.Again && (!c.busy.Load() || p.Wanted() == 0) {
-		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: sqlkit.One(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue))}
-		if err := c.look(ctx, look, m, &out); err != nil {
+		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: peekRow(&out, &later)}
+		if err := c.look(ctx, look, m, &out, &later); err != nil {
 			return out, err
+		}
+		if later <= out.Now.UnixMicro() {
+			return out, c.limited(ctx, &p, m, &out)
 		}
 		if out.NextDue.IsZero() || out.NextDue.After(out.Now) || p.Wanted() == 0 {
 			return out, nil
@@ -193,7 +221,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	stmts := append([]Stmt{
 		{SQL: take, Args: first, Rows: t.run},
-		{SQL: next, Args: append(append(levels[:2:2], p.Worker, stamp), clock...), Rows: nextRow(&out)},
+		{SQL: next, Args: append(append(levels[:2:2], p.Worker, stamp), clock...), Rows: nextRow(&out, &later)},
 		{SQL: claimedParts, Args: mine, Gate: true},
 	}, t.replay(mine, bytes, p.Bare, c.config.InTurn)...)
 	if p.Again {
@@ -208,18 +236,50 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	if err != nil {
 		return store.Claimed{}, err
 	}
+	if later <= out.Now.UnixMicro() && len(t.runs) == 0 && !p.Again {
+		return out, c.limited(ctx, &p, m, &out)
+	}
 	c.busy.Store(len(t.runs) > 0 || p.Again)
+	out.NextDue = earlier(out.NextDue, later)
 	out.Runs = sqlkit.ClaimedRuns(&p, t.runs)
 	return out, nil
 }
 
-// nextRow reads the answer to claimNext.
-func nextRow(out *store.Claimed) func(func(...any) error) error {
+// earlier returns the earlier of a time, unless it is zero, and another one in microseconds.
+func earlier(t time.Time, later int64) time.Time {
+	if later < math.MaxInt64 && (t.IsZero() || later < t.UnixMicro()) {
+		return sqlkit.Micro(later)
+	}
+	return t
+}
+
+// peekRow reads the answer to claimPeek.
+func peekRow(out *store.Claimed, later *int64) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var at *int64
+		err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &at)
+		*later = orNever(at)
+		out.NextDue = earlier(out.NextDue, *later)
+		return err
+	}
+}
+
+func orNever(at *int64) int64 {
+	if at == nil {
+		return math.MaxInt64
+	}
+	return *at
+}
+
+// nextRow reads the answer to claimNext. later receives when runs under limits may be claimable.
+func nextRow(out *store.Claimed, later *int64) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var text string
-		if err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &text); err != nil {
+		var soonest *int64
+		if err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &text, &soonest); err != nil {
 			return err
 		}
+		*later = orNever(soonest)
 		var due []struct {
 			Q  string `json:"q"`
 			W  string `json:"w"`
@@ -314,6 +374,7 @@ type idle struct {
 	lanes, namespace string
 	version          uint64
 	next             time.Time
+	later            int64
 	asked            bool
 	at               time.Time // of the look
 }
@@ -346,7 +407,7 @@ func (l *looks) keep(worker string, found *idle) {
 const trust = 30 * time.Second
 
 // look finds when the next run of the lanes is due.
-func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed) error {
+func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed, later *int64) error {
 	if c.config.Version == nil {
 		return c.read(ctx, peek)
 	}
@@ -358,6 +419,7 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 			return err
 		}
 		if v != 0 && v == known.version {
+			*later = known.later
 			if out.NextDue, out.Asked = known.next, known.asked; !m.set {
 				out.Now = now
 			}
@@ -370,6 +432,6 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 	if err := c.read(ctx, peek); err != nil {
 		return err
 	}
-	c.idle.keep(worker, &idle{lanes, namespace, version, out.NextDue, out.Asked, at})
+	c.idle.keep(worker, &idle{lanes, namespace, version, out.NextDue, *later, out.Asked, at})
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlkit"
@@ -22,7 +23,7 @@ var (
 	// Parameters: those of plainKeep, and after the parts: status, output, failure, now.
 	plainFinal = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
 			visible_at=NULL, leased=0, pausing=0, wakes=0
-		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`)
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0 AND under IS NULL AND step_under IS NULL`)
 
 	// commitMark: seq, stamp, crashes (NULL: unchanged), the number of writes of state, the parts to keep, the parts to
 	// add. commitFence: run, namespace, worker, epoch, seq. The parts between them have their own parameters.
@@ -34,18 +35,22 @@ var (
 	// Parameters: status, output, whether the present failure stays if there is no new one, failure
 	// twice, now.
 	commitFinal = commitMark + `, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
-		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts`
+		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts, ` + limitedQueue
 
 	// A canceling run stays canceling and is claimable at once, so that its end can be recorded,
 	// unless it is released for a while. A run with a pending pause becomes paused and keeps its
 	// time.
-	yield = sqlkit.Text(`, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
+	yield = sqlkit.Text(`, step_under=CASE WHEN status<>{canceling} THEN ? END, limited=under IS NOT NULL OR status<>{canceling} AND ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
 	// Events that came before this commit's own writes count, because the right side of an assignment
 	// sees the old row. Parameters: status twice, wakes, another attempt twice (0 or 1), failure twice,
 	// whether a canceling run keeps its time, now twice, events seen, due, now three times, due twice.
 	commitYield = sqlkit.Text(commitMark + yield + `, wakes=?, attempt=attempt+?, failure=CASE WHEN status={canceling} THEN failure WHEN ? THEN ? ELSE coalesce(?, failure) END,
 		visible_at=CASE WHEN status={canceling} AND NOT ? THEN coalesce(min(?, deadline), ?) WHEN events>? THEN min(coalesce(?, ?), ?, coalesce(deadline, ?))
 		ELSE coalesce(min(?, deadline), ?, deadline) END` + commitFence + `, queue`)
+	// commitUnder is commitYield for a step that waits for limits (two parameters more): the run is under none
+	// of them itself.
+	commitUnder = strings.Replace(commitYield, `leased=1`+"\n", sqlkit.Text(`leased=1 AND json_array_length(coalesce(under, '[]'))+json_array_length(?)<={maxLimits}
+		AND NOT EXISTS (SELECT 1 FROM json_each(under) o CROSS JOIN json_each(?) s ON s.value->>0=o.value->>0)`)+"\n", 1)
 	// Parameters: status twice, input, now twice.
 	commitContinue = sqlkit.Text(commitMark + yield + `, wakes=0, attempt=1, generation=generation+1, pin='', pinned=NULL, build=NULL, failure=CASE WHEN status={canceling} THEN failure END, input=?,
 		visible_at=min(?, coalesce(deadline, ?))` + commitFence + `, queue`)
@@ -75,6 +80,9 @@ var (
 
 	// pinRun: the build, the whole pin, run.
 	pinRun = `UPDATE runs SET pin=?, pinned=? WHERE id=? AND` + applied
+
+	// freeStep ends the permits of the run's step.
+	freeStep = `UPDATE runs SET step_under=NULL WHERE id=? AND step_under IS NOT NULL AND leased=1 AND` + applied + ` RETURNING queue`
 
 	forgetGroups = `DELETE FROM groups WHERE run_id=? AND` + applied
 	forgetSteps  = `DELETE FROM steps WHERE run_id=? AND` + applied
@@ -198,13 +206,13 @@ var (
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
 		AND status={running} AND events=j.value->>7`)
 	finalMany = sqlkit.Text(finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0
-	RETURNING stamp`)
+	RETURNING stamp, ` + limitedQueue)
 
 	// endMany ends runs that have no children: all ?5 of them, or none. countMany and wakeMany
 	// handle their groups and parents.
 	endMany = sqlkit.Text(finalUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
 			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq=(k.value->>1)-1 AND r.leased=1 AND r.status={running} AND r.events=k.value->>7 AND r.parts & {partChildren}=0)
-	RETURNING stamp`)
+	RETURNING stamp, ` + limitedQueue)
 )
 
 // putSteps is putStep for many steps: see table.
@@ -303,12 +311,18 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, s
 		return err
 	}
 	first := list[0]
+	ended := func(scan func(...any) error) error {
+		var queue string
+		err := done(func(dest ...any) error { return scan(append(dest, sqlkit.TextOrNull(&queue))...) })
+		frees(first.hints, queue)
+		return err
+	}
 	var stmts []Stmt
 	if keeps.list != nil {
 		stmts = append(stmts, Stmt{SQL: keepMany, Args: []any{keeps.args()[0], first.namespace, families}, Rows: done})
 	}
 	if ends.list != nil {
-		stmts = append(stmts, Stmt{SQL: sql, Args: append(ends.args(first.now, first.namespace), last...), Rows: done})
+		stmts = append(stmts, Stmt{SQL: sql, Args: append(ends.args(first.now, first.namespace), last...), Rows: ended})
 	}
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
@@ -351,6 +365,9 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	stmts = append(stmts, b.fence())
 	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
 		guarded(pinRun, *p.Pin, p.Pinned, run)
+	}
+	if b.Free {
+		stmts = append(stmts, Stmt{SQL: freeStep, Args: []any{run, run, b.stamp}, Unneeded: b.missed, Rows: func(scan func(...any) error) error { return freed(scan, b.hints) }})
 	}
 	again := t != nil && t.Kind == store.Continue
 	for i := range b.Steps {
@@ -407,7 +424,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 // another kind.
 func (b *commit) plain() (Stmt, bool) {
 	t := b.Transition
-	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
+	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || b.Free || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
 		return Stmt{}, false
 	}
 	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}
@@ -440,13 +457,18 @@ func (b *commit) fence() Stmt {
 		if len(t.Input) > inlineInput {
 			input, args[5] = nil, p.Parts|sqlkit.PartLargeInput
 		}
-		sql, args = commitContinue, append(args, int64(p.Status), int64(p.Status), input, b.now, b.now)
+		sql, args = commitContinue, append(args, nil, nil, int64(0), int64(p.Status), int64(p.Status), input, b.now, b.now)
 	default:
 		due, why, more := b.due(&p), text(p.Failure), flag(p.Retry)
-		sql, args = commitYield, append(args, int64(p.Status), int64(p.Status), p.Wakes, more, more, why, why,
+		step := text(sqlkit.UsesText(t.Under))
+		sql, args = commitYield, append(args, step, step, flag(!p.Retry), int64(p.Status), int64(p.Status), p.Wakes, more, more, why, why,
 			flag(p.Release), b.now, b.now, p.Seen, due, b.now, b.now, b.now, due, due)
 	}
 	args = append(args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq)
+	if t != nil && len(t.Under) > 0 {
+		step := sqlkit.UsesText(t.Under)
+		sql, args = commitUnder, append(args, step, step)
+	}
 	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: b.fenced}
 }
 
@@ -478,7 +500,10 @@ func (b *commit) fenced(scan func(...any) error) error {
 		return err
 	case t.Kind.Final():
 		b.hints.Final(b.Lease.Run)
-		return scan(append(dest, sqlkit.ID(&b.parent), sqlkit.TextOrNull(&b.group), &b.parts)...)
+		var queue string
+		err := scan(append(dest, sqlkit.ID(&b.parent), sqlkit.TextOrNull(&b.group), &b.parts, sqlkit.TextOrNull(&queue))...)
+		frees(b.hints, queue)
+		return err
 	}
 	var queue string
 	err := scan(append(dest, &queue)...)
@@ -524,7 +549,7 @@ func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 	return stmts
 }
 
-const commitNow = `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased FROM runs WHERE id=? AND namespace=?`
+const commitNow = `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased, under FROM runs WHERE id=? AND namespace=?`
 
 // readBack distinguishes a commit that was applied before from one whose lease is lost, or that
 // follows missing commits.
@@ -535,9 +560,13 @@ func (b *commit) readBack() Stmt {
 		Unneeded: func() bool { return !b.missed() },
 		Rows: func(scan func(...any) error) error {
 			var now sqlkit.Fate
-			err := scan(&now.Status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased)
+			var under []store.LimitUse
+			err := scan(&now.Status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased, sqlkit.Uses(&under))
 			if err == nil && b.missed() {
 				*b.res = now.Of(b.Commit)
+				if t := b.Transition; t != nil && now.Next(b.Commit) && store.CheckUses(under, t.Under) != nil {
+					*b.res = store.CommitResult{Err: store.CheckUses(under, t.Under)}
+				}
 			}
 			return err
 		},

@@ -41,7 +41,7 @@ func (c *Core) control(ctx context.Context, namespace string, ids []store.ID, h 
 // takeLease takes a run from its holder, and keeps others from claiming a canceling one, so that
 // the same write can end it.
 var takeLease = sqlkit.Text(`UPDATE runs SET status={pending}, leased=0, epoch=epoch+leased, seq=iif(leased, 0, seq)
-	WHERE id=? AND namespace=? AND (leased=1 OR status={canceling}) RETURNING 1`)
+	WHERE id=? AND namespace=? AND (leased=1 OR status={canceling}) RETURNING ` + limitedQueue)
 
 // Cancel implements store.Runs.
 func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
@@ -70,9 +70,8 @@ func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 		}
 		if p.Force {
 			list = append([]Stmt{{SQL: takeLease, Args: []any{id, p.Namespace}, Rows: func(scan func(...any) error) error {
-				var one int64
 				h.Event(store.ID(id), true) // tells the holder that it has lost the lease
-				return scan(&one)
+				return freed(scan, h)
 			}}}, list...)
 		}
 		return list
@@ -149,7 +148,7 @@ var (
 	// A restarted child leaves its group, which has counted it.
 	// Parameters: stamp, now, run, namespace.
 	restartRun = sqlkit.Text(`UPDATE runs SET status={pending}, attempt=1, epoch=epoch+1, seq=0, worker=NULL, parts=parts & ~{partEnded}, stamp=?, crashes=0, wakes=0, visible_at=?, deadline=NULL,
-		output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0, pin='', pinned=NULL
+		output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0, pin='', pinned=NULL, step_under=NULL, drawn=0, limited=under IS NOT NULL
 		WHERE id=? AND namespace=? AND status IN ({failed},{canceled}) AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.namespace=runs.namespace
 			AND o.external_id=runs.external_id AND o.suffix=runs.suffix AND o.external_id IS NOT NULL AND (o.status<{final} OR o.reuse={reuseNever}) AND o.id<>runs.id)
 		RETURNING queue`)
@@ -210,8 +209,8 @@ func restart(namespace string, id store.ID, now int64, res *store.ControlResult,
 var (
 	// If a step is named, it must exist: its position is the limit. Parameters: new run, now, stamp, now,
 	// old run, namespace, whether all steps are kept, the key of the step before which the fork begins.
-	forkRun = sqlkit.Text(`INSERT INTO runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta)
-		SELECT ?, namespace, workflow, queue, {pending}, priority, ?, ?, parts & ({partSteps} | {partLargeInput}), ?, id, ` + runBuild + `, input, meta FROM runs
+	forkRun = sqlkit.Text(`INSERT INTO runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta, under, limited)
+		SELECT ?, namespace, workflow, queue, {pending}, priority, ?, ?, parts & ({partSteps} | {partLargeInput}), ?, id, ` + runBuild + `, input, meta, under, under IS NOT NULL FROM runs
 		WHERE id=? AND namespace=? AND (? OR EXISTS (SELECT 1 FROM steps WHERE run_id=runs.id AND branch=? AND name=? AND occurrence=?))
 		ON CONFLICT DO NOTHING`)
 	forkSteps = sqlkit.Text(`INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)

@@ -67,17 +67,19 @@ type Core struct {
 	stale  atomic.Bool  // the database has changed since the looks
 	apart  atomic.Int64 // how many more calls end their runs one by one
 
+	planning chan struct{} // held by the claim that plans
+
 	peek, take, bare, next string // claimPeek, claimRuns, claimBare and claimNext with the server's time
 }
 
 // New makes a core.
 func New(r Runner, config Config) *Core {
-	c := &Core{runner: r, config: config, peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
+	c := &Core{runner: r, config: config, planning: make(chan struct{}, 1), peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
 	c.verbs = sqlkit.NewVerbs(db{c})
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?4", now, 1)
-		c.take = strings.Replace(claimRuns, "<=?3", "<="+now, 1)
-		c.bare = strings.Replace(claimBare, "<=?3", "<="+now, 1)
+		c.take = strings.ReplaceAll(claimRuns, "<=?3", "<="+now)
+		c.bare = strings.ReplaceAll(claimBare, "<=?3", "<="+now)
 		c.next = strings.ReplaceAll(claimNext, "?5", now)
 	}
 	return c

@@ -12,7 +12,7 @@ import (
 // end its run as completed or failed.
 func Plain(c *store.Commit) bool {
 	t := c.Transition
-	return len(c.State) == 0 && len(c.Spawn) == 0 && len(c.Consumed) == 0 && c.Crashes == 0 && c.Pin == nil &&
+	return len(c.State) == 0 && len(c.Spawn) == 0 && len(c.Consumed) == 0 && c.Crashes == 0 && c.Pin == nil && !c.Free &&
 		(t == nil || t.Kind == store.CompleteRun || t.Kind == store.FailRun)
 }
 
@@ -152,4 +152,10 @@ func (f Fate) Of(c *store.Commit) store.CommitResult {
 		return store.CommitResult{Err: store.CommitsMissing(c.Lease, c.Seq, f.Seq)}
 	}
 	return store.CommitResult{Err: LeaseLost(c.Lease)}
+}
+
+// Next reports whether the commit follows the last one of the present lease, so that something else has
+// refused it.
+func (f Fate) Next(c *store.Commit) bool {
+	return f.Leased && f.Epoch == c.Lease.Epoch && f.Worker == c.Lease.Worker && f.Seq == c.Seq-1
 }

@@ -20,10 +20,10 @@ var countAhead = newQuery("count runs ahead", [dialects]string{
 			AND (l.priority>:priority OR x.visible_at<:visible OR x.id<:run) LIMIT :limit) c
 		WHERE l.namespace=:namespace AND l.queue=:queue AND l.workflow=:workflow AND l.priority>=:priority LIMIT :limit) a`,
 	`WITH RECURSIVE level(pin, priority) AS (SELECT value, :priority FROM json_each(:pinlist) UNION ALL SELECT pin, (SELECT min(r.priority) FROM runs r
-			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority>level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused})
+			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority>level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=0)
 			FROM level WHERE level.priority IS NOT NULL)
 		SELECT count(*) FROM (SELECT 1 FROM level CROSS JOIN runs r
-			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority=level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused}
+			WHERE r.namespace=:namespace AND r.queue=:queue AND r.workflow=:workflow AND r.pin=level.pin AND r.priority=level.priority AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=0
 			AND r.visible_at<=iif(level.priority=:priority, :visible, :now) AND (level.priority>:priority OR r.visible_at<:visible OR r.id<:run) LIMIT :limit)`,
 })
 

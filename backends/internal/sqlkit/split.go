@@ -1,9 +1,12 @@
 package sqlkit
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Split splits SQL at the semicolons that are neither in quotes nor in comments, and removes
-// comments. It does not support triggers.
+// comments. A trigger is one statement: it ends with the END that follows a semicolon.
 func Split(sql string) []string {
 	var list []string
 	var b strings.Builder
@@ -27,6 +30,8 @@ func Split(sql string) []string {
 			b.WriteString(sql[:n+2])
 			sql = sql[n+2:]
 			continue
+		case c == ';' && inTrigger(b.String()):
+			b.WriteByte(c)
 		case c == ';':
 			end()
 		default:
@@ -37,3 +42,11 @@ func Split(sql string) []string {
 	end()
 	return list
 }
+
+var (
+	trigger    = regexp.MustCompile(`(?i)^\s*CREATE\s+TRIGGER\s`)
+	triggerEnd = regexp.MustCompile(`(?i);\s*END\s*$`)
+)
+
+// inTrigger reports whether a statement that begins with the given text goes on after a semicolon.
+func inTrigger(text string) bool { return trigger.MatchString(text) && !triggerEnd.MatchString(text) }

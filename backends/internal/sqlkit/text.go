@@ -52,6 +52,8 @@ var names = map[string]int{
 
 	"online": int(store.Online),
 
+	"maxLimits": store.MaxLimits,
+
 	"reuseAfterEnd": int(store.ReuseAfterEnd),
 	"reuseNever":    int(store.ReuseNever),
 	"closeCancel":   int(store.CloseCancel),

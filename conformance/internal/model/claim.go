@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,42 +21,122 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 	if w := s.workers[name{p.Namespace, p.Worker}]; w != nil && slices.ContainsFunc(p.Demands, asks) {
 		out.Asked = !w.AskedAt.IsZero()
 	}
-	want := p.Wanted()
 	most := cmp.Or(p.MaxBytes, store.DefaultClaimBytes)
-	runs, steps, signals, state := &bound{left: most, one: true}, &bound{left: most}, &bound{left: most}, &bound{left: most}
-	taken := make([]int, len(p.Demands))
-	for _, r := range s.candidates(&p) {
-		mine := !r.VisibleAt.After(now)
-		if p.Again {
-			mine = r.leased() && r.VisibleAt.After(now) && r.claim == p.ClaimID && r.Worker == p.Worker
+	steps, signals, state := &bound{left: most}, &bound{left: most}, &bound{left: most}
+	candidates := s.candidates(&p)
+	chosen := s.choose(&p, candidates, now)
+	for _, taken := range chosen {
+		r := taken.run
+		c := store.ClaimedRun{Run: r.row(), Lease: taken.lease, Recovered: r.Crashes > 0}
+		if p.Bare {
+			omit(&c.Run)
+			c.MoreSteps = len(r.steps) > 0
+			c.Inbox = store.Inbox{Status: r.Status, Events: r.Events, MoreSignals: true, MoreState: true, MoreGroups: true}
+		} else {
+			c.Steps, c.MoreSteps = upTo(r.steps, store.MaxPage, steps, stepBytes, cloneStep)
+			c.Inbox = r.inbox(&store.InboxParams{}, signals, state)
 		}
-		if d := room(p.Demands, r, taken); mine && len(out.Runs) < want && d >= 0 && (p.Bare || p.Again || runs.take(r.claimBytes())) {
-			taken[d]++
-			var c store.ClaimedRun
-			if p.Again {
-				c.Lease = store.Lease{Run: r.ID, Worker: p.Worker, Epoch: r.Epoch}
-			} else {
-				c.Lease = r.lease(p.Worker, p.Build, p.LeaseFor, now)
-				r.claim = p.ClaimID
+		out.Runs = append(out.Runs, c)
+	}
+	s.left(&out, candidates, chosen, p.Wanted() > 0, now)
+	return out, nil
+}
+
+// chosen is a run that a claim has leased, with its place in the order of P7.
+type chosen struct {
+	run   *run
+	was   run // before
+	lease store.Lease
+}
+
+// choose leases the runs that the claim takes, or finds those that it took (P4). It returns them in the order of
+// P7.
+func (s *Store) choose(p *store.ClaimParams, candidates []*run, now time.Time) (out []chosen) {
+	runs := &bound{left: cmp.Or(p.MaxBytes, store.DefaultClaimBytes), one: true}
+	taken := make([]int, len(p.Demands))
+	if p.Again {
+		for _, r := range candidates {
+			mine := r.leased() && r.VisibleAt.After(now) && r.claim == p.ClaimID && r.Worker == p.Worker
+			if d := room(p.Demands, r, taken); mine && len(out) < p.Wanted() && d >= 0 {
+				taken[d]++
+				out = append(out, chosen{r, *r, store.Lease{Run: r.ID, Worker: p.Worker, Epoch: r.Epoch}})
 			}
-			c.Run, c.Recovered = r.row(), r.Crashes > 0
-			if p.Bare {
-				omit(&c.Run)
-				c.MoreSteps = len(r.steps) > 0
-				c.Inbox = store.Inbox{Status: r.Status, Events: r.Events, MoreSignals: true, MoreState: true, MoreGroups: true}
-			} else {
-				c.Steps, c.MoreSteps = upTo(r.steps, store.MaxPage, steps, stepBytes, cloneStep)
-				c.Inbox = r.inbox(&store.InboxParams{}, signals, state)
-			}
-			out.Runs = append(out.Runs, c)
+		}
+		return out
+	}
+	s.at = now
+	s.countPermits()
+	defer func() { s.counted = nil }()
+	if s.breaks == LimitFairForgets {
+		clear(s.turns)
+		for _, k := range s.keys {
+			k.vtime = 0
+		}
+	}
+	rest := slices.DeleteFunc(slices.Clone(candidates), func(r *run) bool { return r.VisibleAt.After(now) })
+	for len(out) < p.Wanted() && len(rest) > 0 {
+		r := rest[0]
+		if room(p.Demands, r, taken) < 0 {
+			rest = rest[1:] // for good
 			continue
 		}
-		out.NextDue = earliest(out.NextDue, r.VisibleAt)
-		if want > 0 && !r.VisibleAt.After(now) {
+		if slices.ContainsFunc(rest, (*run).waits) {
+			r = s.next(slices.DeleteFunc(slices.Clone(rest), func(r *run) bool { return room(p.Demands, r, taken) < 0 }), now)
+		}
+		if r == nil || !p.Bare && !runs.take(r.claimBytes()) {
+			break
+		}
+		taken[room(p.Demands, r, taken)]++
+		rest = slices.DeleteFunc(rest, func(other *run) bool { return other == r })
+		c := chosen{run: r, was: *r}
+		s.charge(r, now)
+		c.lease = r.lease(p.Worker, p.Build, p.LeaseFor, now)
+		r.claim = p.ClaimID
+		if !c.was.leased() && s.breaks != LimitCountsBefore {
+			s.count(r, 1)
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b chosen) int { return before(&a.was, &b.was) })
+	return out
+}
+
+// left tells of the runs that the claim has not returned. Of runs that wait for the same permits, only the first
+// one counts.
+func (s *Store) left(out *store.Claimed, candidates []*run, taken []chosen, waiting bool, now time.Time) {
+	s.countPermits()
+	defer func() { s.counted = nil }()
+	seen, gone := map[string]bool{}, map[*run]bool{}
+	for _, c := range taken {
+		gone[c.run] = true
+	}
+	for _, r := range candidates {
+		if gone[r] {
+			continue
+		}
+		at := r.VisibleAt
+		if r.waits() {
+			flow := fmt.Sprintf("%q %q %d %q %v", r.Queue, r.Workflow, r.Priority, r.PinnedTo(), fmt.Sprintf("%#v", r.demands()))
+			if seen[flow] {
+				continue
+			}
+			if seen[flow] = true; !at.After(now) {
+				if s.full(r) && s.breaks != LimitNextDueHeld {
+					continue
+				}
+				if rated := s.rated(r, now); rated.After(now) {
+					if s.breaks == LimitNextDueLate {
+						continue
+					}
+					at = rated
+				}
+			}
+		}
+		out.NextDue = earliest(out.NextDue, at)
+		if waiting && !at.After(now) {
 			out.Waiting = store.Waits(out.Waiting, r.Queue, r.Workflow, r.VisibleAt)
 		}
 	}
-	return out, nil
 }
 
 // claimBytes is the size of the run itself, as the bound of a claim counts it.
@@ -116,5 +197,6 @@ func (r *run) lease(worker, build string, d time.Duration, now time.Time) store.
 		r.StartedAt = now
 	}
 	r.wakes, r.awaits = 0, nil
+	r.charged = true
 	return store.Lease{Run: r.ID, Worker: worker, Epoch: r.Epoch}
 }

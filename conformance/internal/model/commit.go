@@ -52,7 +52,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	if c.Seq > r.seq+1 {
 		return store.CommitResult{Err: store.CommitsMissing(c.Lease, c.Seq, r.seq)}
 	}
-	if err := cmp.Or(r.checkSteps(c.Steps), s.checkSpawn(r, c.Spawn)); err != nil {
+	if err := cmp.Or(r.checkSteps(c.Steps), s.checkSpawn(r, c.Spawn), r.checkUnder(c.Transition)); err != nil {
 		return store.CommitResult{Err: err}
 	}
 
@@ -65,6 +65,10 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	}
 	if c.Pin != nil {
 		r.Pin = clonePin(c.Pin)
+	}
+	if c.Free && len(r.StepUnder) > 0 && s.breaks != LimitLeaksFree {
+		r.StepUnder = nil
+		s.hintFreed(r)
 	}
 	unseen := r.Events > c.Seen // asked before the commit's own writes, which its holder knows
 	for i := range c.Steps {
@@ -206,7 +210,11 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 	}
 
 	status := store.Pending
+	freed := len(r.Under)+len(r.StepUnder) > 0
 	r.Worker, r.VisibleAt = "", now
+	if s.breaks != LimitKeepsStep || len(t.Under) > 0 {
+		r.StepUnder = store.SortUses(t.Under)
+	}
 	var due time.Time // zero: none
 	if t.After > 0 {
 		due = after(now, t.After)
@@ -226,6 +234,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		}
 	case store.Retry:
 		r.Attempt++
+		r.charged = false
 		if r.Status != store.Canceling { // whose reason stands
 			r.Failure = cloneFailure(t.Failure)
 		}
@@ -247,6 +256,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		}
 		r.Generation++
 		r.Attempt = 1
+		r.charged = false
 		r.Pin, r.Build = nil, ""
 		r.steps = nil
 		clear(r.groups)
@@ -265,7 +275,11 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		r.Status = status
 	}
 	r.VisibleAt = earliest(r.VisibleAt, r.Deadline)
-	s.hintDue(r)
+	if freed {
+		s.hintFreed(r)
+	} else {
+		s.hintDue(r)
+	}
 }
 
 // forget deletes each failed step and what followed it in its line of execution, so that the next
@@ -293,9 +307,12 @@ func (r *run) awaitMet() bool {
 
 // finish makes a run final, tells its parent, and closes its children.
 func (s *Store) finish(r *run, status store.Status, now time.Time) {
+	if r.leased() && len(r.Under)+len(r.StepUnder) > 0 {
+		s.hintFreed(r)
+	}
 	r.Status, r.FinishedAt = status, now
 	r.VisibleAt, r.Pausing, r.ended = time.Time{}, false, r.Worker != ""
-	r.wakes, r.awaits, r.resume = 0, nil, 0
+	r.wakes, r.awaits, r.resume, r.StepUnder = 0, nil, 0, nil
 	delete(s.live, r.ID)
 	if r.ExternalID != "" && r.Reuse == store.ReuseAfterEnd {
 		delete(s.holders, external{r.Namespace, r.ExternalID, r.Suffix})

@@ -52,6 +52,9 @@ func (s *Store) control(ctx context.Context, invalid error, namespace string, id
 // force ends a run, whoever holds it.
 func (s *Store) force(r *run, reason string, now time.Time) {
 	if r.leased() {
+		if len(r.Under)+len(r.StepUnder) > 0 {
+			s.hintFreed(r)
+		}
 		r.holder, r.seq, r.Worker = "", 0, ""
 		r.Epoch++
 		s.hintRun(store.HintEvent, r) // its holder is to learn that it is none
@@ -69,7 +72,7 @@ func (s *Store) cancel(r *run, reason string, now time.Time) {
 	case r.leased() || r.hasBegun():
 		if !r.leased() {
 			r.VisibleAt = earliest(r.VisibleAt, now)
-			r.wakes, r.awaits, r.resume = 0, nil, 0
+			r.wakes, r.awaits, r.resume, r.StepUnder = 0, nil, 0, nil
 		}
 		r.Status, r.Pausing = store.Canceling, false // its end comes before a pause
 		r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
@@ -183,7 +186,7 @@ func (s *Store) restart(r *run, now time.Time) error {
 	s.live[r.ID] = r
 	r.Status, r.VisibleAt, r.FinishedAt = store.Pending, now, time.Time{}
 	r.Deadline = time.Time{}
-	r.Attempt, r.Crashes = 1, 0
+	r.Attempt, r.Crashes, r.charged = 1, 0, false
 	r.Output, r.Failure, r.Pin = nil, nil, nil
 	r.Epoch++
 	r.Worker, r.holder, r.seq, r.ended = "", "", 0, false
@@ -217,7 +220,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 		before = old.steps[i].Position
 	}
 	r := s.insert(p.Namespace, &store.NewRun{
-		ID: p.New, Workflow: old.Workflow, Queue: old.Queue, Priority: old.Priority, Input: old.Input, Meta: old.Meta,
+		ID: p.New, Workflow: old.Workflow, Queue: old.Queue, Priority: old.Priority, Input: old.Input, Meta: old.Meta, Under: old.Under,
 	}, clock(p.Now))
 	r.ForkedFrom, r.Build = old.ID, old.Build
 	for _, st := range old.steps {

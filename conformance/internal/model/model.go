@@ -38,7 +38,14 @@ type Store struct {
 	paused    map[target]time.Time // since when
 	locks     map[name]lock
 	schedules map[name]*schedule
+	rules     map[name]*limit        // the limits that exist
+	keys      map[limitKey]*keyState // what is known of keys beside the leases
+	turns     map[name]int64         // the virtual clocks of limits
 	actions   []action
+	counted   map[limitKey]int64                    // the permits, during a claim
+	breaks    LimitFault                            // 0: none
+	edges     map[limitKey]time.Time                // for LimitBurstTwice
+	at        time.Time                             // of the claim, for LimitForgetsExpired
 	offered   []store.ID                            // the runs that claims may return; nil: all
 	deaf      atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
 	ended     []store.RunCount                      // by the cancels of the item or commit under way
@@ -84,6 +91,8 @@ type run struct {
 	awaits []store.Await
 
 	resume store.Status // while paused: what it is to be again
+
+	charged bool // the attempt has taken the tokens of the run's limits
 }
 
 // New makes an empty store.
@@ -102,6 +111,10 @@ func New(opts Options) *Store {
 		paused:    map[target]time.Time{},
 		locks:     map[name]lock{},
 		schedules: map[name]*schedule{},
+		rules:     map[name]*limit{},
+		keys:      map[limitKey]*keyState{},
+		turns:     map[name]int64{},
+		edges:     map[limitKey]time.Time{},
 		markers:   map[string]int{},
 
 		transactions: opts.Transactions,
@@ -240,6 +253,7 @@ func (r *run) row() store.Run {
 	out.Input, out.Output, out.Meta = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Meta)
 	out.Failure, out.Digest = cloneFailure(r.Failure), digest(r.Digest)
 	out.Pin = clonePin(r.Pin)
+	out.Under, out.StepUnder = slices.Clone(r.Under), slices.Clone(r.StepUnder)
 	return out
 }
 

@@ -46,7 +46,7 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 	}
 	r := s.insert(namespace, n, now)
 	res := store.CreateResult{ID: r.ID, Created: true}
-	if n.Worker != "" && !s.held(r) {
+	if n.Worker != "" && !s.held(r) && (len(r.Under) == 0 || s.breaks == LimitEager) {
 		res.Lease, res.CreatedAt = r.lease(n.Worker, n.Build, n.LeaseFor, now), now
 	} else {
 		s.hintDue(r)
@@ -69,7 +69,7 @@ func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 			ID: n.ID, Namespace: namespace, Workflow: n.Workflow, Queue: n.Queue, Status: store.Pending,
 			Priority: n.Priority, ExternalID: n.ExternalID, Suffix: n.Suffix, Reuse: n.Reuse, Digest: digest(n.Digest),
 			Input: bytes.Clone(n.Input), Meta: bytes.Clone(n.Meta),
-			Attempt: 1, CreatedAt: now, VisibleAt: after(now, n.After),
+			Attempt: 1, CreatedAt: now, VisibleAt: after(now, n.After), Under: store.SortUses(n.Under),
 		},
 		state:  map[string]store.StateEntry{},
 		had:    map[store.SignalID]bool{},

@@ -1,0 +1,581 @@
+package sqlitecore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
+	"github.com/pawlhq/pawl/store"
+)
+
+// limited claims when runs under limits may be claimable. It reads what a plan needs on one snapshot, plans,
+// and applies the plan with one write, which does nothing if another plan came first. It repeats this until
+// the claim is full or nothing is left.
+func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out *store.Claimed) error {
+	// Plans of one process do not compete with one another.
+	select {
+	case c.planning <- struct{}{}:
+		defer func() { <-c.planning }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l := &limitedClaim{core: c, ClaimParams: p, moment: m, lanes: sqlkit.Lanes(p), out: out, bytes: sqlkit.AtMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))}
+	l.now = max(m.now, out.Now.UnixMicro())
+	l.stamp, l.until = sqlkit.ClaimStamp(p), m.after(p.LeaseFor)
+	l.left = p.Wanted()
+	l.room = make([]int, len(p.Demands))
+	for i, d := range p.Demands {
+		l.room[i] = d.Max
+	}
+	lost := 0
+	for round := 0; round < maxRounds && lost < maxLost; round++ {
+		again, applied, err := l.round(ctx)
+		if err != nil {
+			if len(l.runs) > 0 { // what was taken is returned, rather than lost
+				break
+			}
+			return err
+		}
+		if !applied {
+			lost++
+			continue
+		}
+		if lost = 0; !again {
+			break
+		}
+	}
+	if lost == maxLost {
+		out.NextDue = out.Now
+	}
+	c.publishAll(l.hints)
+	c.busy.Store(len(l.runs) > 0)
+	out.Runs = sqlkit.ClaimedRuns(p, l.runs)
+	return nil
+}
+
+const (
+	maxRounds = 1000 // each but the last takes runs or parks flows
+	maxLost   = 20   // plans in a row that others were faster than
+)
+
+// limitedClaim is a claim that plans.
+type limitedClaim struct {
+	core *Core
+	*store.ClaimParams
+	moment
+	lanes []sqlkit.Lane
+	out   *store.Claimed
+	bytes int64
+	until int64
+	stamp int64
+	left  int   // runs that may still be taken
+	room  []int // by demand
+	runs  []*sqlkit.Taken
+	hints *sqlkit.Hints
+
+	plan    *plan
+	version int64
+	awake   []awakePark
+	listed  int64 // the most flows of a list that were read
+	some    map[string]*waiting
+}
+
+// awakePark is a park whose key may permit more.
+type awakePark struct {
+	park
+	queue, workflow, pin string
+	flows                []*waiting
+	cut                  bool // it has more flows than were read
+}
+
+// round makes and applies one plan. again says that another one may take more.
+func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err error) {
+	if l.hints == nil {
+		l.hints = sqlkit.NewHints(l.Namespace)
+	}
+	if err := l.read(ctx); err != nil {
+		return false, false, err
+	}
+	l.plan.run()
+	w := l.changes()
+	applied, woken, err := l.write(ctx, w)
+	if err != nil || !applied {
+		return false, applied, err
+	}
+	taken := len(l.plan.picks)
+	l.left -= taken
+	l.bytes -= w.size
+	l.until++ // the runs of the next plan can be told from these
+	for i := range l.room {
+		l.room[i] = l.plan.room[i]
+	}
+	again = l.plan.more || w.more || woken > 0
+	full := l.left <= 0 && l.Wanted() > 0 || l.bytes <= 0 || l.plan.max == taken && taken > 0
+	moved := taken > 0 || len(w.states) > 0 || len(w.empty) > 0 || len(w.awake) > 0
+	return again && moved && !full, true, nil
+}
+
+// read reads what a plan needs, on one snapshot.
+func (l *limitedClaim) read(ctx context.Context) error {
+	most := int64(max(1, l.left))
+	l.listed = min(2*most+16, 200)
+	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}
+	l.awake, l.some = nil, map[string]*waiting{}
+	rules := map[string]store.LimitRule{}
+	lanes := sqlkit.JSON(l.lanes)
+	flows, free := planFlows, planFree
+	if l.Bare {
+		flows, free = planFlowsBare, planFreeBare
+	}
+	args := []any{lanes, l.Namespace, l.now, l.listed, 4*most + 32, most}
+	stmts := []Stmt{
+		{SQL: planVersion, Args: []any{l.Namespace}, Rows: sqlkit.One(&l.version)},
+		{SQL: planRules, Args: []any{l.Namespace}, Rows: func(scan func(...any) error) error {
+			var name, rule string
+			var clock int64
+			if err := scan(&name, &rule, &clock); err != nil {
+				return err
+			}
+			r, err := parseRule(rule)
+			rules[name], l.plan.clocks[name] = r, clock
+			return err
+		}},
+		{SQL: flows, Args: args, Rows: func(scan func(...any) error) error { return l.flowRow(scan, rules) }},
+		{SQL: planParks, Args: args, Rows: l.parkRow},
+	}
+	if l.left > 0 {
+		stmts = append(stmts, Stmt{SQL: free, Args: []any{lanes, l.Namespace, l.now, most}, Rows: l.freeRow})
+	}
+	if err := l.core.runner.Read(ctx, stmts); err != nil {
+		return err
+	}
+	l.bounds()
+	return nil
+}
+
+func (l *limitedClaim) freeRow(scan func(...any) error) error {
+	var r dueRun
+	err := scan(&r.id, &r.priority, &r.at, &r.demand, &r.queue, &r.workflow, &r.size)
+	r.id = slices.Clone(r.id)
+	l.plan.free = append(l.plan.free, r)
+	return err
+}
+
+func (l *limitedClaim) parkRow(scan func(...any) error) error {
+	var a awakePark
+	var most int
+	err := scan(&a.name, &a.key, &a.tokens, &a.queue, &a.workflow, &a.pin, &most)
+	n := map[bool]int{} // of fair ones and of others
+	for _, f := range l.plan.flows {
+		if f.state == flowParked && f.park == a.park && f.queue == a.queue && f.workflow == a.workflow && f.pin == a.pin {
+			a.flows = append(a.flows, f)
+			n[f.fair != ""]++
+		}
+	}
+	a.cut = n[true] >= most || n[false] >= most
+	l.awake = append(l.awake, a)
+	return err
+}
+
+// flowRow reads a flow.
+func (l *limitedClaim) flowRow(scan func(...any) error, rules map[string]store.LimitRule) error {
+	f := &waiting{}
+	var fairKey, runs, keys string
+	var most int
+	if err := scan(&f.id, &f.queue, &f.workflow, &f.pin, &f.priority, &f.text, &f.headAt, &f.headID, &f.fair, &fairKey, &f.turn, &f.state,
+		&f.park.name, &f.park.key, &f.park.tokens, &most, &runs, &keys); err != nil {
+		return err
+	}
+	f.headID = slices.Clone(f.headID)
+	i := slices.IndexFunc(l.lanes, func(n sqlkit.Lane) bool { return n.Queue == f.queue && n.Workflow == f.workflow && n.Pin == f.pin })
+	if i < 0 {
+		return fmt.Errorf("a flow of another lane: %s/%s", f.queue, f.workflow)
+	}
+	f.demand = l.lanes[i].Demand
+	var states [][]any
+	if err := decode(keys, &states); err != nil {
+		return err
+	}
+	for _, s := range states {
+		k := limitKey{s[0].(string), s[1].(string)}
+		if l.plan.keys[k] == nil {
+			l.plan.keys[k] = &keyState{rule: rules[k.name], held: number(s[2]), tat: number(s[3]), vtime: number(s[4]), weight: number(s[5])}
+		}
+	}
+	if err := l.uses(f, rules); err != nil {
+		return err
+	}
+	var list [][]any
+	if err := decode(runs, &list); err != nil {
+		return err
+	}
+	for _, r := range list {
+		id, err := hex.DecodeString(r[0].(string))
+		if err != nil {
+			return err
+		}
+		f.runs = append(f.runs, dueRun{id: id, priority: f.priority, at: number(r[1]), size: number(r[2]), demand: f.demand, limited: true, queue: f.queue, workflow: f.workflow})
+	}
+	if f.cut = len(f.runs) > most; f.cut {
+		f.runs = f.runs[:most]
+	}
+	l.plan.flows = append(l.plan.flows, f)
+	return nil
+}
+
+// uses reads what a flow needs from its text: the limits of the run, those of its step, and whether the
+// tokens of the first ones are taken.
+func (l *limitedClaim) uses(f *waiting, rules map[string]store.LimitRule) error {
+	var parts [3]json.RawMessage
+	if err := json.Unmarshal([]byte(f.text), &parts); err != nil {
+		return fmt.Errorf("stored flow: %w", err)
+	}
+	for i := range 2 {
+		uses, err := sqlkit.ParseUses(string(parts[i]))
+		if err != nil {
+			return err
+		}
+		for _, u := range uses {
+			k := limitKey{u.Limit, u.Key}
+			if l.plan.keys[k] == nil {
+				l.plan.keys[k] = &keyState{rule: rules[k.name], weight: 1}
+			}
+			n := use{k, l.plan.keys[k], u.Tokens}
+			if i == 0 && string(parts[2]) != "0" {
+				n.tokens = 0
+			}
+			f.uses = append(f.uses, n)
+		}
+	}
+	for i := range f.uses {
+		if f.fair != "" && f.uses[i].name == f.fair {
+			f.fairUse = &f.uses[i]
+		}
+	}
+	if f.fairUse == nil {
+		f.fair = ""
+	}
+	return nil
+}
+
+// bounds notes what was not read.
+func (l *limitedClaim) bounds() {
+	type list struct {
+		queue, workflow, pin, fair string
+		priority                   int64
+	}
+	n := map[list]int{}
+	last := map[list]*waiting{}
+	for _, f := range l.plan.flows {
+		if f.state != flowReady {
+			continue
+		}
+		k := list{f.queue, f.workflow, f.pin, f.fair, 0}
+		if f.fair == "" {
+			k.priority = f.priority
+		}
+		n[k]++
+		if o := last[k]; o == nil || f.fair == "" && f.head().after(o.head()) || f.fair != "" && cmp.Or(cmp.Compare(f.turn, o.turn), cmp.Compare(f.fairUse.key, o.fairUse.key)) > 0 {
+			last[k] = f
+		}
+	}
+	for k, f := range last {
+		if n[k] >= int(l.listed) {
+			l.plan.behind = append(l.plan.behind, boundOf(f))
+		}
+	}
+	for i := range l.awake {
+		a := &l.awake[i]
+		if !a.cut || len(a.flows) == 0 {
+			continue
+		}
+		f := a.flows[0]
+		for _, o := range a.flows {
+			if o.fair == "" && (f.fair != "" || o.head().after(f.head())) || o.fair != "" && f.fair != "" && o.turn >= f.turn {
+				f = o
+			}
+		}
+		b := boundOf(f)
+		b.at = l.plan.keys[a.limitKey]
+		l.plan.behind = append(l.plan.behind, b)
+	}
+}
+
+func (f *waiting) head() *dueRun { return &dueRun{id: f.headID, priority: f.priority, at: f.headAt} }
+
+func (r *dueRun) after(o *dueRun) bool { return o.before(r) }
+
+func boundOf(f *waiting) bound {
+	b := bound{demand: f.demand, run: *f.head(), fair: f.fair, turn: f.turn}
+	if f.fairUse != nil {
+		b.key = f.fairUse.key
+	}
+	return b
+}
+
+// planned is what a plan changes.
+type planChanges struct {
+	ids, seen      []any // runs; those that need permits with their times
+	size           int64
+	keys, clocks   []any
+	fairs          []any
+	turns          []any
+	states, parked []any
+	awake, empty   []any
+	wake, freed    []any
+	more           bool // there are parked flows that the next plan can look at
+}
+
+// changes lists what the plan changes.
+func (l *limitedClaim) changes() *planChanges {
+	w, p := &planChanges{}, l.plan
+	for i := range p.picks {
+		r := &p.picks[i]
+		id := hex.EncodeToString(r.id)
+		w.ids = append(w.ids, id)
+		if r.limited {
+			w.seen = append(w.seen, []any{id, r.at})
+		}
+		w.size += r.size
+	}
+	clocks := map[string]bool{}
+	for k, s := range p.keys {
+		if s.turned {
+			w.keys = append(w.keys, []any{k.name, k.key, s.tat, s.vtime})
+			if s.rule.Fair {
+				w.turns = append(w.turns, []any{k.name, k.key, s.vtime})
+				clocks[k.name] = true
+			}
+		}
+	}
+	for name := range clocks {
+		w.clocks = append(w.clocks, []any{name, p.clocks[name]})
+		w.fairs = append(w.fairs, name)
+	}
+	l.settle(w)
+	return w
+}
+
+// settle decides where each flow that was read stands now, and when the parks are looked at again.
+func (l *limitedClaim) settle(w *planChanges) {
+	p := l.plan
+	freed, wake := map[limitKey]bool{}, map[limitKey]bool{}
+	stays := map[*waiting]bool{}
+	for _, f := range p.flows {
+		gone := f.first() == nil && !f.cut && f.taken > 0
+		state, at, until := int64(flowReady), park{}, int64(0)
+		switch ok, where, t := p.permit(f); {
+		case gone && f.state != flowParked:
+			continue // or not due: the trigger has found the next run
+		case f.first() == nil && !f.cut:
+			if f.fair != "" || f.state == flowLater {
+				state = flowLater
+			}
+		case !ok:
+			state, at, until = flowParked, where, t
+		}
+		if state == f.state && at == f.park {
+			stays[f] = true
+			continue
+		}
+		w.states = append(w.states, []any{f.id, f.text, state, at.name, at.key, at.tokens})
+		if state != flowParked {
+			continue
+		}
+		var t any
+		if until > 0 {
+			t = until
+		} else if !freed[at.limitKey] {
+			freed[at.limitKey] = true
+			w.freed = append(w.freed, []any{at.name, at.key, p.keys[at.limitKey].held})
+		}
+		w.parked = append(w.parked, []any{f.id, t})
+		for _, u := range f.uses { // its other keys may let others go
+			if f.state != flowParked && u.limitKey != at.limitKey && !u.full() && !wake[u.limitKey] {
+				wake[u.limitKey] = true
+				w.wake = append(w.wake, []any{u.name, u.key})
+			}
+		}
+	}
+	for i := range l.awake {
+		l.settlePark(w, &l.awake[i], stays, freed)
+	}
+	if len(l.awake) >= 100 {
+		w.more = true
+	}
+}
+
+// settlePark decides when a park is looked at again.
+func (l *limitedClaim) settlePark(w *planChanges, a *awakePark, stays map[*waiting]bool, freed map[limitKey]bool) {
+	key := []any{a.name, a.key, a.tokens, a.queue, a.workflow, a.pin}
+	left := a.cut || slices.ContainsFunc(a.flows, func(f *waiting) bool { return stays[f] })
+	k := l.plan.keys[a.limitKey]
+	if !left || k == nil {
+		w.empty = append(w.empty, key)
+		return
+	}
+	var at any
+	switch {
+	case k.full():
+		if !freed[a.limitKey] {
+			freed[a.limitKey] = true
+			w.freed = append(w.freed, []any{a.name, a.key, k.held})
+		}
+		if a.tokens > 0 { // its flows wait for the concurrency now, as far as they were read
+			at, w.more = int64(0), true
+		}
+	case a.tokens > 0 && k.after(a.tokens) > l.now:
+		at = k.after(a.tokens)
+	default:
+		at, w.more = int64(0), w.more || a.cut
+	}
+	w.awake = append(w.awake, append(key, at))
+}
+
+// write applies the plan and reads the runs that it takes. woken is the number of parks that the next plan
+// is to look at.
+func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool, woken int64, err error) {
+	c := l.core
+	var clock []any
+	next := c.next
+	if l.set || c.config.ServerNow == "" {
+		next, clock = claimNext, []any{l.now}
+	}
+	columns, taken := claimColumns, &taking{byID: map[store.ID]*sqlkit.Taken{}}
+	if l.Bare {
+		columns = bareColumns + `, parts, due_at`
+	}
+	hints, reply := sqlkit.NewHints(l.Namespace), *l.out
+	lanes := []any{sqlkit.JSON(l.lanes), l.Namespace}
+	mine := append(lanes[:2:2], l.stamp, l.until)
+	var said int64
+	stmts := []Stmt{
+		{SQL: planGuard, Args: []any{l.Namespace, l.stamp, l.version, list(w.seen), int64(len(w.seen))}},
+		{SQL: planTake + columns, Args: []any{l.Namespace, list(w.ids), l.now, l.version, l.stamp, l.Worker, l.until, l.Build}, Rows: taken.run},
+	}
+	add := func(sql string, rows []any, affected *int64) {
+		if len(rows) > 0 {
+			stmts = append(stmts, Stmt{SQL: sql, Args: []any{l.Namespace, l.stamp, l.version, list(rows)}, Affected: affected})
+		}
+	}
+	add(planKeys, w.keys, nil)
+	add(planClocks, w.clocks, nil)
+	add(planTurns, w.turns, nil)
+	add(planStates, w.states, nil)
+	add(planAwake, w.awake, nil)
+	add(planEmpty, w.empty, nil)
+	add(planParked, w.parked, nil)
+	add(planWake, w.wake, &woken)
+	add(planFreed, w.freed, nil)
+	if len(w.keys) > 0 {
+		stmts = append(stmts, Stmt{SQL: planForget, Args: []any{l.Namespace, l.now}})
+		if len(w.fairs) > 0 {
+			stmts = append(stmts, Stmt{SQL: planForgetFair, Args: []any{l.Namespace, l.now, list(w.fairs)}})
+		}
+	}
+	plan := []any{l.Namespace, l.stamp, l.version}
+	stmts = append(stmts,
+		Stmt{SQL: planTold, Args: plan, Rows: func(scan func(...any) error) error {
+			var queue string
+			err := scan(&queue)
+			hints.WholeQueue(queue)
+			return err
+		}},
+		Stmt{SQL: planApplied, Args: plan, Rows: sqlkit.One(&said)},
+		Stmt{SQL: next, Args: append(append(lanes[:2:2], l.Worker, l.stamp), clock...), Rows: l.nextRow(&reply)},
+		Stmt{SQL: claimedParts, Args: mine, Gate: true})
+	stmts = append(stmts, taken.replay(mine, l.bytes, l.Bare, c.config.InTurn)...)
+	if err := c.runner.Write(ctx, stmts); err != nil {
+		return false, 0, err
+	}
+	*l.out = reply
+	l.rest()
+	l.runs = append(l.runs, taken.runs...)
+	l.hints.List = append(l.hints.List, hints.List...)
+	return said != 0 || len(taken.runs) > 0, woken, nil
+}
+
+// nextRow reads the answer to claimNext; what it says about runs under limits is not what the plan knows.
+func (l *limitedClaim) nextRow(out *store.Claimed) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		out.Waiting = nil
+		later := int64(0)
+		err := nextRow(out, &later)(scan)
+		if l.Wanted() == 0 {
+			out.Waiting = nil
+		}
+		if later > l.now && (out.NextDue.IsZero() || later < out.NextDue.UnixMicro()) {
+			out.NextDue = sqlkit.Micro(later)
+		}
+		return err
+	}
+}
+
+// rest adds to the answer what the plan has left: due runs that are permitted.
+func (l *limitedClaim) rest() {
+	for _, f := range l.plan.flows {
+		r := f.first()
+		if r == nil {
+			continue
+		}
+		if ok, _, _ := l.plan.permit(f); ok {
+			at := sqlkit.Micro(r.at)
+			if l.out.NextDue.IsZero() || at.Before(l.out.NextDue) {
+				l.out.NextDue = at
+			}
+			if l.Wanted() > 0 {
+				l.out.Waiting = store.Waits(l.out.Waiting, f.queue, f.workflow, at)
+			}
+		}
+	}
+	if l.plan.more && (l.out.NextDue.IsZero() || l.out.NextDue.UnixMicro() > l.now) {
+		l.out.NextDue = sqlkit.Micro(l.now)
+	}
+}
+
+func list(rows []any) string {
+	if rows == nil {
+		return "[]"
+	}
+	return sqlkit.JSON(rows)
+}
+
+// decode reads JSON with whole numbers.
+func decode(text string, v any) error {
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+func number(v any) int64 {
+	n, _ := v.(json.Number)
+	i, _ := n.Int64()
+	return i
+}
+
+// storedRule is a rule as its column stores it.
+type storedRule struct {
+	Concurrency int64 `json:"c,omitempty"`
+	Tokens      int64 `json:"t,omitempty"`
+	Per         int64 `json:"p,omitempty"` // nanoseconds
+	Burst       int64 `json:"b,omitempty"`
+	Fair        bool  `json:"f,omitempty"`
+}
+
+func ruleText(r store.LimitRule) string {
+	return sqlkit.JSON(storedRule{r.Concurrency, r.Tokens, int64(r.Per), r.Burst, r.Fair})
+}
+
+func parseRule(text string) (store.LimitRule, error) {
+	var s storedRule
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return store.LimitRule{}, fmt.Errorf("stored rule: %w", err)
+	}
+	return store.LimitRule{Concurrency: s.Concurrency, Tokens: s.Tokens, Per: time.Duration(s.Per), Burst: s.Burst, Fair: s.Fair}, nil
+}
