@@ -123,13 +123,22 @@ var limitEngineCases = []Case{
 	{Name: "limit/concurrency", Promise: "P21", Rule: "No more runs than a limit's concurrency are at work at a time, over all processes, and all of them end.", Run: func(e *E) {
 		var g atWork
 		three := limit.New("three", limit.Concurrency(3))
-		wf := working(e, &g, workflow.Under(three))
+		hold := newGate()
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			return in, workflow.Do(ctx, "work", func(sctx context.Context) error {
+				g.begin("k")
+				defer g.end("k")
+				return hold.pass(sctx)
+			})
+		}, workflow.Under(three))
 		e.process(defs(wf))
 		e.process(defs(wf))
-		var hs []workflow.Handle[string]
-		for range 12 {
-			hs = append(hs, start(e, wf, "k"))
+		hs := startN(e, wf, 12)
+		for range 3 {
+			receive(e, "a step", hold.entered)
 		}
+		e.eq("permits held", e.waitingAt(three, "", 9).Held, int64(3))
+		close(hold.open)
 		results(e, hs)
 		e.eq("at work at most", g.atMost("k"), 3)
 		e.idleLimit(three)
