@@ -38,7 +38,7 @@ func Writes(verb string, params any) bool {
 	case "Claim":
 		p, ok := params.(store.ClaimParams)
 		return !ok || !p.Again
-	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused",
+	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused", "ListLimits", "LimitKeys",
 		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "Diagnose", "Clock", "Begin", "Recorded":
 		return false
 	}

@@ -48,7 +48,7 @@ func Cases() []Case {
 		createCases, reuseCases, exportCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
 		childrenCases, signalCases, stateCases, cancelCases, pauseCases, restartCases, listCases, journalCases, purgeCases,
 		scheduleCases, fireCases, registryCases, buildCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
-		hintCases, importCases, diagnoseCases, counterCases, closeCases,
+		permitCases, endCases(), rateCases, fairCases, stepLimitCases, hintCases, importCases, diagnoseCases, counterCases, closeCases,
 		clockCases, ruleCases, againCases, nameCases, sizeCases, durableCases, wholeCases, collisionCases, faultCases, txCases, costCases(), hintRowCases(),
 	)
 }

@@ -1,0 +1,778 @@
+package storetier
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/store"
+)
+
+// oneAtATime is a rule of concurrency 1.
+var oneAtATime = store.LimitRule{Concurrency: 1}
+
+// putLimit registers a limit as code does.
+func (c *C) putLimit(name string, rule store.LimitRule) {
+	c.Helper()
+	c.ok("PutLimits", c.s.PutLimits(c.ctx, store.PutLimitsParams{Namespace: c.ns, Limits: []store.Limit{{Name: name, Rule: rule}}, Now: c.now}))
+}
+
+func (c *C) setLimit(name string, rule *store.LimitRule) {
+	c.Helper()
+	c.ok("SetLimit", c.s.SetLimit(c.ctx, store.SetLimitParams{Namespace: c.ns, Name: name, Rule: rule, Now: c.now}))
+}
+
+// limits lists the limits, without the times of their changes.
+func (c *C) limits() []store.Limit {
+	c.Helper()
+	list, err := store.AllLimits(c.ctx, c.s, store.ListLimitsParams{Namespace: c.ns})
+	c.ok("ListLimits", err)
+	list = append([]store.Limit{}, list...)
+	for i := range list {
+		list[i].UpdatedAt = time.Time{}
+	}
+	return list
+}
+
+// limitKey reads a key of a limit; its zero value if it is not listed.
+func (c *C) limitKey(limit, key string) store.LimitKey {
+	c.Helper()
+	page, err := c.s.LimitKeys(c.ctx, store.LimitKeysParams{Namespace: c.ns, Limit: limit, Key: &key, Now: c.now})
+	c.ok("LimitKeys", err)
+	if len(page.Keys) == 0 {
+		return store.LimitKey{}
+	}
+	return page.Keys[0]
+}
+
+// heldUnder checks how many permits a key has given.
+func (c *C) heldUnder(limit, key string, want int64) {
+	c.Helper()
+	c.eq(fmt.Sprintf("leases under limit %q and key %q", limit, key), c.limitKey(limit, key).Held, want)
+}
+
+// use is one use, without tokens.
+func use(limit, key string) []store.LimitUse { return []store.LimitUse{{Limit: limit, Key: key}} }
+
+// uses are several.
+func uses(list ...[]store.LimitUse) []store.LimitUse { return slices.Concat(list...) }
+
+// kept is how a store keeps uses.
+func kept(list ...[]store.LimitUse) []store.LimitUse { return store.SortUses(slices.Concat(list...)) }
+
+// createUnder creates runs, one for each list of uses, a microsecond after each other.
+func (c *C) createUnder(lists ...[]store.LimitUse) (ids []store.ID) {
+	c.Helper()
+	for _, under := range lists {
+		c.advance(time.Microsecond)
+		ids = append(ids, c.create(store.NewRun{Under: under}))
+	}
+	return ids
+}
+
+// takes checks which runs a claim of up to n takes.
+func (c *C) takes(what string, n int, want ...store.ID) []store.ClaimedRun {
+	c.Helper()
+	got := c.claimN(n)
+	if want == nil {
+		want = []store.ID{}
+	}
+	c.eq(what, runIDs(got), want)
+	return got
+}
+
+// ended are the ways in which a lease under a limit ends, each of which ends its permits. They leave the run such
+// that nobody claims it at once.
+var leaseEnds = []struct {
+	name string
+	end  func(c *C, run store.ClaimedRun)
+}{
+	{"completes", func(c *C, run store.ClaimedRun) { c.end(run, complete("")) }},
+	{"fails", func(c *C, run store.ClaimedRun) { c.end(run, failWith("error")) }},
+	{"is canceled by its holder", func(c *C, run store.ClaimedRun) { c.end(run, cancelRun()) }},
+	{"sleeps", func(c *C, run store.ClaimedRun) { c.end(run, sleepFor(time.Hour)) }},
+	{"waits for a signal", func(c *C, run store.ClaimedRun) { c.end(run, sleepOn(store.WakeSignal)) }},
+	{"is retried later", func(c *C, run store.ClaimedRun) { c.end(run, retryIn(time.Hour)) }},
+	{"is released until later", func(c *C, run store.ClaimedRun) {
+		c.end(run, &store.Transition{Kind: store.Release, After: time.Hour})
+	}},
+	{"is given back to another build", func(c *C, run store.ClaimedRun) {
+		c.commit(store.Commit{Lease: run.Lease, Pin: misfit(), Transition: giveBack()})
+	}},
+	{"is ended by force", func(c *C, run store.ClaimedRun) { c.force(run.Run.ID) }},
+	{"is paused while it is leased", func(c *C, run store.ClaimedRun) {
+		c.pause(run.Run.ID)
+		c.heldUnder("one", "k", 1)
+		c.end(run, release())
+	}},
+	{"is canceled and cleans up", func(c *C, run store.ClaimedRun) {
+		c.cancel(run.Run.ID)
+		c.heldUnder("one", "k", 1)
+		c.end(run, cancelRun())
+	}},
+	{"is canceled with its parent", func(c *C, run store.ClaimedRun) { c.force(run.Run.ID) }},
+}
+
+// endCases are the cases of P24, one for each way in which a lease ends.
+func endCases() (cases []Case) {
+	for _, e := range leaseEnds {
+		cases = append(cases, Case{"limit/ends-when-run-" + slug(e.name), "P24", "a permit ends when its run " + e.name, func(c *C) {
+			c.putLimit("one", oneAtATime)
+			ids := c.createUnder(use("one", "k"), use("one", "k"))
+			run := c.takes("the first claim", 2, ids[0])[0]
+			c.heldUnder("one", "k", 1)
+			e.end(c, run)
+			c.heldUnder("one", "k", 0)
+			c.takes("the claim after the end", 2, ids[1])
+			c.heldUnder("one", "k", 1)
+		}})
+	}
+	return cases
+}
+
+func slug(s string) string {
+	out := []byte(s)
+	for i := range out {
+		if out[i] == ' ' {
+			out[i] = '-'
+		}
+	}
+	return string(out)
+}
+
+var permitCases = []Case{
+	{"limit/run", "P21", "a run keeps its limits, sorted and with at least one token each, and is created pending under them even with a worker", func(c *C) {
+		under := []store.LimitUse{{Limit: "z", Key: "k", Tokens: 7}, {Limit: "a"}, {Limit: "m", Key: " é "}}
+		res := c.creates(fill(store.NewRun{Under: under, Worker: aWorker, LeaseFor: aLease}))[0]
+		c.ok("Create's item", res.Err)
+		c.eq("the lease of an eager start", res.Lease, store.Lease{})
+		run := c.get(res.ID)
+		c.eq("Status", run.Status, store.Pending)
+		want := []store.LimitUse{{Limit: "a", Tokens: 1}, {Limit: "m", Key: " é ", Tokens: 1}, {Limit: "z", Key: "k", Tokens: 7}}
+		c.eq("Under", run.Under, want)
+		c.eq("Under of the claimed run", c.claim1().Run.Under, want)
+		c.eq("Under of a run without limits", c.get(c.create(store.NewRun{})).Under, []store.LimitUse(nil))
+	}},
+	{"limit/concurrency", "P21", "no more runs of a key are leased at a time than the limit's concurrency", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 3})
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"))
+		first := c.takes("the first claim", 2, ids[0], ids[1])
+		c.takes("the second claim", 10, ids[2])
+		c.takes("the claim at the limit", 10)
+		c.heldUnder("l", "k", 3)
+		c.end(first[1], complete(""))
+		c.takes("the claim after an end", 10, ids[3])
+		c.heldUnder("l", "k", 3)
+	}},
+	{"limit/keys", "P21", "a limit counts each key for itself; the empty key is one more, and so is each spelling", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		keys := []string{"k", "K", "", " k", "\u00e9", "e\u0301"}
+		var lists [][]store.LimitUse
+		for _, k := range keys {
+			lists = append(lists, use("l", k), use("l", k))
+		}
+		ids := c.createUnder(lists...)
+		c.takes("one of each key", 20, ids[0], ids[2], ids[4], ids[6], ids[8], ids[10])
+		for _, k := range keys {
+			c.heldUnder("l", k, 1)
+		}
+		c.takes("no second one", 20)
+	}},
+	{"limit/order", "P7", "a run that a limit holds back lets later runs go, and is in its old place when it is permitted", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "a"), use("l", "a"), use("l", "b"), nil, use("l", "a"), nil)
+		runs := c.takes("what is permitted", 10, ids[0], ids[2], ids[3], ids[5])
+		last := c.createUnder(use("l", "a"), nil)
+		high := c.create(store.NewRun{Under: use("l", "a"), Priority: 5})
+		c.end(runs[0], complete(""))
+		c.takes("the highest priority and the plain run", 10, high, last[1])
+	}},
+	{"limit/order-within-key", "P7", "runs of a key go in the order of P7", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "a"), use("l", "a"), use("l", "a"))
+		for _, id := range ids {
+			c.end(c.takes("the next run", 10, id)[0], complete(""))
+		}
+	}},
+	{"limit/several", "P21", "a run under several limits takes all of its permits or none", func(c *C) {
+		c.putLimit("a", store.LimitRule{Concurrency: 2})
+		c.putLimit("b", oneAtATime)
+		ids := c.createUnder(
+			uses(use("a", "x"), use("b", "y")), // goes
+			uses(use("a", "x"), use("b", "y")), // b is full
+			uses(use("a", "x"), use("b", "z")), // goes
+			uses(use("a", "x"), use("b", "w")), // a is full
+			use("b", "w"),                      // goes
+		)
+		runs := c.takes("what all limits permit", 10, ids[0], ids[2], ids[4])
+		c.heldUnder("a", "x", 2)
+		c.heldUnder("b", "y", 1)
+		c.heldUnder("b", "w", 1)
+		c.end(runs[2], complete(""))
+		c.takes("after an end that does not suffice", 10)
+		c.end(runs[1], complete(""))
+		c.takes("after the end of the other", 10, ids[3])
+	}},
+	{"limit/undefined", "P21", "a limit that does not exist permits everything, and what it has permitted counts once it exists", func(c *C) {
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))
+		runs := c.takes("without a rule", 2, ids[0], ids[1])
+		c.heldUnder("l", "k", 2)
+		c.putLimit("l", store.LimitRule{Concurrency: 2})
+		c.takes("with a rule", 10)
+		c.end(runs[0], complete(""))
+		c.takes("after an end", 10, ids[2])
+	}},
+	{"limit/lowered", "P21", "a lower concurrency ends no lease, and permits no new one until there is room", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 3})
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"))
+		runs := c.takes("the first claim", 10, ids[:3]...)
+		c.putLimit("l", oneAtATime)
+		c.heldUnder("l", "k", 3)
+		for _, run := range runs[:2] {
+			c.end(run, complete(""))
+			c.takes("while there is no room", 10)
+		}
+		c.end(runs[2], complete(""))
+		c.takes("with room", 10, ids[3])
+	}},
+	{"limit/raised", "P21", "a rule that is raised, or that no longer limits, lets waiting runs go at once", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"))
+		c.takes("the first claim", 10, ids[0])
+		c.takes("the claim at the limit", 10)
+		c.putLimit("l", store.LimitRule{Concurrency: 2})
+		c.takes("the claim after raising", 10, ids[1])
+		c.takes("the claim at the new limit", 10)
+		c.putLimit("l", store.LimitRule{})
+		c.takes("the claim without a limit", 10, ids[2:]...)
+	}},
+	{"limit/set", "P21", "what an operator has set wins over the rule of code until it is removed", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"))
+		c.takes("under the rule of code", 10, ids[0])
+		c.setLimit("l", &store.LimitRule{Concurrency: 2})
+		c.takes("under the operator's rule", 10, ids[1])
+		c.putLimit("l", store.LimitRule{Concurrency: 4})
+		c.takes("code does not win", 10)
+		c.eq("limits", c.limits(), []store.Limit{{Name: "l", Rule: store.LimitRule{Concurrency: 4}, Set: &store.LimitRule{Concurrency: 2}}})
+		c.setLimit("l", nil)
+		c.takes("when it is removed", 10, ids[2:]...)
+		c.eq("limits", c.limits(), []store.Limit{{Name: "l", Rule: store.LimitRule{Concurrency: 4}}})
+		c.setLimit("l", nil) // P4
+	}},
+	{"limit/set-only", "P21", "a limit that only an operator has set exists as long as its rule, and removing one that does not exist is ErrNotFound", func(c *C) {
+		c.fails("SetLimit without a rule of an unknown limit", c.s.SetLimit(c.ctx, store.SetLimitParams{Namespace: c.ns, Name: "l", Now: c.now}), store.ErrNotFound)
+		c.setLimit("l", &oneAtATime)
+		c.eq("limits", c.limits(), []store.Limit{{Name: "l", Set: &oneAtATime}})
+		ids := c.createUnder(use("l", "k"), use("l", "k"))
+		c.takes("under it", 10, ids[0])
+		c.setLimit("l", nil)
+		c.eq("limits after the removal", c.limits(), []store.Limit{})
+		c.takes("without it", 10, ids[1])
+	}},
+	{"limit/updated-at", "", "UpdatedAt is when a rule last changed; the same rule again changes nothing", func(c *C) {
+		at := func(want time.Time) {
+			c.Helper()
+			list, err := store.AllLimits(c.ctx, c.s, store.ListLimitsParams{Namespace: c.ns, Names: []string{"l"}})
+			c.ok("ListLimits", err)
+			if len(list) != 1 {
+				c.Fatalf("ListLimits: saw %d limits, expected one", len(list))
+			}
+			c.eq("UpdatedAt", list[0].UpdatedAt, want)
+		}
+		rule := store.LimitRule{Concurrency: 2, Tokens: 3, Per: time.Minute, Burst: 5, Fair: true}
+		first := c.now
+		c.putLimit("l", rule)
+		c.advance(time.Minute)
+		c.putLimit("l", rule)
+		at(first)
+		c.setLimit("l", &rule)
+		at(c.now)
+		second := c.now
+		c.advance(time.Minute)
+		c.setLimit("l", &rule)
+		at(second)
+		rule.Burst = 4
+		c.putLimit("l", rule)
+		at(c.now)
+		got := c.limits()[0]
+		c.eq("the rule", got.Effective(), store.LimitRule{Concurrency: 2, Tokens: 3, Per: time.Minute, Burst: 5, Fair: true})
+	}},
+	{"limit/list", "P14", "ListLimits lists the limits by name, in pages, those of the given names if any are given", func(c *C) {
+		var put []store.Limit
+		names := []string{"B", "a", "aa", "b", "é", "한"}
+		for i, n := range names {
+			put = append(put, store.Limit{Name: n, Rule: store.LimitRule{Concurrency: int64(i + 1)}})
+		}
+		c.ok("PutLimits", c.s.PutLimits(c.ctx, store.PutLimitsParams{Namespace: c.ns, Limits: put, Now: c.now}))
+		c.eq("limits", c.limits(), put)
+		p := store.ListLimitsParams{Namespace: c.ns, Limit: 4}
+		page, err := c.s.ListLimits(c.ctx, p)
+		c.ok("ListLimits", err)
+		c.eq("the first page has", len(page.Limits), 4)
+		p.Cursor = page.Next
+		page, err = c.s.ListLimits(c.ctx, p)
+		c.ok("ListLimits", err)
+		c.eq("the second page has", len(page.Limits), 2)
+		c.eq("Next", page.Next, "")
+		p.Names = []string{"a"}
+		_, err = c.s.ListLimits(c.ctx, p)
+		c.fails("ListLimits with the cursor of another query", err, store.ErrInvalid)
+		p.Cursor, p.Names = "", []string{"b", "none", "a"}
+		page, err = c.s.ListLimits(c.ctx, p)
+		c.ok("ListLimits", err)
+		c.eq("limits of given names", len(page.Limits), 2)
+	}},
+	{"limit/takeover", "P21", "an expired lease holds its permits until its run is claimed again, and whoever claims it inherits them", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "k"), use("l", "k"))
+		c.takes("the first claim", 10, ids[0])
+		c.advance(aLease)
+		c.heldUnder("l", "k", 1)
+		taken := c.takes("the takeover", 10, ids[0])
+		c.eq("Crashes", taken[0].Run.Crashes, 1)
+		c.heldUnder("l", "k", 1)
+		c.takes("the claim at the limit", 10)
+		c.end(taken[0], complete(""))
+		c.takes("the claim after the end", 10, ids[1])
+	}},
+	{"limit/takeover-above", "P21", "a takeover is permitted although the limit was lowered", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 2})
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))
+		c.takes("the first claim", 10, ids[0], ids[1])
+		c.putLimit("l", oneAtATime)
+		c.advance(aLease)
+		c.takes("the takeovers", 10, ids[0], ids[1])
+		c.heldUnder("l", "k", 2)
+	}},
+	{"limit/zombie", "P24", "a holder whose lease was taken over gives no permit back", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "k"), use("l", "k"))
+		zombie := c.takes("the first claim", 10, ids[0])[0]
+		c.advance(aLease)
+		second := c.takes("the takeover", 10, ids[0])[0]
+		for _, t := range transitions() {
+			c.lost("the end by the first holder", store.Commit{Lease: zombie.Lease, Transition: t})
+		}
+		c.heldUnder("l", "k", 1)
+		c.takes("the claim at the limit", 10)
+		end := store.Commit{Lease: second.Lease, Seq: 1, Transition: complete("")}
+		c.commit(end)
+		c.eq("the end that is sent again is a repeat", c.tryCommit(end).Repeated, true)
+		c.heldUnder("l", "k", 0)
+		c.takes("the claim after the end", 10, ids[1])
+		c.eq("the end that is sent once more is a repeat", c.tryCommit(end).Repeated, true)
+		c.heldUnder("l", "k", 1)
+	}},
+	{"limit/returns", "P24", "a run that ends its lease and waits again holds no permit, and waits in its place", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		for _, t := range []*store.Transition{release(), sleepFor(time.Microsecond), retryIn(0), continueWith("x")} {
+			ids := c.createUnder(use("one", "k"), use("one", "k"))
+			run := c.takes("the first claim", 2, ids[0])[0]
+			c.advance(time.Microsecond)
+			c.end(run, t)
+			c.heldUnder("one", "k", 0)
+			c.advance(time.Second)
+			run = c.takes("the claim after the "+t.Kind.String(), 2, ids[1])[0]
+			c.heldUnder("one", "k", 1)
+			c.end(run, complete(""))
+			c.end(c.takes("the claim of the one that has waited", 2, ids[0])[0], complete(""))
+		}
+	}},
+	{"limit/restart", "P24", "a restarted run waits for its permits anew, and holds none of its old ones", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		c.end(c.takes("the first claim", 2, ids[0])[0], failWith("error"))
+		c.takes("the second claim", 2, ids[1])
+		c.ok("Restart's item", c.tryRestart(ids[0])[0].Err)
+		c.eq("Under", c.get(ids[0]).Under, kept(use("one", "k")))
+		c.heldUnder("one", "k", 1)
+		c.takes("while another run has the permit", 2)
+		c.force(ids[1])
+		c.takes("the claim after that", 2, ids[0])
+	}},
+	{"limit/fork", "P24", "a fork is under the limits of its run, with permits of its own", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		run := c.takes("the claim", 2, c.createUnder(use("one", "k"))...)[0]
+		fork := store.NewID()
+		_, err := c.s.Fork(c.ctx, store.ForkParams{Namespace: c.ns, ID: run.Run.ID, New: fork, Now: c.now})
+		c.ok("Fork", err)
+		c.eq("Under of the fork", c.get(fork).Under, kept(use("one", "k")))
+		c.takes("while its run has the permit", 2)
+		c.end(run, complete(""))
+		c.takes("after that", 2, fork)
+	}},
+	{"limit/purge", "P24", "a purge of runs that were under limits frees nothing that others hold", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"), use("one", "k"))
+		c.end(c.takes("the first claim", 2, ids[0])[0], complete(""))
+		c.takes("the second claim", 2, ids[1])
+		n, err := c.s.Purge(c.ctx, store.PurgeParams{Namespace: c.ns, Now: c.now})
+		c.ok("Purge", err)
+		c.eq("purged", n, 1)
+		c.heldUnder("one", "k", 1)
+		c.takes("the claim at the limit", 2)
+	}},
+	{"limit/children", "P21", "children are under their limits like any run, and those that end with their parent free their permits", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		list := kids(3)
+		for i := range list {
+			list[i].Under = use("one", "k")
+		}
+		parent := c.family(sleepAwait(store.Await{Group: "g"}), list...)
+		c.eq("children that are claimed", runIDs(c.claimKids(10)), []store.ID{list[0].ID})
+		c.heldUnder("one", "k", 1)
+		_, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{parent}, Force: true, Now: c.now})
+		c.ok("Cancel with Force", err)
+		c.eq("the status of the claimed child", c.get(list[0].ID).Status, store.Canceling)
+		c.heldUnder("one", "k", 1) // until its holder ends it
+		_, err = c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{list[0].ID}, Force: true, Now: c.now})
+		c.ok("Cancel with Force", err)
+		c.heldUnder("one", "k", 0)
+	}},
+	{"limit/fired", "P21", "a run that a schedule has fired is under its limits", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		c.putSchedule(store.Schedule{Name: "s", Workflow: aWorkflow, Queue: aQueue, NextAt: c.now})
+		run := fill(store.NewRun{Under: use("one", "k")})
+		_, err := c.s.Fire(c.ctx, store.FireParams{Namespace: c.ns, Schedule: "s", At: c.now, Next: c.now.Add(time.Hour), Run: &run, Now: c.now})
+		c.ok("Fire", err)
+		ids := c.createUnder(use("one", "k"))
+		c.takes("the fired run", 10, run.ID)
+		c.takes("the claim at the limit", 10)
+		c.force(run.ID)
+		c.takes("the other run", 10, ids[0])
+	}},
+	{"limit/paused", "P24", "a paused run waits for nothing and holds nothing; resumed, it waits in its place", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		c.pause(ids[0])
+		run := c.takes("the one that is not paused", 2, ids[1])[0]
+		c.resume(ids[0])
+		c.takes("the claim at the limit", 2)
+		c.end(run, complete(""))
+		c.takes("the one that was paused", 2, ids[0])
+	}},
+	{"limit/paused-queue", "P24", "leases of a paused queue keep their permits, and its waiting runs take none", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		other := c.create(store.NewRun{Queue: "other", Under: use("one", "k")})
+		run := c.takes("the first claim", 2, ids[0])[0]
+		c.setPaused(aQueue, "", true)
+		fromOther := func(want ...store.ID) {
+			c.Helper()
+			got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("other", 5)}})
+			c.eq("runs of the other queue", append([]store.ID{}, runIDs(got.Runs)...), append([]store.ID{}, want...))
+		}
+		fromOther()
+		c.end(run, complete(""))
+		fromOther(other)
+		c.setPaused(aQueue, "", false)
+		c.takes("the claim at the limit", 2)
+		c.force(other)
+		c.takes("the claim after that", 2, ids[1])
+	}},
+	{"limit/canceled-waiting", "P24", "a run that is canceled while it waits lets the next one of its key go", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"), use("one", "k"))
+		run := c.takes("the first claim", 2, ids[0])[0]
+		c.takes("the claim at the limit", 2)
+		c.eq("the waiting run", c.cancel(ids[1]), store.Canceled)
+		c.end(run, complete(""))
+		c.takes("the next one", 2, ids[2])
+	}},
+	{"limit/cleanup", "P21", "a canceling run that cleans up is under its limits", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		run := c.takes("the first claim", 2, ids[0])[0]
+		c.commit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: sleepFor(time.Hour)})
+		other := c.takes("the second claim", 2, ids[1])[0]
+		c.eq("the canceled run", c.cancel(ids[0]), store.Canceling)
+		c.takes("while another run has the permit", 2)
+		c.end(other, complete(""))
+		c.takes("the cleanup", 2, ids[0])
+	}},
+	{"limit/import", "P24", "an imported run keeps its limits, holds no permit, and waits for them when it is resumed", func(c *C) {
+		imp := c.importer(c.s)
+		c.putLimit("one", oneAtATime)
+		run := c.takes("the first claim", 2, c.createUnder(use("one", "k"))...)[0]
+		rec := store.RunRecord{Run: run.Run}
+		rec.Run.ID, rec.Run.StepUnder = store.NewID(), use("two", "x")
+		_, err := imp.Import(c.ctx, store.ImportParams{Namespace: c.ns, Record: rec, Now: c.now})
+		c.ok("Import", err)
+		got := c.get(rec.Run.ID)
+		c.eq("Under", got.Under, kept(use("one", "k")))
+		c.eq("StepUnder", got.StepUnder, []store.LimitUse(nil))
+		c.heldUnder("one", "k", 1)
+		c.resume(rec.Run.ID)
+		c.takes("while another run has the permit", 2)
+		c.end(run, complete(""))
+		c.takes("after that", 2, rec.Run.ID)
+	}},
+	{"limit/namespaces", "P15", "namespaces have limits, leases, rates and turns of their own", func(c *C) {
+		other := newC(c.TB, c.host, c.h, c.s, c.s2, c.cs)
+		other.ns, other.now = c.ns+" other", c.now
+		c.putLimit("l", oneAtATime)
+		mine := c.createUnder(use("l", "k"), use("l", "k"))
+		theirs := other.createUnder(use("l", "k"), use("l", "k"))
+		c.takes("this namespace", 10, mine[0])
+		other.takes("the other one, without a rule", 10, theirs...)
+		c.heldUnder("l", "k", 1)
+		other.heldUnder("l", "k", 2)
+		c.eq("limits of the other namespace", other.limits(), []store.Limit{})
+		other.putLimit("l", oneAtATime)
+		c.takes("this namespace at its limit", 10)
+	}},
+	{"limit/pinned", "P19", "pinned and other runs of a key share its permits", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		run := c.takes("the first claim", 2, ids[0])[0]
+		c.advance(time.Microsecond)
+		c.commit(store.Commit{Lease: run.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: giveBack()})
+		got := c.one(c.claimFor(oldBuild).Runs)
+		c.eq("the first one by P7", got.Run.ID, ids[1])
+		c.eq("runs at the limit", runIDs(c.claimFor(oldBuild).Runs), []store.ID{})
+		c.end(got, complete(""))
+		c.eq("runs for another build", runIDs(c.claimFor(newBuild).Runs), []store.ID{})
+		c.eq("the pinned run", c.one(c.claimFor(oldBuild).Runs).Run.ID, ids[0])
+	}},
+	{"limit/unpinned", "P19", "a run that waits under a limit and is unpinned goes with any build", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		run := c.takes("the first claim", 2, c.createUnder(use("one", "k"))...)[0]
+		c.commit(store.Commit{Lease: run.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: giveBack()})
+		c.eq("runs for another build", runIDs(c.claimFor(newBuild).Runs), []store.ID{})
+		c.ok("Unpin's item", c.unpin(run.Run.ID)[0].Err)
+		c.eq("the run", c.one(c.claimFor(newBuild).Runs).Run.ID, run.Run.ID)
+	}},
+	{"limit/demands", "P21", "a claim of several queues shares the permits, and each demand keeps its maximum", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 3})
+		var ids []store.ID
+		for i := range 6 {
+			c.advance(time.Microsecond)
+			ids = append(ids, c.create(store.NewRun{Queue: fmt.Sprintf("d%d", i%2), Under: use("l", "k")}))
+		}
+		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("d0", 1), demand("d1", 5)}})
+		c.eq("runs", runIDs(got.Runs), []store.ID{ids[0], ids[1], ids[3]})
+		c.eq("NextDue", got.NextDue, time.Time{})
+		c.eq("Waiting", got.Waiting, []store.Waiting(nil))
+	}},
+	{"limit/bytes", "P12", "a run that does not fit into a claim's bytes takes no permit", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 5})
+		for range 3 {
+			c.advance(time.Microsecond)
+			c.create(store.NewRun{Under: use("l", "k"), Input: make([]byte, 1000)})
+		}
+		got := c.claim(store.ClaimParams{Max: 5, MaxBytes: 1500})
+		c.eq("number of runs", len(got.Runs), 1)
+		c.heldUnder("l", "k", 1)
+		c.check(!got.NextDue.IsZero() && !got.NextDue.After(c.now), "NextDue: saw %s, expected that more is due", show(got.NextDue))
+	}},
+	{"limit/again", "P4", "a claim that is sent again finds its runs, and takes no permit and no tokens", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 2, Tokens: 2, Per: time.Hour})
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))
+		p := store.ClaimParams{Max: 1, ClaimID: 77}
+		first := c.claim(p)
+		c.eq("runs", runIDs(first.Runs), ids[:1])
+		p.Again = true
+		again := c.claim(p)
+		c.eq("runs that are found again", runIDs(again.Runs), ids[:1])
+		c.heldUnder("l", "k", 1)
+		c.takes("the other permit and the other token", 10, ids[1])
+	}},
+	{"limit/due-later", "P13", "a run that is due later holds nobody back, and is not claimed before its time", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		later := c.create(store.NewRun{After: time.Minute, Under: use("one", "k")})
+		ids := c.createUnder(use("one", "k"))
+		run := c.takes("the due one", 2, ids[0])[0]
+		c.end(run, complete(""))
+		got := c.claim(store.ClaimParams{Max: 2})
+		c.eq("runs before the time", runIDs(got.Runs), []store.ID{})
+		due := c.get(later).VisibleAt
+		c.eq("NextDue", got.NextDue, due)
+		c.now = due
+		c.takes("at its time", 2, later)
+	}},
+	{"limit/woken", "P5", "a sleeping run under a limit that an event wakes waits for a permit, and goes as soon as there is one", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		c.end(c.takes("the first claim", 2, ids[0])[0], sleepOn(store.WakeSignal))
+		other := c.takes("the second claim", 2, ids[1])[0]
+		c.signal(ids[0], "s", "")
+		c.takes("while another run has the permit", 2)
+		c.end(other, complete(""))
+		c.takes("the woken run", 2, ids[0])
+	}},
+	{"limit/next-due", "P21", "a run that a concurrency holds back is neither in NextDue nor in Waiting; one that is permitted is", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"), use("one", "k"))
+		got := c.claim(store.ClaimParams{Max: 5, LeaseFor: time.Hour})
+		c.eq("runs", runIDs(got.Runs), ids[:1])
+		c.eq("NextDue", got.NextDue, time.Time{})
+		for range 2 {
+			c.eq("Waiting", got.Waiting, []store.Waiting(nil))
+			got = c.claim(store.ClaimParams{Max: 5})
+			c.eq("runs", runIDs(got.Runs), []store.ID{})
+			c.eq("NextDue", got.NextDue, c.now.Add(time.Hour)) // the end of the lease
+		}
+		c.force(ids[0])
+		none := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 0)}})
+		c.check(!none.NextDue.IsZero() && !none.NextDue.After(c.now), "NextDue of a claim for no runs, with a run that is permitted: saw %s, expected that work is due", show(none.NextDue))
+	}},
+	{"limit/held-counts", "P24", "LimitKeys counts the leases and the waiting runs of each key, whatever has happened to them", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 2})
+		c.createUnder(use("l", "a"), use("l", "a"), use("l", "a"), use("l", "b"), use("m", "a"))
+		began := c.now
+		c.claimN(10)
+		c.createUnder(use("l", "c"), use("l", "c"))
+		c.create(store.NewRun{Under: use("l", "d"), After: time.Hour})
+		c.ok("SetWeight", c.s.SetWeight(c.ctx, store.SetWeightParams{Namespace: c.ns, Limit: "l", Key: "e", Weight: 5, Now: c.now}))
+		page, err := c.s.LimitKeys(c.ctx, store.LimitKeysParams{Namespace: c.ns, Limit: "l", Now: c.now})
+		c.ok("LimitKeys", err)
+		want := []store.LimitKey{
+			{Key: "a", Held: 2, Waiting: 1, Since: began.Add(-2 * time.Microsecond), Weight: 1},
+			{Key: "b", Held: 1, Weight: 1},
+			{Key: "c", Waiting: 2, Since: c.now.Add(-time.Microsecond), Weight: 1},
+			{Key: "e", Weight: 5},
+		}
+		c.eq("keys", page.Keys, want)
+		p := store.LimitKeysParams{Namespace: c.ns, Limit: "l", Rows: 3, Now: c.now}
+		first, err := c.s.LimitKeys(c.ctx, p)
+		c.ok("LimitKeys", err)
+		p.Cursor = first.Next
+		second, err := c.s.LimitKeys(c.ctx, p)
+		c.ok("LimitKeys", err)
+		c.eq("keys in pages", slices.Concat(first.Keys, second.Keys), want)
+		c.eq("Next of the last page", second.Next, "")
+		p.Limit = "m"
+		_, err = c.s.LimitKeys(c.ctx, p)
+		c.fails("LimitKeys with the cursor of another limit", err, store.ErrInvalid)
+	}},
+	{"limit/claimers", "P21", "of many concurrent claims and ends, no moment has more leases of a key than its concurrency", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 2})
+		c.putLimit("all", store.LimitRule{Concurrency: 5})
+		const perKey = 12
+		keys := []string{"a", "b", "c", "d"}
+		for range perKey {
+			for _, k := range keys {
+				c.create(store.NewRun{Under: uses(use("l", k), use("all", ""))})
+			}
+		}
+		checkClaimers(c, keys, perKey*len(keys))
+		for _, k := range keys {
+			c.heldUnder("l", k, 0)
+		}
+		c.heldUnder("all", "", 0)
+	}},
+	{"limit/eager", "P21", "a start with a worker under a limit takes no lease, also with room, also without a rule", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 9})
+		for _, limit := range []string{"l", "unknown"} {
+			res := c.creates(fill(store.NewRun{Under: use(limit, ""), Worker: aWorker, LeaseFor: aLease}))[0]
+			c.ok("Create's item", res.Err)
+			c.eq("the lease", res.Lease, store.Lease{})
+			c.heldUnder(limit, "", 0)
+			again := c.creates(fill(store.NewRun{ID: res.ID, Under: use(limit, ""), Worker: aWorker, LeaseFor: aLease}))[0]
+			c.eq("the start that is sent again", []any{again.Created, again.Repeated, again.Lease}, []any{true, true, store.Lease{}})
+		}
+	}},
+	{"limit/invalid", "P16", "uses, rules and weights that make no sense are refused, and nothing is stored", checkBadLimits},
+}
+
+// checkBadLimits sends what is to be refused.
+func checkBadLimits(c *C) {
+	long := string(make([]byte, 256))
+	nine := make([]store.LimitUse, store.MaxLimits+1)
+	for i := range nine {
+		nine[i].Limit = fmt.Sprint(i)
+	}
+	for what, under := range map[string][]store.LimitUse{
+		"without a name": {{}}, "with a control character": {{Limit: "a\n"}}, "with a long key": {{Limit: "a", Key: long}}, "with NUL in its key": {{Limit: "a", Key: "\x00"}},
+		"with bad UTF-8": {{Limit: "a", Key: "\xff"}}, "with negative tokens": {{Limit: "a", Tokens: -1}}, "with too many tokens": {{Limit: "a", Tokens: store.MaxTokens + 1}},
+		"twice": {{Limit: "a", Key: "x"}, {Limit: "a", Key: "y"}}, "nine times": nine,
+	} {
+		res := c.creates(fill(store.NewRun{Under: under}))[0]
+		c.fails("a run under a limit "+what, res.Err, store.ErrInvalid)
+	}
+	eight := nine[:store.MaxLimits]
+	c.eq("uses of a run under eight limits", len(c.get(c.create(store.NewRun{Under: eight, Queue: "q2"})).Under), store.MaxLimits)
+	for what, rule := range map[string]store.LimitRule{
+		"a negative concurrency": {Concurrency: -1}, "tokens without a time": {Tokens: 1}, "a time without tokens": {Per: time.Second}, "a burst without a rate": {Burst: 1},
+		"negative tokens": {Tokens: -1, Per: time.Second}, "a negative time": {Tokens: 1, Per: -time.Second}, "a negative burst": {Tokens: 1, Per: time.Second, Burst: -1},
+		"a rate that is too high": {Tokens: 2, Per: time.Microsecond}, "a time that is too long": {Tokens: 1, Per: store.MaxPer + 1}, "a burst that takes years": {Tokens: 1, Per: store.MaxPer, Burst: 2},
+	} {
+		c.fails("PutLimits with "+what, c.s.PutLimits(c.ctx, store.PutLimitsParams{Namespace: c.ns, Limits: []store.Limit{{Name: "ok"}, {Name: "l", Rule: rule}}, Now: c.now}), store.ErrInvalid)
+		c.fails("SetLimit with "+what, c.s.SetLimit(c.ctx, store.SetLimitParams{Namespace: c.ns, Name: "l", Rule: &rule, Now: c.now}), store.ErrInvalid)
+	}
+	c.fails("PutLimits with one name twice", c.s.PutLimits(c.ctx, store.PutLimitsParams{Namespace: c.ns, Limits: []store.Limit{{Name: "l"}, {Name: "l"}}, Now: c.now}), store.ErrInvalid)
+	for _, w := range []int64{0, -1, store.MaxWeight + 1} {
+		c.fails(fmt.Sprintf("SetWeight of %d", w), c.s.SetWeight(c.ctx, store.SetWeightParams{Namespace: c.ns, Limit: "l", Key: "k", Weight: w, Now: c.now}), store.ErrInvalid)
+	}
+	_, err := c.s.LimitKeys(c.ctx, store.LimitKeysParams{Namespace: c.ns, Now: c.now})
+	c.fails("LimitKeys without a limit", err, store.ErrInvalid)
+	c.eq("limits", c.limits(), []store.Limit{})
+	run := c.startWith(store.NewRun{Under: use("own", "")})
+	for what, t := range map[string]*store.Transition{
+		"a completion":       {Kind: store.CompleteRun, Under: use("a", "")},
+		"a retry":            {Kind: store.Retry, Under: use("a", "")},
+		"a limit of the run": {Kind: store.Release, Under: use("own", "other")},
+		"too many limits":    {Kind: store.Release, Under: eight},
+		"a limit twice":      {Kind: store.Sleep, Under: uses(use("a", ""), use("a", "b"))},
+	} {
+		res := c.tryCommit(store.Commit{Lease: run.Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: t})
+		c.fails("a step under limits, with "+what, res.Err, store.ErrInvalid)
+	}
+	c.eq("steps after commits that were refused", c.stepNames(run.Run.ID), []string{})
+	c.end(run, complete(""))
+}
+
+// checkClaimers lets eight claimers claim and complete all runs, and counts the leases of each key as the claimers
+// see them: from before the end is sent until after the claim has returned, which is at most as long as the store
+// counts them.
+func checkClaimers(c *C, keys []string, runs int) {
+	c.Helper()
+	var mu sync.Mutex
+	now, most, done := map[string]int{}, map[string]int{}, 0
+	left := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return runs - done
+	}
+	c.race(8, func(i int, s store.Store) error {
+		for left() > 0 {
+			got, err := c.claimOn(s, store.ClaimParams{Worker: fmt.Sprintf("w%d", i), Max: 3, LeaseFor: time.Hour})
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			for _, run := range got {
+				for _, u := range run.Run.Under {
+					now[u.Limit+u.Key]++
+					most[u.Limit+u.Key] = max(most[u.Limit+u.Key], now[u.Limit+u.Key])
+				}
+			}
+			mu.Unlock()
+			for _, run := range got {
+				mu.Lock()
+				for _, u := range run.Run.Under {
+					now[u.Limit+u.Key]--
+				}
+				mu.Unlock()
+				res, err := c.tryCommitOn(s, store.Commit{Lease: run.Lease, Seq: 1, Transition: complete("")})
+				if err == nil {
+					err = res.Err
+				}
+				if err != nil && !errors.Is(err, store.ErrUnavailable) {
+					return err
+				}
+				mu.Lock()
+				done++
+				mu.Unlock()
+			}
+		}
+		return nil
+	})
+	for _, k := range keys {
+		c.check(most["l"+k] <= 2, "key %q: saw %d leases at a time, expected at most 2", k, most["l"+k])
+	}
+	c.check(most["all"] <= 5, "limit \"all\": saw %d leases at a time, expected at most 5", most["all"])
+}
