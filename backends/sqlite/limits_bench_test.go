@@ -77,3 +77,45 @@ func BenchmarkLimits(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFullKeys claims and ends the one run whose key has room, beside keys at their limit with ten
+// runs each that wait (P18).
+func BenchmarkFullKeys(b *testing.B) {
+	for _, keys := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			path := file(b)
+			s := open(b, path)
+			ctx := context.Background()
+			require.NoError(b, s.PutLimits(ctx, store.PutLimitsParams{Namespace: ns, Limits: []store.Limit{{Name: "l", Rule: store.LimitRule{Concurrency: 1}}}}))
+			_, err := raw(b, path).Exec(`WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i+1<?*11)
+				INSERT INTO runs (id, namespace, workflow, queue, status, priority, visible_at, created_at, under, limited)
+				SELECT randomblob(16), ?, ?, ?, 1, 0, i, 1, '[["l","' || (i % ?) || '",1]]', 1 FROM n`, keys, ns, flow, line, keys)
+			require.NoError(b, err)
+			began := time.Now()
+			for held := 0; held < keys; {
+				got := claim(b, s, 500)
+				require.NotEmpty(b, got.Runs)
+				held += len(got.Runs)
+			}
+			filled := time.Since(began)
+			began = time.Now()
+			require.Empty(b, claim(b, s, 10).Runs)
+			b.Logf("%d keys: filled in %v, parked in %v", keys, filled, time.Since(began))
+			b.ResetTimer()
+			used := cpu()
+			var slowest time.Duration
+			for range b.N {
+				run := newRuns(1)[0]
+				run.Under = []store.LimitUse{{Limit: "l", Key: "free"}}
+				create(b, s, run)
+				at := time.Now()
+				got := claim(b, s, 10)
+				slowest = max(slowest, time.Since(at))
+				require.Len(b, got.Runs, 1)
+				commit(b, s, store.Commit{Lease: got.Runs[0].Lease, Seq: 1, Transition: &store.Transition{Kind: store.CompleteRun}})
+			}
+			b.ReportMetric(float64(cpu()-used)/1000/float64(b.N), "cpu-us/run")
+			b.ReportMetric(float64(slowest.Microseconds()), "slowest-us")
+		})
+	}
+}
