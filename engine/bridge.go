@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/bridge"
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
@@ -20,22 +21,25 @@ func init() {
 type hooks struct{ e *Engine }
 
 func (h hooks) Attach(w bridge.LocalWorker)     { h.e.attach(w) }
-func (h hooks) Know(workflow, queue string)     { h.e.know(workflow, queue) }
 func (h hooks) Settle(o bridge.Outcome)         { h.e.settle(Outcome(o)) }
 func (h hooks) Unsettle()                       { h.e.unsettle() }
 func (h hooks) Recheck(run store.ID)            { h.e.recheck(run) }
 func (h hooks) Telemetry() *telemetry.Telemetry { return h.e.telemetry() }
 
-func (h hooks) QueueOf(ctx context.Context, workflow string) (string, error) {
-	queue, err := h.e.queueOf(ctx, workflow)
-	if errors.Is(err, ErrUnknownWorkflow) {
-		return workflow, nil // the queue that workflow.New gives it
-	}
-	return queue, err
+func (h hooks) Know(workflow, queue string, needs ...exec.LimitNeed) {
+	h.e.know(workflow, queue, needs)
 }
 
-func (h hooks) Registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error) {
-	return h.e.registration(workflow, queue, graph)
+func (h hooks) CalleeOf(ctx context.Context, workflow string) (exec.Callee, error) {
+	known, err := h.e.registered(ctx, workflow)
+	if errors.Is(err, ErrUnknownWorkflow) {
+		return exec.Callee{Queue: workflow}, nil // the queue that workflow.New gives it
+	}
+	return exec.Callee{Queue: known.queue, Needs: known.needs}, err
+}
+
+func (h hooks) Registration(workflow, queue string, graph json.RawMessage, needs ...exec.LimitNeed) (store.Workflow, error) {
+	return h.e.registration(workflow, queue, graph, needs)
 }
 
 func (h hooks) Housekeeper(owner string, hold time.Duration) bridge.Housekeeper {

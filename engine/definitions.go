@@ -16,6 +16,7 @@ type Definition struct {
 	Retention Retention // as registered by its workers
 	// Encryption is what the codec of its workers requires.
 	Encryption Encryption
+	Limits     []string // the limits that its runs are under
 	UpdatedAt  time.Time
 }
 
@@ -37,7 +38,11 @@ func (e *Engine) Definitions(ctx context.Context, names ...string) ([]Definition
 				return nil, fmt.Errorf("the metadata of workflow %q in namespace %q cannot be decoded: %w", w.Name, e.namespace, err)
 			}
 		}
-		defs[i] = Definition{Name: w.Name, Queue: w.Queue, Graph: meta.Graph, Retention: meta.Retention, Encryption: meta.Encryption, UpdatedAt: w.UpdatedAt}
+		var limits []string
+		for _, need := range meta.Under {
+			limits = append(limits, need.Limit)
+		}
+		defs[i] = Definition{Limits: limits, Name: w.Name, Queue: w.Queue, Graph: meta.Graph, Retention: meta.Retention, Encryption: meta.Encryption, UpdatedAt: w.UpdatedAt}
 	}
 	return defs, nil
 }

@@ -32,6 +32,7 @@ const (
 	ReasonNoWorker       Reason = "no-worker"       // no worker that serves it is online
 	ReasonStranded       Reason = "stranded"        // due, and pinned to a build that no online worker has
 	ReasonWaiting        Reason = "waiting"         // due, with online workers that serve it
+	ReasonLimit          Reason = "limit"           // due, and a limit lets no more runs or steps go
 	ReasonRunning        Reason = "running"         // a worker executes it
 	ReasonHolderSilent   Reason = "holder-silent"   // the worker that holds it has stopped reporting
 	ReasonLeaseOver      Reason = "lease-over"      // it was leased, and its worker has not renewed the lease
@@ -453,6 +454,13 @@ func (f *facts) turn() {
 		return
 	}
 	r := f.run
+	if f.limited() {
+		f.act("wait; or raise the limit with pawl limits set, or Engine.SetLimit")
+		return
+	}
+	if f.err != nil {
+		return
+	}
 	online, _ := f.serving()
 	f.say(ReasonWaiting, "The run has been due since %s and waits for a free slot on a worker that serves it.", f.when(r.VisibleAt))
 	held, err := f.e.listWorkers(f.ctx, false)

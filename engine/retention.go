@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -44,15 +45,16 @@ func Retain(r Retention, workflows ...string) Option {
 
 // workflowMeta is what the engine keeps with a registered workflow.
 type workflowMeta struct {
-	Retention  Retention       `json:"retention,omitzero"`
-	Graph      json.RawMessage `json:"graph,omitempty"`
-	Encryption Encryption      `json:"encryption,omitempty"` // of the workers' codec
+	Retention  Retention        `json:"retention,omitzero"`
+	Graph      json.RawMessage  `json:"graph,omitempty"`
+	Encryption Encryption       `json:"encryption,omitempty"` // of the workers' codec
+	Under      []exec.LimitNeed `json:"under,omitempty"`
 }
 
-// registration is how a worker registers a workflow, with its graph, if it has one, and
-// what this engine knows of it. It fails with store.ErrInvalid or store.ErrTooLarge when
+// registration is how a worker registers a workflow, with its graph, if it has one, its limits,
+// and what this engine knows of it. It fails with store.ErrInvalid or store.ErrTooLarge when
 // that is wrong.
-func (e *Engine) registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error) {
+func (e *Engine) registration(workflow, queue string, graph json.RawMessage, needs []exec.LimitNeed) (store.Workflow, error) {
 	r, ok := e.retention[workflow]
 	if !ok {
 		r = e.retention[""]
@@ -64,10 +66,10 @@ func (e *Engine) registration(workflow, queue string, graph json.RawMessage) (st
 		}
 	}
 	enc := EncryptionOf(e.codec)
-	if r == (Retention{}) && graph == nil && enc == EncryptionNone {
+	if r == (Retention{}) && graph == nil && enc == EncryptionNone && len(needs) == 0 {
 		return v, nil
 	}
-	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph, Encryption: enc})
+	meta, err := json.Marshal(workflowMeta{Retention: r, Graph: graph, Encryption: enc, Under: needs})
 	if len(meta) > store.MaxMeta {
 		return v, &store.TooLargeError{Field: fmt.Sprintf("the metadata of workflow %q (mostly its graph)", workflow), Size: len(meta), Limit: store.MaxMeta}
 	}

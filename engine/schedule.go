@@ -130,6 +130,7 @@ type Schedule struct {
 	Priority int
 	Delay    time.Duration
 	Timeout  time.Duration
+	Under    []store.LimitUse // the limits that they are under
 
 	Paused    bool
 	NextAt    time.Time // the next fire time; zero: it is paused, or there is none
@@ -195,7 +196,8 @@ func MaxCatchUp(n int) ScheduleOption {
 func ScheduleOverlap(o Overlap) ScheduleOption { return func(s *scheduling) { s.Overlap = o } }
 
 // ScheduleRuns sets options of the runs that the schedule starts: [Queue], [Priority],
-// [Delay] and [Timeout]. The schedule itself sets their ids.
+// [Delay], [Timeout], [Under], [LimitKey] and [Tokens]. The schedule itself sets their ids. The runs
+// are under the limits that are known when the schedule is put.
 func ScheduleRuns(opts ...StartOption) ScheduleOption {
 	return func(s *scheduling) { s.start = append(s.start, opts...) }
 }
@@ -212,10 +214,12 @@ type scheduleMeta struct {
 	Priority   int           `json:"priority,omitempty"`
 	Delay      time.Duration `json:"delay,omitempty"`
 	Timeout    time.Duration `json:"timeout,omitempty"`
+
+	Under []store.LimitUse `json:"under,omitempty"`
 }
 
 func (s *Schedule) stored() (store.Schedule, error) {
-	meta, err := json.Marshal(scheduleMeta{s.TimeZone, s.CatchUp, s.MaxCatchUp, s.Overlap, s.Priority, s.Delay, s.Timeout})
+	meta, err := json.Marshal(scheduleMeta{s.TimeZone, s.CatchUp, s.MaxCatchUp, s.Overlap, s.Priority, s.Delay, s.Timeout, s.Under})
 	return store.Schedule{Name: s.Name, Workflow: s.Workflow, Queue: s.Queue, Spec: s.Spec, Input: s.Input, Meta: meta, Paused: s.Paused, NextAt: s.NextAt}, err
 }
 
@@ -226,7 +230,7 @@ func scheduleOf(v store.Schedule) (Schedule, error) {
 	}
 	return Schedule{
 		Name: v.Name, Workflow: v.Workflow, Queue: v.Queue, Spec: v.Spec, TimeZone: m.TimeZone, Input: v.Input,
-		CatchUp: m.CatchUp, MaxCatchUp: m.MaxCatchUp, Overlap: m.Overlap, Priority: m.Priority, Delay: m.Delay, Timeout: m.Timeout,
+		CatchUp: m.CatchUp, MaxCatchUp: m.MaxCatchUp, Overlap: m.Overlap, Priority: m.Priority, Delay: m.Delay, Timeout: m.Timeout, Under: m.Under,
 		Paused: v.Paused, NextAt: v.NextAt, LastAt: v.LastAt, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	}, nil
 }
@@ -318,10 +322,10 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 		return s.Schedule, rule, store.Invalid("schedule's runs", "the schedule sets their start time; leave out engine.At")
 	}
 	s.Delay, s.Timeout, s.Priority = run.After, run.Timeout, run.Priority
-	if _, err := e.prepare(ctx, &run, "", nil); err != nil {
+	if _, err := e.prepare(ctx, &run, nil, nil); err != nil {
 		return s.Schedule, rule, err
 	}
-	s.Queue = run.Queue
+	s.Queue, s.Under = run.Queue, store.SortUses(run.Under)
 	return s.Schedule, rule, nil
 }
 
@@ -563,6 +567,7 @@ func (e *Engine) TriggerSchedule(ctx context.Context, name string) (Started, err
 	started, err := e.Start(ctx, s.Workflow, s.Input, func(r *store.NewRun) {
 		run.Meta = runMeta(r.Meta, name, time.Time{})
 		run.Digest = []byte{} // matches the schedule's active run whatever its input was
+		Under(s.Under...)(&run)
 		*r = run
 	})
 	return started, scheduleError(name, err)
@@ -576,7 +581,7 @@ func ScheduleID(name string) string { return "schedule " + name }
 // run returns the run that the schedule starts.
 func (s *Schedule) run() store.NewRun {
 	return store.NewRun{
-		Workflow: s.Workflow, Queue: s.Queue, Input: s.Input, Priority: s.Priority, After: s.Delay, Timeout: s.Timeout,
+		Workflow: s.Workflow, Queue: s.Queue, Input: s.Input, Priority: s.Priority, After: s.Delay, Timeout: s.Timeout, Under: s.Under,
 		ExternalID: ScheduleID(s.Name),
 	}
 }

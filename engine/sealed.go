@@ -74,7 +74,7 @@ func (e *Engine) CheckPayload(ctx context.Context, id store.ID, payload []byte) 
 	}
 	var enc Encryption
 	if len(found) > 0 {
-		enc = registeredEncryption(found[0])
+		enc = registeredMeta(found[0]).Encryption
 	}
 	if enc == EncryptionRequired || enc == EncryptionNone && bytes.HasPrefix(run.Input, sealedMark) {
 		return fmt.Errorf("run %s of workflow %q in namespace %q: %w, but the run's payloads are; send it from a program whose engine has the workers' codec", id, run.Workflow, e.namespace, ErrPlain)
@@ -82,13 +82,15 @@ func (e *Engine) CheckPayload(ctx context.Context, id store.ID, payload []byte) 
 	return nil
 }
 
-func registeredEncryption(w store.Workflow) Encryption {
-	var m workflowMeta
+func registeredMeta(w store.Workflow) (m workflowMeta) {
 	_ = json.Unmarshal(w.Meta, &m) // unreadable metadata means nothing
-	return m.Encryption
+	return m
 }
 
-// remember caches a workflow's registration for a while.
-func (e *Engine) remember(w store.Workflow) {
-	e.base().known.Store(w.Name, knownQueue{queue: w.Queue, encryption: registeredEncryption(w), until: time.Now().Add(knownFor)})
+// remember caches a workflow's registration for a while, and returns it.
+func (e *Engine) remember(w store.Workflow) knownQueue {
+	m := registeredMeta(w)
+	k := knownQueue{queue: w.Queue, needs: m.Under, encryption: m.Encryption, until: time.Now().Add(knownFor)}
+	e.base().known.Store(w.Name, k)
+	return k
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/bridge"
+	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/internal/telemetry"
 	"github.com/pawlhq/pawl/store"
 )
@@ -75,7 +76,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 	ctx, end := e.telemetry().StartRun(ctx, workflow)
 	defer func() { end(started.ID, started.Existing, err) }()
 	run := store.NewRun{Workflow: workflow, Input: input, Meta: telemetry.Inject(ctx)}
-	fresh, err := e.prepare(ctx, &run, "", opts)
+	fresh, err := e.prepare(ctx, &run, nil, opts)
 	if err != nil {
 		return Started{}, err
 	}
@@ -125,16 +126,17 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 	meta := telemetry.Inject(ctx)
 	started = make([]Started, len(items))
 	runs := make([]store.NewRun, len(items))
-	queue := ""
+	var known *knownQueue
 	if len(items) > 0 {
-		var err error
-		if queue, err = e.queueOf(ctx, workflow); err != nil {
+		found, err := e.registered(ctx, workflow)
+		if err != nil {
 			return started, err
 		}
+		known = &found
 	}
 	for i, item := range items {
 		runs[i] = store.NewRun{Workflow: workflow, Input: item.Input, Meta: meta}
-		if _, err := e.prepare(ctx, &runs[i], queue, item.Options); err != nil {
+		if _, err := e.prepare(ctx, &runs[i], known, item.Options); err != nil {
 			return started, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
@@ -155,9 +157,9 @@ func (e *Engine) StartMany(ctx context.Context, workflow string, items []Item) (
 	return started, nil
 }
 
-// prepare fills in and checks a run that is to be made; known: its workflow's queue,
-// if that was asked for already; fresh: it was given its ID.
-func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, opts []StartOption) (fresh bool, err error) {
+// prepare fills in and checks a run that is to be made; known: what is registered of its
+// workflow, if that was asked for already; fresh: it was given its ID.
+func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known *knownQueue, opts []StartOption) (fresh bool, err error) {
 	if e.fault != nil {
 		return false, startError(run.Workflow, e.fault)
 	}
@@ -167,13 +169,18 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known string, o
 	if fresh = run.ID.IsZero(); fresh {
 		run.ID = store.NewID()
 	}
-	if known == "" {
-		if known, err = e.queueOf(ctx, run.Workflow); err != nil {
+	if known == nil {
+		found, err := e.registered(ctx, run.Workflow)
+		if err != nil {
 			return fresh, err
 		}
+		known = &found
 	}
 	if run.Queue == "" {
-		run.Queue = known
+		run.Queue = known.queue
+	}
+	if run.Under, err = usesOf(run.Workflow, known.needs, run.Under); err != nil {
+		return fresh, startError(run.Workflow, err)
 	}
 	if err := e.checkStart(run.Workflow, run.Input); err != nil {
 		return fresh, err
@@ -206,31 +213,32 @@ func startError(workflow string, err error) error {
 
 // know notes that this process has a worker for a workflow, so that starts need not ask the
 // store.
-func (e *Engine) know(workflow, queue string) {
-	e.base().known.Store(workflow, knownQueue{queue: queue})
+func (e *Engine) know(workflow, queue string, needs []exec.LimitNeed) {
+	e.base().known.Store(workflow, knownQueue{queue: queue, needs: needs})
 }
 
-// knownQueue is a workflow's queue.
+// knownQueue is a workflow's queue, and what else starts must know of it.
 type knownQueue struct {
 	queue      string
-	encryption Encryption // of its workers, where another process serves it
-	until      time.Time  // zero: this process serves it
+	needs      []exec.LimitNeed // the limits that its runs are under
+	encryption Encryption       // of its workers, where another process serves it
+	until      time.Time        // zero: this process serves it
 }
 
 // A workflow that was looked up may be registered with another queue later.
 const knownFor = time.Minute
 
-// queueOf finds a workflow's default queue, which some worker must have
-// registered. What was found is remembered for a while.
-func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
+// registered finds what some worker must have registered of a workflow. What was found is
+// remembered for a while.
+func (e *Engine) registered(ctx context.Context, workflow string) (knownQueue, error) {
 	known := &e.base().known
 	if v, ok := known.Load(workflow); ok {
 		if k := v.(knownQueue); k.until.IsZero() || time.Now().Before(k.until) {
-			return k.queue, nil
+			return k, nil
 		}
 	}
 	if err := store.ValidateName("workflow", workflow); err != nil {
-		return "", err
+		return knownQueue{}, err
 	}
 	var found []store.Workflow
 	var err error
@@ -245,14 +253,13 @@ func (e *Engine) queueOf(ctx context.Context, workflow string) (string, error) {
 	}
 	switch {
 	case err != nil:
-		return "", startError(workflow, err)
+		return knownQueue{}, startError(workflow, err)
 	case len(found) > 0:
-		e.remember(found[0])
-		return found[0].Queue, nil
+		return e.remember(found[0]), nil
 	case e.require == RequireNothing:
-		return workflow, nil
+		return knownQueue{queue: workflow}, nil
 	}
-	return "", fmt.Errorf("start of workflow %q in namespace %q: %w: no worker has ever registered it; check the name, register it with worker.Register and run that worker once, or let starts wait for one with engine.Require(engine.RequireNothing)",
+	return knownQueue{}, fmt.Errorf("start of workflow %q in namespace %q: %w: no worker has ever registered it; check the name, register it with worker.Register and run that worker once, or let starts wait for one with engine.Require(engine.RequireNothing)",
 		workflow, e.namespace, ErrUnknownWorkflow)
 }
 

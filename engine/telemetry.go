@@ -30,7 +30,8 @@ func Metrics(mp metric.MeterProvider) Option { return func(e *Engine) { e.metric
 // default, and for 0 or less, they are not counted.
 //
 // It also adds pawl.run.stranded, by workflow and build: the runs that are pinned to a build
-// without an online worker. See [Engine.Stranded].
+// without an online worker. See [Engine.Stranded]. And it adds pawl.limit.held, pawl.limit.waiting and
+// pawl.limit.oldest, by limit: see [Engine.LimitLoads].
 func MeasureRuns(every time.Duration) Option { return func(e *Engine) { e.measure = every } }
 
 // telemetry returns the engine's spans and instruments.
@@ -44,7 +45,8 @@ func (e *Engine) instrument() {
 		err = e.tel.ObserveStore(c)
 	}
 	if e.measure > 0 && err == nil {
-		err = errors.Join(e.tel.ObserveRuns(remembered(e.measure, e.countRuns)), e.tel.ObserveStranded(remembered(e.measure, e.countStranded)))
+		err = errors.Join(e.tel.ObserveRuns(remembered(e.measure, e.countRuns)), e.tel.ObserveStranded(remembered(e.measure, e.countStranded)),
+			e.tel.ObserveLimits(remembered(e.measure, e.loadOfLimits)))
 	}
 	if err != nil {
 		e.log.Warn("skipping metrics that failed to register", "error", err)

@@ -94,16 +94,27 @@ func (h host) Inbox(inv *exec.Invocation, look exec.Look) (box store.Inbox, ok b
 	return box, err == nil
 }
 
-// Queue implements [exec.Host].
-func (h host) Queue(inv *exec.Invocation, workflow string) (queue string, ok bool) {
-	err := h.Ask(inv, "the queue of workflow "+workflow, func(ctx context.Context, _ store.Store, _ string) (err error) {
-		queue, err = h.w.inside.QueueOf(ctx, workflow)
+// Callee implements [exec.Host].
+func (h host) Callee(inv *exec.Invocation, workflow string) (found exec.Callee, ok bool) {
+	err := h.Ask(inv, "the registration of workflow "+workflow, func(ctx context.Context, _ store.Store, _ string) (err error) {
+		found, err = h.w.inside.CalleeOf(ctx, workflow)
 		return err
 	})
 	if err != nil && err != exec.ErrShutdown {
 		inv.SetAside(err)
 	}
-	return queue, err == nil
+	return found, err == nil
+}
+
+// Declare implements [exec.Host].
+func (h host) Declare(inv *exec.Invocation, limits []store.Limit) (ok bool) {
+	err := h.Ask(inv, "the limits of a step", func(ctx context.Context, _ store.Store, _ string) error {
+		return h.w.declare(ctx, limits)
+	})
+	if err != nil && err != exec.ErrShutdown {
+		inv.SetAside(err)
+	}
+	return err == nil
 }
 
 // maxAsk bounds how far the timeout of what is asked page by page grows.

@@ -115,7 +115,10 @@ func (w *Worker) registerAgain(ctx context.Context) error {
 	if err != nil || len(there) == len(flows) {
 		return err
 	}
-	return w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
+	w.declared.forget()
+	return errors.Join(
+		w.declare(ctx, w.definedLimits()),
+		w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows}))
 }
 
 // signedAtRest reports whether the worker is registered as idle, and so reports rarely.

@@ -57,6 +57,7 @@ type Worker struct {
 	commits  *batch.Group[*store.Commit, store.CommitResult]
 	ledger   ledger
 	lost     lost
+	declared declared
 	slow     atomic.Bool // the last renewal was answered late, or not
 	suspects suspects
 	house    housekeeping
@@ -150,7 +151,7 @@ func (w *Worker) registerLocked(d workflow.Definition) error {
 		return fmt.Errorf("register workflow %q: %w: this worker already has a workflow with this name; change the name or version of one of them", def.Name, store.ErrAlreadyExists)
 	}
 	w.defs[def.Name] = def
-	w.inside.Know(def.Name, def.Queue)
+	w.inside.Know(def.Name, def.Queue, def.Needs...)
 	return nil
 }
 
@@ -277,7 +278,7 @@ func (w *Worker) start() error {
 		return err
 	}
 	for name, def := range w.defs {
-		if _, err := w.inside.Registration(name, def.Queue, def.Graph); err != nil {
+		if _, err := w.inside.Registration(name, def.Queue, def.Graph, def.Needs...); err != nil {
 			return err
 		}
 	}
@@ -294,6 +295,9 @@ func (w *Worker) announce(ctx context.Context) bool {
 		err := limited(ctx, timeout, func(ctx context.Context) error {
 			return w.store.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: w.namespace, Workflows: flows})
 		})
+		if err == nil {
+			err = limited(ctx, timeout, func(ctx context.Context) error { return w.declare(ctx, w.definedLimits()) })
+		}
 		if err == nil {
 			err = w.signOn(ctx, timeout)
 		}
@@ -319,7 +323,7 @@ func (w *Worker) flows() []store.Workflow {
 	flows := make([]store.Workflow, len(names))
 	for i, name := range names {
 		def := w.defs[name]
-		flows[i], _ = w.inside.Registration(name, def.Queue, def.Graph) // start has checked it
+		flows[i], _ = w.inside.Registration(name, def.Queue, def.Graph, def.Needs...) // start has checked it
 	}
 	return flows
 }

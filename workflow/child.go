@@ -89,7 +89,7 @@ func StartChild[In, Out any](ctx Context, name string, wf Callable[In, Out], in 
 	if err != nil {
 		return nil, err
 	}
-	o := childOptions{Workflow: called.name, Queue: called.queue}
+	o := childOptions{Workflow: called.name, Queue: called.queue, Open: called.open}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -126,10 +126,16 @@ func (c *ChildRun[Out]) Get(ctx Context) (Out, error) {
 }
 
 // encodeItem encodes the input of a child; of describes the child, for messages.
-func encodeItem[In any](ctx Context, called callee, of string, in In) ([]byte, error) {
+func encodeItem[In any](ctx Context, called callee, of string, in In) (exec.ChildInput, error) {
 	data, err := ctx.codec.Marshal(in)
 	if ctx.branch.Invocation().CheckInStep(err) != nil {
-		return nil, Permanent(fmt.Errorf("%s: the input of workflow %q, a %T, cannot be encoded: %w", of, called.name, in, err))
+		return exec.ChildInput{}, Permanent(fmt.Errorf("%s: the input of workflow %q, a %T, cannot be encoded: %w", of, called.name, in, err))
 	}
-	return data, nil
+	input := exec.ChildInput{Data: data}
+	if called.uses != nil {
+		if input.Under, err = called.uses(&in); err != nil {
+			return exec.ChildInput{}, Permanent(fmt.Errorf("%s: %w", of, err))
+		}
+	}
+	return input, nil
 }

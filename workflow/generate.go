@@ -162,7 +162,7 @@ func generate[Item, Out any](ctx Context, name string, item Callable[Item, Out],
 		return Generated{}, err
 	}
 	o := generateOptions{
-		items: itemOptions{Workflow: called.name, Queue: called.queue, AtOnce: 10_000},
+		items: itemOptions{Workflow: called.name, Queue: called.queue, Open: called.open, AtOnce: 10_000},
 		step:  stepOptions(applyStep(nil)),
 		batch: 100,
 	}
@@ -174,6 +174,9 @@ func generate[Item, Out any](ctx Context, name string, item Callable[Item, Out],
 		return Generated{}, store.Invalid("generator "+name, fmt.Sprintf("a batch of %d items is not between 1 and %d", o.batch, store.MaxBatch))
 	case o.items.AtOnce < 1:
 		return Generated{}, store.Invalid("generator "+name, fmt.Sprintf("a window of %d items is not positive", o.items.AtOnce))
+	}
+	if err := noLimits("generator "+name, exec.StepOptions(o.step), "a generator holds no permit while it runs; put its items, or steps, under the limit"); err != nil {
+		return Generated{}, err
 	}
 	if err := checkItems(fmt.Sprintf("generator %q", name), o.items); err != nil {
 		return Generated{}, err

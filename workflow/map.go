@@ -104,7 +104,7 @@ func Reduce[In, Out, Acc any](ctx Context, name string, items []In, item Callabl
 }
 
 func runMap[In any](ctx Context, name string, items []In, called callee, opts []MapOption, v exec.Visitor) (*exec.ItemsEnd, error) {
-	o := itemOptions{Workflow: called.name, Queue: called.queue}
+	o := itemOptions{Workflow: called.name, Queue: called.queue, Open: called.open}
 	for _, opt := range opts {
 		opt.applyMap(&o)
 	}
@@ -114,7 +114,7 @@ func runMap[In any](ctx Context, name string, items []In, called callee, opts []
 	if err := checkItems(fmt.Sprintf("map %q", name), o); err != nil {
 		return nil, err
 	}
-	return ctx.branch.Map(name, exec.ItemOptions(o), len(items), func(i int) ([]byte, error) {
+	return ctx.branch.Map(name, exec.ItemOptions(o), len(items), func(i int) (exec.ChildInput, error) {
 		return encodeItem(ctx, called, fmt.Sprintf("item %d of map %s", i+1, name), items[i])
 	}, v)
 }

@@ -15,6 +15,7 @@ type options struct {
 	retry                exec.Policy
 	graph                []byte
 	pinned               bool
+	under                []under
 }
 
 // Version sets a version, which becomes part of the workflow's name in the store: a workflow "pay" of

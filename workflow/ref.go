@@ -16,12 +16,15 @@ import (
 //
 // A workflow may run another one as its child by a Reference: see [Callable]. Signals and state need
 // no function either: see [NewSignal] and [NewState].
-type Reference[In, Out any] struct{ name string }
+type Reference[In, Out any] struct {
+	name string
+	keys *refKeys[In]
+}
 
 // Ref returns a reference. The name is that of [Workflow.Name], with the version if there
 // is one ("fulfil-order@2"). A name that is not valid, or that no worker has registered, is
 // reported by Start.
-func Ref[In, Out any](name string) Reference[In, Out] { return Reference[In, Out]{name} }
+func Ref[In, Out any](name string) Reference[In, Out] { return Reference[In, Out]{name: name} }
 
 // Name returns the workflow's name in the store, with its version.
 func (r Reference[In, Out]) Name() string { return r.name }
@@ -29,7 +32,7 @@ func (r Reference[In, Out]) Name() string { return r.name }
 // Start creates a run with one durable write and returns its handle. Errors are those of
 // [engine.Engine.Start].
 func (r Reference[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In, opts ...engine.StartOption) (Handle[Out], error) {
-	data, err := encodeInput(eng, r.name, in)
+	data, opts, err := r.encode(eng, in, opts)
 	if err != nil {
 		return Handle[Out]{}, err
 	}
@@ -39,9 +42,25 @@ func (r Reference[In, Out]) Start(ctx context.Context, eng *engine.Engine, in In
 // StartMany creates many runs, as [Workflow.StartMany] does.
 func (r Reference[In, Out]) StartMany(ctx context.Context, eng *engine.Engine, inputs []Each[In]) ([]Handle[Out], error) {
 	return startRuns[Out](ctx, eng, r.name, inputs, func(in Each[In]) (engine.Item, error) {
-		data, err := encodeInput(eng, r.name, in.In)
-		return engine.Item{Input: data, Options: in.Options}, err
+		data, opts, err := r.encode(eng, in.In, in.Options)
+		return engine.Item{Input: data, Options: opts}, err
 	})
+}
+
+func (r Reference[In, Out]) encode(eng *engine.Engine, in In, opts []engine.StartOption) ([]byte, []engine.StartOption, error) {
+	data, err := encodeInput(eng, r.name, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err := r.keys.uses(in)
+	if err != nil {
+		return nil, nil, fmt.Errorf("start of workflow %q: %w", r.name, err)
+	}
+	all := make([]engine.StartOption, 0, len(keys)+len(opts))
+	for _, k := range keys {
+		all = append(all, engine.LimitKey(k.Limit, k.Key))
+	}
+	return data, append(all, opts...), nil
 }
 
 // Handle returns the handle of a run that was started elsewhere. It does not check that the
@@ -92,7 +111,9 @@ type Callable[In, Out any] interface {
 // callee is a workflow that another one runs.
 type callee struct {
 	name  string
-	queue string // empty: that with which workers have registered it
+	queue string                                 // empty: that with which workers have registered it
+	open  bool                                   // its limits are those with which workers have registered it
+	uses  func(in any) ([]store.LimitUse, error) // of an open one: those whose keys are known
 	err   error
 }
 
@@ -109,11 +130,23 @@ func calleeOf[In, Out any](of string, c Callable[In, Out]) (callee, error) {
 	return called, nil
 }
 
-func (w *Workflow[In, Out]) callee() callee { return callee{w.name, w.queue, w.err} }
+func (w *Workflow[In, Out]) callee() callee {
+	uses := func(in any) ([]store.LimitUse, error) { return usesFor(w.under, *in.(*In)) }
+	if len(w.under) == 0 {
+		uses = nil
+	}
+	return callee{name: w.name, queue: w.queue, uses: uses, err: w.err}
+}
 
 func (w *Workflow[In, Out]) types(In) (out Out) { return out }
 
-func (r Reference[In, Out]) callee() callee { return callee{name: r.name} }
+func (r Reference[In, Out]) callee() callee {
+	c := callee{name: r.name, open: true}
+	if r.keys != nil {
+		c.uses = func(in any) ([]store.LimitUse, error) { return r.keys.uses(*in.(*In)) }
+	}
+	return c
+}
 
 func (r Reference[In, Out]) types(In) (out Out) { return out }
 

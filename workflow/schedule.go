@@ -28,11 +28,11 @@ func (w *Workflow[In, Out]) Schedule(ctx context.Context, eng *engine.Engine, na
 // Schedule creates or changes a schedule of the workflow, as [Workflow.Schedule] does. Its runs go to
 // the queue with which workers have registered the workflow when the schedule is put.
 func (r Reference[In, Out]) Schedule(ctx context.Context, eng *engine.Engine, name, spec string, in In, opts ...engine.ScheduleOption) (engine.Schedule, error) {
-	data, err := encodeInput(eng, r.name, in)
+	data, start, err := r.encode(eng, in, nil)
 	if err != nil {
 		return engine.Schedule{}, err
 	}
-	return eng.PutSchedule(ctx, name, r.name, spec, data, opts...)
+	return eng.PutSchedule(ctx, name, r.name, spec, data, append([]engine.ScheduleOption{engine.ScheduleRuns(start...)}, opts...)...)
 }
 
 // ScheduledBy returns the schedule that has started the run, and the fire time: the time for which

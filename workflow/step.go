@@ -27,7 +27,11 @@ func Step[T any](ctx Context, name string, fn func(ctx context.Context) (T, erro
 	if fn == nil {
 		return result, store.Invalid("step "+name, "its function is nil")
 	}
-	data, err := ctx.branch.Step(name, applyStep(opts), nil, func(sctx context.Context) ([]byte, error) {
+	o := applyStep(opts)
+	if o.Err != nil {
+		return result, fmt.Errorf("step %s: %w", name, o.Err)
+	}
+	data, err := ctx.branch.Step(name, o, nil, func(sctx context.Context) ([]byte, error) {
 		v, err := fn(sctx)
 		if err != nil {
 			return nil, err
@@ -45,7 +49,11 @@ func Do(ctx Context, name string, fn func(ctx context.Context) error, opts ...St
 	if fn == nil {
 		return store.Invalid("step "+name, "its function is nil")
 	}
-	_, err := ctx.branch.Step(name, applyStep(opts), nil, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx) })
+	o := applyStep(opts)
+	if o.Err != nil {
+		return fmt.Errorf("step %s: %w", name, o.Err)
+	}
+	_, err := ctx.branch.Step(name, o, nil, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx) })
 	return public(err)
 }
 

@@ -30,8 +30,12 @@ func StepTx[Tx, T any](ctx Context, name string, fn func(ctx context.Context, tx
 	if fn == nil {
 		return result, store.Invalid("step "+name, "its function is nil")
 	}
+	o := applyStep(opts)
+	if err := noLimits("step "+name, o, noLimitInTx); err != nil {
+		return result, err
+	}
 	tx := new(Tx)
-	data, err := ctx.branch.Step(name, applyStep(opts), tx, func(sctx context.Context) ([]byte, error) {
+	data, err := ctx.branch.Step(name, o, tx, func(sctx context.Context) ([]byte, error) {
 		v, err := fn(sctx, *tx)
 		if err != nil {
 			return nil, err
@@ -49,10 +53,16 @@ func DoTx[Tx any](ctx Context, name string, fn func(ctx context.Context, tx Tx) 
 	if fn == nil {
 		return store.Invalid("step "+name, "its function is nil")
 	}
+	o := applyStep(opts)
+	if err := noLimits("step "+name, o, noLimitInTx); err != nil {
+		return err
+	}
 	tx := new(Tx)
-	_, err := ctx.branch.Step(name, applyStep(opts), tx, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx, *tx) })
+	_, err := ctx.branch.Step(name, o, tx, func(sctx context.Context) ([]byte, error) { return nil, fn(sctx, *tx) })
 	return public(err)
 }
+
+const noLimitInTx = "its permit could not end in its transaction; put the run under the limit, or make it a step of workflow.Step"
 
 func encode(ctx Context, name string, v any) ([]byte, error) {
 	data, err := ctx.codec.Marshal(v)

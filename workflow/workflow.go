@@ -21,6 +21,7 @@ type Workflow[In, Out any] struct {
 	retry  exec.Policy
 	graph  json.RawMessage
 	pinned bool
+	under  []boundLimit[In]
 	err    error
 }
 
@@ -55,6 +56,10 @@ func New[In, Out any](name string, fn func(Context, In) (Out, error), opts ...Op
 	}
 	w := &Workflow[In, Out]{fn: fn, name: o.name, queue: o.queue, retry: o.retry, pinned: o.pinned}
 	w.err = errors.Join(store.ValidateName("workflow", name), store.ValidateName("workflow", o.name), store.ValidateName("queue", o.queue))
+	bound, err := bind[In](o.under)
+	if w.under = bound; err != nil {
+		w.err = errors.Join(w.err, fmt.Errorf("workflow %q: %w", name, err))
+	}
 	if o.graph != nil {
 		if w.graph = o.graph; !json.Valid(o.graph) {
 			w.err = errors.Join(w.err, store.Invalid("workflow "+name, "its graph is not valid JSON"))
@@ -76,7 +81,9 @@ func (w *Workflow[In, Out]) Queue() string { return w.queue }
 
 // define implements [Definition].
 func (w *Workflow[In, Out]) define(codec engine.Codec) *exec.Definition {
+	limits, needs := defined(w.under)
 	return &exec.Definition{
+		Limits: limits, Needs: needs,
 		Name: w.name, Queue: w.queue, Retry: w.retry, Graph: w.graph, Pinned: w.pinned, Codec: codec, Err: w.err,
 		Invoke: func(b *exec.Branch, input []byte) ([]byte, error) {
 			var in In
@@ -130,8 +137,12 @@ func (w *Workflow[In, Out]) encode(eng *engine.Engine, in In, opts []engine.Star
 	if err != nil {
 		return nil, nil, err
 	}
-	// The definition's own queue goes first, so that an option can override it.
-	return data, append([]engine.StartOption{engine.Queue(w.queue)}, opts...), nil
+	uses, err := usesFor(w.under, in)
+	if err != nil {
+		return nil, nil, fmt.Errorf("start of workflow %q: %w", w.name, err)
+	}
+	// What the definition says goes first, so that an option can override it.
+	return data, append([]engine.StartOption{engine.Queue(w.queue), engine.Under(uses...)}, opts...), nil
 }
 
 // Handle returns the handle of a run that was started elsewhere. It does not check that the run exists,

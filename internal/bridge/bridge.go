@@ -19,12 +19,12 @@ import (
 type Engine interface {
 	// Attach makes a worker of this process known for eager starts. Nil ends that.
 	Attach(w LocalWorker)
-	// Know tells the engine that this process serves a workflow, and its default queue, so
-	// that starts need not ask the store.
-	Know(workflow, queue string)
-	// QueueOf returns the queue with which workers have registered a workflow. If none has,
-	// it returns the workflow's name.
-	QueueOf(ctx context.Context, workflow string) (string, error)
+	// Know tells the engine that this process serves a workflow, its default queue, and the
+	// limits that its runs are under, so that starts need not ask the store.
+	Know(workflow, queue string, needs ...exec.LimitNeed)
+	// CalleeOf returns what workers have registered of a workflow. If none has, its queue is the
+	// workflow's name.
+	CalleeOf(ctx context.Context, workflow string) (exec.Callee, error)
 	// Settle tells the engine how a run ended that a worker of this process has just
 	// committed as final. Those who wait for the run then need no look at the store. The
 	// engine remembers completed runs only: others may be restarted, by anyone.
@@ -36,9 +36,9 @@ type Engine interface {
 	// telling of its end. The engine asks the store again.
 	Recheck(run store.ID)
 	// Registration returns the row with which workers register a workflow, with the
-	// retention that this engine gives it. It fails with store.ErrInvalid if that retention
+	// retention that this engine gives it and the limits that its runs are under. It fails with store.ErrInvalid if that retention
 	// is not valid, and with store.ErrTooLarge if the graph is too large.
-	Registration(workflow, queue string, graph json.RawMessage) (store.Workflow, error)
+	Registration(workflow, queue string, graph json.RawMessage, needs ...exec.LimitNeed) (store.Workflow, error)
 	// Telemetry returns the engine's spans and instruments.
 	Telemetry() *telemetry.Telemetry
 	// Housekeeper returns a new housekeeper of the engine's namespace. Owner names it in the

@@ -32,6 +32,7 @@ type ChildOptions struct {
 	Priority        int
 	Delay, Timeout  time.Duration
 	OnClose         store.ClosePolicy
+	Open            bool // its limits are those that workers have registered
 	Detached        bool // the parent does not wait for it
 }
 
@@ -59,6 +60,7 @@ type Child struct {
 	op      *op
 	opts    ChildOptions
 	input   []byte
+	under   []store.LimitUse
 	note    ChildNote
 	spawned int64     // records that must be durable before the counts include the child
 	end     *ChildEnd // nil while it is not known
@@ -86,16 +88,17 @@ func (o *op) groupLocked() string {
 }
 
 // StartChild starts a child run, unless the history contains it.
-func (b *Branch) StartChild(name string, opts ChildOptions, input []byte) (*Child, error) {
+func (b *Branch) StartChild(name string, opts ChildOptions, input ChildInput) (*Child, error) {
 	inv := b.inv
-	if err := inv.checkSize("the input of child "+name, input); err != nil {
+	if err := inv.checkSize("the input of child "+name, input.Data); err != nil {
 		return nil, err
 	}
 	return durable(b, store.KindChild, name, nil, func(o *op) (*Child, error) {
-		c := &Child{op: o, opts: opts, input: input}
+		c := &Child{op: o, opts: opts, input: input.Data, under: input.Under}
 		if o.recorded == nil {
-			inv.findQueueLocked(opts.Workflow, &c.opts.Queue)
-			inv.makeRoomLocked(len(input))
+			needs := inv.findCalleeLocked(opts.Workflow, &c.opts.Queue, opts.Open)
+			c.under = inv.usesLocked("child "+name, opts.Workflow, opts.Open, needs, input.Under)
+			inv.makeRoomLocked(len(input.Data))
 			c.spawnLocked()
 		} else {
 			c.resumeLocked()
@@ -128,7 +131,7 @@ func (c *Child) spawnLocked() {
 	c.note = ChildNote{Run: store.DeriveID(inv.run.ID, group), Workflow: c.opts.Workflow}
 	r := store.NewRun{
 		ID: c.note.Run, Workflow: c.opts.Workflow, Queue: c.opts.Queue, Input: c.input, Priority: c.opts.Priority,
-		After: c.opts.Delay, Timeout: c.opts.Timeout, OnClose: c.opts.OnClose,
+		After: c.opts.Delay, Timeout: c.opts.Timeout, OnClose: c.opts.OnClose, Under: c.under,
 	}
 	status := store.StepCompleted
 	if !c.opts.Detached {
@@ -241,6 +244,9 @@ func (c *Child) endLocked(runs []store.Run, group string) {
 		if !inv.interruption.any() {
 			if c.opts.Queue == "" && len(runs) > 0 {
 				c.opts.Queue = runs[0].Queue
+			}
+			if c.opts.Open && len(runs) > 0 {
+				c.under = runs[0].Under
 			}
 			c.spawnLocked()
 		}

@@ -35,24 +35,6 @@ func (c *children) spawnLocked(r store.NewRun) {
 	inv.outbox.spawn(r)
 }
 
-// findQueueLocked sets the queue of children of a workflow, unless the code has set it, to that
-// with which workers have registered the workflow. If the run was closed in the meantime, it
-// ends the goroutine.
-func (inv *Invocation) findQueueLocked(workflow string, queue *string) {
-	if *queue != "" {
-		return
-	}
-	inv.unlocked(func() {
-		found, ok := inv.host.Queue(inv, workflow)
-		if !ok {
-			inv.Lose() // has no effect if the invocation has already ended
-			exit()
-		}
-		*queue = found
-	})
-	inv.exitIfClosedLocked()
-}
-
 // outputOf reads the output of a completed child again.
 func (c *children) outputOf(id store.ID) []byte {
 	inv := c.inv

@@ -23,6 +23,9 @@ type Definition struct {
 	Invoke func(b *Branch, input []byte) (output []byte, err error)
 	// Pinned keeps each run on the build that started it.
 	Pinned bool
+	// Limits are those that its runs are under, and Needs how.
+	Limits []store.Limit
+	Needs  []LimitNeed
 	// Codec is that of the workflow's payloads.
 	Codec Codec
 	// Err is what is wrong with the definition, found when it was made.

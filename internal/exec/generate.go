@@ -101,7 +101,7 @@ func (s *itemStep) endGeneratorLocked(status GeneratorStatus) {
 // means that another attempt is due.
 func (s *itemStep) tryGeneratorLocked(opts *GenerateOptions, fn func(ctx context.Context, g *Generator) error) (again bool, err error) {
 	o, inv := s.op, s.op.b.inv
-	inv.findQueueLocked(s.opts.Workflow, &s.opts.Queue)
+	s.findCalleeLocked()
 	s.noteLocked(store.StepRunning)
 	o.readyLocked()
 	if inv.interruption.any() {

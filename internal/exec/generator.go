@@ -65,7 +65,7 @@ func (g *Generator) name(place int64) string {
 }
 
 // Yield adds an item. It waits while the buffer is full.
-func (g *Generator) Yield(input []byte, key string, cursor []byte) error {
+func (g *Generator) Yield(input ChildInput, key string, cursor []byte) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	inv := g.step.op.b.inv
@@ -78,9 +78,15 @@ func (g *Generator) Yield(input []byte, key string, cursor []byte) error {
 	for _, p := range []struct {
 		what string
 		data []byte
-	}{{g.name(g.place + 1), input}, {"the cursor of " + g.name(g.place+1), cursor}} {
+	}{{g.name(g.place + 1), input.Data}, {"the cursor of " + g.name(g.place+1), cursor}} {
 		if err := inv.checkSize(p.what, p.data); err != nil {
 			return err
+		}
+	}
+	if g.opts.Open && !inv.cfg.Check {
+		var err error
+		if input.Under, err = CompleteUses(g.step.opts.Workflow, g.step.needs, input.Under); err != nil {
+			return &Coded{Permanent: true, Err: fmt.Errorf("%s: %w", g.name(g.place+1), err)}
 		}
 	}
 	if g.skip >= g.place+1 {
@@ -98,7 +104,7 @@ func (g *Generator) Yield(input []byte, key string, cursor []byte) error {
 	}
 	g.place++
 	g.buf = append(g.buf, yielded{g.step.item(g.place, key, input), cursor})
-	g.bytes += len(input)
+	g.bytes += len(input.Data)
 	if len(g.buf) == 1 {
 		g.lingerLocked()
 	}

@@ -43,10 +43,12 @@ type Host interface {
 	// reach. It fails with [ErrShutdown] when it was given up, and otherwise with why the
 	// store refuses.
 	Ask(inv *Invocation, what string, call func(ctx context.Context, st store.Store, namespace string) error) error
-	// Queue returns the queue with which workers have registered a workflow. If none has, it
-	// returns the workflow's name. It waits while the store is out of reach; false: the run
-	// was given up.
-	Queue(inv *Invocation, workflow string) (queue string, ok bool)
+	// Callee returns what workers have registered of a workflow. It waits while the store is out
+	// of reach; false: the run was given up.
+	Callee(inv *Invocation, workflow string) (found Callee, ok bool)
+	// Declare registers limits, unless the worker has done so. It waits while the store is out of
+	// reach; false: the run was given up.
+	Declare(inv *Invocation, limits []store.Limit) (ok bool)
 	// Ready returns once a side effect may begin: the lease is not known to have
 	// run out. False: the lease is lost.
 	Ready(inv *Invocation) bool
@@ -126,6 +128,7 @@ type Invocation struct {
 	outbox       outbox       // what the next commit carries
 	inbox        inbox        // what has reached the run
 	presence     presence     // whether the run must stay in memory
+	permits      permits      // of its step
 	front        front        // whether something new may begin
 	interruption interruption // whether it is canceled or past its deadline
 	ending       ending       // how the execution ends
@@ -146,6 +149,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 		clock: clock{claimed: claimed, answered: now}, weight: weigh(&cr),
 	}
 	inv.ending.done = make(chan struct{})
+	inv.permits.granted = cr.Run.StepUnder
 	inv.history.loose = inv.def.Graph != nil
 	inv.children.inv = inv
 	inv.outbox.lease, inv.outbox.crashes = cr.Lease, cr.Run.Crashes

@@ -20,6 +20,7 @@ type ItemOptions struct {
 	Workflow, Queue string // an empty queue is the one that workers have registered
 	Priority        int
 	Timeout         time.Duration
+	Open            bool // their limits are those that workers have registered
 	// AtOnce limits the items that are spawned and not final; 0 means no limit.
 	AtOnce int64
 	// Failures is how many items may fail or be canceled before the others are
@@ -98,6 +99,7 @@ type ItemsEnd struct {
 type itemStep struct {
 	op      *op
 	opts    ItemOptions
+	needs   []LimitNeed // of the items, if they are open
 	note    ItemsNote
 	spawned int64 // records that must be durable before the counts include all items
 	open    int64 // items that are not final, at most
@@ -159,13 +161,13 @@ func (s *itemStep) noteLocked(status store.StepStatus) {
 
 // item creates the child of a place in the step. Its ID is derived from its key, if it
 // has one, and otherwise from its place.
-func (s *itemStep) item(place int64, key string, input []byte) store.NewRun {
+func (s *itemStep) item(place int64, key string, input ChildInput) store.NewRun {
 	id := store.DeriveID(s.note.Parent, s.note.Group+"/key/"+key)
 	if key == "" {
 		id = store.DeriveIDAt(s.note.Parent, fmt.Sprintf("%s/%d", s.note.Group, place), place)
 	}
 	return store.NewRun{
-		ID: id, Workflow: s.opts.Workflow, Queue: s.opts.Queue, Input: input,
+		ID: id, Workflow: s.opts.Workflow, Queue: s.opts.Queue, Input: input.Data, Under: input.Under,
 		Priority: s.opts.Priority, Timeout: s.opts.Timeout, Group: s.note.Group, Ordinal: place,
 	}
 }
@@ -414,7 +416,7 @@ type Visitor struct {
 // Map runs n items as children and passes their outcomes to the visitor. If the history
 // has the step's end, only the record is used, and large outputs are read from the items
 // again.
-func (b *Branch) Map(name string, opts ItemOptions, n int, input func(i int) ([]byte, error), v Visitor) (*ItemsEnd, error) {
+func (b *Branch) Map(name string, opts ItemOptions, n int, input func(i int) (ChildInput, error), v Visitor) (*ItemsEnd, error) {
 	replay := func(s *itemStep) (*ItemsEnd, error) { return s.remember(s.op.recorded, v) }
 	return b.items(store.KindMap, name, opts, int64(n), replay, func(s *itemStep) (end *ItemsEnd, err error) {
 		for {
@@ -436,7 +438,7 @@ func (b *Branch) Map(name string, opts ItemOptions, n int, input func(i int) ([]
 
 // spawnAllLocked spawns the items of a map that the record does not include, within the
 // limit on items at work. It returns when all are spawned, or when the rest must not be.
-func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) error {
+func (s *itemStep) spawnAllLocked(n int, input func(i int) (ChildInput, error)) error {
 	inv := s.op.b.inv
 	for s.note.Spawned < int64(n) {
 		if s.op.b.interruptedLocked() {
@@ -468,27 +470,30 @@ func (s *itemStep) spawnAllLocked(n int, input func(i int) ([]byte, error)) erro
 
 // spawnSomeLocked spawns the next n items of a map, or fewer if they are large. It
 // creates them without the lock.
-func (s *itemStep) spawnSomeLocked(n int64, input func(i int) ([]byte, error)) (err error) {
+func (s *itemStep) spawnSomeLocked(n int64, input func(i int) (ChildInput, error)) (err error) {
 	inv := s.op.b.inv
-	inv.findQueueLocked(s.opts.Workflow, &s.opts.Queue)
+	s.findCalleeLocked()
 	first, bytes := s.note.Spawned, 0
 	var items []store.NewRun
 	inv.unlocked(func() {
 		for int64(len(items)) < n && bytes < commitBytes/2 && err == nil {
 			place := first + int64(len(items))
-			var data []byte
-			if data, err = input(int(place)); err == nil {
-				err = inv.checkSize(fmt.Sprintf("item %d of map %s", place+1, s.op.key), data)
+			var in ChildInput
+			if in, err = input(int(place)); err == nil {
+				err = inv.checkSize(fmt.Sprintf("item %d of map %s", place+1, s.op.key), in.Data)
 			}
 			if err == nil {
-				bytes += len(data)
-				items = append(items, s.item(place+1, "", data))
+				bytes += len(in.Data)
+				items = append(items, s.item(place+1, "", in))
 			}
 		}
 	})
 	inv.exitIfClosedLocked()
 	if err != nil {
 		return err
+	}
+	for i := range items {
+		items[i].Under = inv.usesLocked(fmt.Sprintf("item %d of map %s", items[i].Ordinal, s.op.key), s.opts.Workflow, s.opts.Open, s.needs, items[i].Under)
 	}
 	inv.makeRoomLocked(bytes)
 	s.note.Spawned += int64(len(items))
@@ -499,6 +504,13 @@ func (s *itemStep) spawnSomeLocked(n int64, input func(i int) ([]byte, error)) (
 	}
 	s.spawned = inv.outbox.appended
 	return nil
+}
+
+// findCalleeLocked finds out what workers have registered of the items' workflow.
+func (s *itemStep) findCalleeLocked() {
+	if needs := s.op.b.inv.findCalleeLocked(s.opts.Workflow, &s.opts.Queue, s.opts.Open && s.needs == nil); needs != nil {
+		s.needs = needs
+	}
 }
 
 // collect reads the outputs of the items and records the step's end.

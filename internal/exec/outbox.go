@@ -29,6 +29,7 @@ type outbox struct {
 	answers  []store.Answer // to consumed signals
 	children []store.NewRun // to spawn
 	bytes    int            // of all of the above
+	free     bool           // the permits of the run's step end
 
 	appended int64 // entries ever added
 	durable  int64 // the first entries, which are durable
@@ -84,6 +85,12 @@ func (x *outbox) answer(a store.Answer) {
 	x.appended++
 }
 
+// freePermits adds the end of the permits of the run's step.
+func (x *outbox) freePermits() {
+	x.free = true
+	x.appended++
+}
+
 // hasRoom reports whether an entry of n bytes fits into the next commit.
 func (x *outbox) hasRoom(bytes int) bool {
 	if x.settled() { // nothing waits for a commit
@@ -114,11 +121,11 @@ func (x *outbox) take(seen int64) *store.Commit {
 			delete(x.dues, r.StepKey)
 		}
 	}
-	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Answers: x.answers, Spawn: x.children, Seen: seen}
+	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Answers: x.answers, Spawn: x.children, Free: x.free, Seen: seen}
 	if !isProgress(c) {
 		c.Crashes = x.crashes
 	}
-	x.records, x.writes, x.sent, x.consumed, x.answers, x.children, x.bytes = nil, nil, x.writes, nil, nil, nil, 0
+	x.records, x.writes, x.sent, x.consumed, x.answers, x.children, x.bytes, x.free = nil, nil, x.writes, nil, nil, nil, 0, false
 	return c
 }
 

@@ -49,6 +49,8 @@ func (p *presence) judge(patience time.Duration) verdict {
 		return p.leave()
 	case p.pinned > 0 || p.wakesWithin(patience):
 		return park
+	case p.asks() != nil:
+		return suspend
 	case p.waitsForWake():
 		return parkBriefly
 	}
@@ -78,6 +80,16 @@ func (p *presence) wakesWithin(d time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// asks returns the wait for permits whose turn it is, or nil.
+func (p *presence) asks() (first *wait) {
+	for w := range p.waits {
+		if w.permits != nil && (first == nil || w.turn < first.turn) {
+			first = w
+		}
+	}
+	return first
 }
 
 // waitsForWake reports whether a suspended run would be woken by an event.
@@ -178,6 +190,9 @@ func (p *presence) sleep() (tr store.Transition, unread bool) {
 		} else if !w.due.IsZero() && (first.IsZero() || w.due.Before(first)) {
 			first = w.due
 		}
+	}
+	if w := p.asks(); w != nil {
+		tr.Under, tr.At, first = w.permits, time.Time{}, time.Now()
 	}
 	if !first.IsZero() {
 		tr.After = max(time.Until(first), time.Microsecond)

@@ -15,6 +15,8 @@ import (
 type StepOptions struct {
 	Retry   Policy
 	Timeout time.Duration // of each attempt; 0 means none
+	Limits  []StepLimit   // that it is under
+	Err     error         // what is wrong with the options
 }
 
 // StepInfo is the value in a step's context.
@@ -105,6 +107,13 @@ func (o *op) tryLocked(opts StepOptions, tx any, fn func(ctx context.Context) ([
 	if b.interruptedLocked() {
 		return nil, false, inv.interruption.err()
 	}
+	held, err := o.permitLocked(opts.Limits)
+	if err != nil {
+		if o.recorded == nil && !inv.interruption.any() {
+			o.forgetLocked()
+		}
+		return nil, false, err
+	}
 	if tx != nil {
 		inv.holdLocked()
 	}
@@ -117,6 +126,9 @@ func (o *op) tryLocked(opts StepOptions, tx any, fn func(ctx context.Context) ([
 		inv.letGoLocked()
 	}
 	inv.exitIfClosedLocked()
+	if held {
+		inv.freeLocked()
+	}
 	switch {
 	case failure == nil && tx != nil: // the record is in the transaction
 		return out, false, nil

@@ -8,12 +8,14 @@ import (
 
 // wait is one goroutine's wait for a time or an event.
 type wait struct {
-	due       time.Time     // by this process's clock; zero: none
-	storeDue  time.Time     // by the store's clock, if it is fixed
-	wakes     store.WakeOn  // events that may end it
-	await     []store.Await // groups of children that may end it; they wake only a sleeping run
-	spawned   int64         // entries of the outbox that must be durable before the groups' counts include their children
-	news      bool          // something has arrived that the waiting goroutine has not seen
+	due       time.Time        // by this process's clock; zero: none
+	storeDue  time.Time        // by the store's clock, if it is fixed
+	wakes     store.WakeOn     // events that may end it
+	await     []store.Await    // groups of children that may end it; they wake only a sleeping run
+	spawned   int64            // entries of the outbox that must be durable before the groups' counts include their children
+	permits   []store.LimitUse // of a step, which only a claim gives
+	turn      int64            // of the waits for permits, the order
+	news      bool             // something has arrived that the waiting goroutine has not seen
 	interrupt chan struct{}
 }
 

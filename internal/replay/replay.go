@@ -125,8 +125,13 @@ func (r *replayer) Commit(c *store.Commit) store.CommitResult {
 	return store.CommitResult{Status: store.Running}
 }
 
-// Queue returns a queue that nobody sees: a replay spawns nothing.
-func (r *replayer) Queue(_ *exec.Invocation, workflow string) (string, bool) { return workflow, true }
+// Callee returns what nobody sees: a replay spawns nothing.
+func (r *replayer) Callee(_ *exec.Invocation, workflow string) (exec.Callee, bool) {
+	return exec.Callee{Queue: workflow}, true
+}
+
+// Declare holds a step that waits for a permit, as Ready holds one that begins.
+func (r *replayer) Declare(inv *exec.Invocation, _ []store.Limit) bool { return r.Ready(inv) }
 
 // Ready holds a step that is not recorded before it begins. Whether the code waits for
 // it shows when the rest of the run has ended, or waits, too: in the recorded run it may

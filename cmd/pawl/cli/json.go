@@ -36,33 +36,35 @@ func asTime(t time.Time) *time.Time {
 }
 
 type runJSON struct {
-	ID         store.ID       `json:"id"`
-	Namespace  string         `json:"namespace"`
-	Workflow   string         `json:"workflow"`
-	Queue      string         `json:"queue"`
-	Status     store.Status   `json:"status"`
-	Priority   int            `json:"priority"`
-	ExternalID string         `json:"external_id,omitempty"`
-	Suffix     string         `json:"suffix,omitempty"`
-	Parent     *store.ID      `json:"parent,omitempty"`
-	Group      string         `json:"group,omitempty"`
-	Ordinal    int64          `json:"ordinal,omitempty"`
-	ForkedFrom *store.ID      `json:"forked_from,omitempty"`
-	Attempt    int            `json:"attempt"`
-	Crashes    int            `json:"crashes"`
-	Generation int            `json:"generation"`
-	Epoch      int64          `json:"epoch"`
-	Worker     string         `json:"worker,omitempty"`
-	Pausing    bool           `json:"pausing,omitempty"`
-	VisibleAt  *time.Time     `json:"visible_at,omitempty"`
-	CreatedAt  *time.Time     `json:"created_at"`
-	StartedAt  *time.Time     `json:"started_at,omitempty"`
-	FinishedAt *time.Time     `json:"finished_at,omitempty"`
-	Deadline   *time.Time     `json:"deadline,omitempty"`
-	Failure    *store.Failure `json:"failure,omitempty"`
-	Pin        *store.Pin     `json:"pin,omitempty"`
-	Input      *payloadJSON   `json:"input,omitempty"`
-	Output     *payloadJSON   `json:"output,omitempty"`
+	ID         store.ID         `json:"id"`
+	Namespace  string           `json:"namespace"`
+	Workflow   string           `json:"workflow"`
+	Queue      string           `json:"queue"`
+	Status     store.Status     `json:"status"`
+	Priority   int              `json:"priority"`
+	ExternalID string           `json:"external_id,omitempty"`
+	Suffix     string           `json:"suffix,omitempty"`
+	Parent     *store.ID        `json:"parent,omitempty"`
+	Group      string           `json:"group,omitempty"`
+	Ordinal    int64            `json:"ordinal,omitempty"`
+	ForkedFrom *store.ID        `json:"forked_from,omitempty"`
+	Attempt    int              `json:"attempt"`
+	Crashes    int              `json:"crashes"`
+	Generation int              `json:"generation"`
+	Epoch      int64            `json:"epoch"`
+	Worker     string           `json:"worker,omitempty"`
+	Pausing    bool             `json:"pausing,omitempty"`
+	VisibleAt  *time.Time       `json:"visible_at,omitempty"`
+	CreatedAt  *time.Time       `json:"created_at"`
+	StartedAt  *time.Time       `json:"started_at,omitempty"`
+	FinishedAt *time.Time       `json:"finished_at,omitempty"`
+	Deadline   *time.Time       `json:"deadline,omitempty"`
+	Failure    *store.Failure   `json:"failure,omitempty"`
+	Pin        *store.Pin       `json:"pin,omitempty"`
+	Under      []store.LimitUse `json:"under,omitempty"`
+	StepUnder  []store.LimitUse `json:"step_under,omitempty"`
+	Input      *payloadJSON     `json:"input,omitempty"`
+	Output     *payloadJSON     `json:"output,omitempty"`
 }
 
 func asID(id store.ID) *store.ID {
@@ -78,7 +80,7 @@ func asRun(r store.Run) runJSON {
 		ExternalID: r.ExternalID, Suffix: r.Suffix, Parent: asID(r.Parent), Group: r.Group, Ordinal: r.Ordinal, ForkedFrom: asID(r.ForkedFrom),
 		Attempt: r.Attempt, Crashes: engine.Crashes(&r), Generation: r.Generation, Epoch: r.Epoch, Worker: r.Worker, Pausing: r.Pausing,
 		VisibleAt: asTime(r.VisibleAt), CreatedAt: asTime(r.CreatedAt), StartedAt: asTime(r.StartedAt), FinishedAt: asTime(r.FinishedAt), Deadline: asTime(r.Deadline),
-		Failure: r.Failure, Pin: r.Pin, Input: asPayload(r.Input), Output: asPayload(r.Output),
+		Failure: r.Failure, Pin: r.Pin, Under: r.Under, StepUnder: r.StepUnder, Input: asPayload(r.Input), Output: asPayload(r.Output),
 	}
 }
 

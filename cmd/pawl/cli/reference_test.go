@@ -42,6 +42,10 @@ Control characters are escaped. This page is generated from the program: ` + "`g
 		{"definition", "`workflows show`", definitionJSON{}},
 		{"retention", "`workflows show` (`retention`); 0 means forever", retentionJSON{}},
 		{"bulk", "`runs cancel`, `pause`, `resume`, `restart`, `unpin` of many runs", bulkJSON{}},
+		{"limit", "`limits list` (`limits`), `limits show` (`limit`)", limitJSON{}},
+		{"rule", "limits (`rule`, `set`)", ruleJSON{}},
+		{"limit key", "`limits show` (`keys`)", limitKeyJSON{}},
+		{"use", "runs (`under`, `step_under`)", store.LimitUse{}},
 		{"build", "`builds` (`builds`)", buildLine{}},
 		{"version", "`version`", versionJSON{}},
 	} {

@@ -40,7 +40,7 @@ func Cases() []Case {
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,
 		controlEngineCases, workerEngineCases, exportEngineCases, explainEngineCases,
-		cleanupEngineCases, waitingCleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases, metricsEngineCases, codecEngineCases, buildEngineCases, shareEngineCases, markEngineCases, historyEngineCases,
+		cleanupEngineCases, waitingCleanupEngineCases, continueEngineCases, waitEngineCases, refEngineCases, retryEngineCases, bytesEngineCases, metricsEngineCases, codecEngineCases, buildEngineCases, shareEngineCases, markEngineCases, historyEngineCases, limitEngineCases,
 	)
 }
 
@@ -214,7 +214,7 @@ func (e *E) buildWith(codec engine.Codec, defs []workflow.Definition, opts ...wo
 	p.worker = worker.New(p.eng, append([]worker.Option{worker.Concurrency(10), worker.Lease(e.ofLease(leaseFor)), worker.Grace(e.d(10 * time.Second))}, opts...)...)
 	e.ok("register", p.worker.Register(defs...))
 	for _, d := range defs {
-		bridge.Of(e.eng).Know(d.Name(), d.Queue())
+		bridge.Of(e.eng).Know(d.Name(), d.Queue(), bridge.Define(d, codec).Needs...)
 	}
 	return p
 }
