@@ -59,8 +59,7 @@
 //	P4  Repeatable: a call that is sent again has no second effect and succeeds.
 //	P5  No lost wake-up: an event between claim and sleep ends the sleep at once.
 //	P6  Crash: a run whose lease expired is claimable by anyone; crashes are counted.
-//	P7  Order: by priority, then due time; among equals, first come, first served. Limits and fairness
-//	    may let a run wait while later ones go.
+//	P7  Order: by priority, then due time, then first come, first served; limits may let later runs go first.
 //	P8  One run holds a namespace's external id and suffix: while active, or for as long as it is kept.
 //	P9  Children: a parent wakes when what it awaits is reached, not before, once.
 //	P10 Schedules: at most one run for each schedule and fire time.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		c.openLines()
 		if p.Again {
 			c.again()
+		} else if t.limited(p.Namespace) {
+			c.takeUnderLimits()
 		} else {
 			c.take()
 		}
@@ -89,14 +92,8 @@ func (t *tx) due(prefix key) span { return between(prefix, prefix.Time(t.now.Add
 
 // take leases the due runs that the claim takes, in the order of P7.
 func (c *claim) take() {
-	due := make([]storekit.Line, len(c.lines))
-	for i, l := range c.lines {
-		due[i] = storekit.Line{Span: c.due(l.prefix), Skip: l.skip}
-	}
 	var runs []*storekit.Run
-	wanted := func(i int) bool { return c.rules.Wants(c.lines[i].lane) }
-	for i, k := range c.merge(due, false, wanted) {
-		r := c.run(c.p.Namespace, storekit.LastID(k))
+	for i, r := range c.plain(c.rules.Wants) {
 		if row := c.row(r, input, meta); c.rules.Take(c.lines[i].lane, storekit.ClaimSize(&row)) {
 			runs = append(runs, r)
 		}
@@ -105,6 +102,22 @@ func (c *claim) take() {
 		r.Lease(c.p.Worker, c.p.Build, c.p.LeaseFor, c.p.ClaimID, c.now)
 		c.save(r, true)
 		c.add(r)
+	}
+}
+
+// plain yields the due runs that limits do not concern, in the order of P7, with their lines.
+func (c *claim) plain(wants func(storekit.Lane) bool) iter.Seq2[int, *storekit.Run] {
+	due := make([]storekit.Line, len(c.lines))
+	for i, l := range c.lines {
+		due[i] = storekit.Line{Span: c.due(l.prefix), Skip: l.skip}
+	}
+	return func(yield func(int, *storekit.Run) bool) {
+		wanted := func(i int) bool { return wants(c.lines[i].lane) }
+		for i, k := range c.merge(due, false, wanted) {
+			if !yield(i, c.run(c.p.Namespace, storekit.LastID(k))) {
+				return
+			}
+		}
 	}
 }
 
@@ -155,6 +168,11 @@ func (c *claim) rest() {
 			break
 		}
 	}
+	for _, lane := range storekit.Lanes(c.p) {
+		if !c.paused(c.p.Namespace, lane) {
+			c.restUnderLimits(lane)
+		}
+	}
 }
 
 // Extend implements [store.Leases].
@@ -191,16 +209,18 @@ func (s *Store) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
 			lanes = append(lanes, own)
 		}
 		for _, lane := range lanes {
-			lane := laneKey(p.Namespace, lane)
-			own := lane.Priority(r.Priority).Time(r.VisibleAt).ID(r.ID)
-			for _, prefix := range t.priorities(lane) {
-				before := t.due(prefix)
-				if bytes.Compare(own, before.To) < 0 {
-					before.To = own
-				}
-				for range t.scan(before, false) {
-					if n++; n > store.MaxAhead {
-						return n, nil
+			for _, kind := range []byte{kindDue, kindWaits} {
+				lane := laneKind(kind, p.Namespace, lane)
+				own := lane.Priority(r.Priority).Time(r.VisibleAt).ID(r.ID)
+				for _, prefix := range t.priorities(lane) {
+					before := t.due(prefix)
+					if bytes.Compare(own, before.To) < 0 {
+						before.To = own
+					}
+					for range t.scan(before, false) {
+						if n++; n > store.MaxAhead {
+							return n, nil
+						}
 					}
 				}
 			}

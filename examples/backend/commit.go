@@ -35,7 +35,7 @@ func (t *tx) commit(namespace string, c *store.Commit) store.CommitResult {
 	r := t.run(namespace, c.Lease.Run)
 	repeated, err := r.Fence(c)
 	if err == nil && !repeated {
-		err = cmp.Or(t.checkSteps(r, c.Steps), t.checkSpawn(r, c.Spawn))
+		err = cmp.Or(t.checkSteps(r, c.Steps), t.checkSpawn(r, c.Spawn), r.CheckUses(c))
 	}
 	switch {
 	case err != nil:

@@ -42,7 +42,7 @@ func (t *tx) create(namespace string, n *store.NewRun) store.CreateResult {
 	}
 	r := storekit.New(namespace, n, t.now)
 	res := store.CreateResult{ID: r.ID, Created: true}
-	if n.Worker != "" && !t.paused(namespace, storekit.Lane{Queue: n.Queue, Workflow: n.Workflow}) {
+	if n.Worker != "" && len(n.Under) == 0 && !t.paused(namespace, storekit.Lane{Queue: n.Queue, Workflow: n.Workflow}) {
 		res.Lease, res.CreatedAt = r.Lease(n.Worker, n.Build, n.LeaseFor, 0, t.now), t.now
 	}
 	t.insert(r)

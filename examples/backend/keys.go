@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"slices"
+
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/store/storekit"
 )
@@ -36,6 +38,19 @@ const (
 	kindPinned = 'B' // namespace, build, status, creation, id: the runs that are pinned to a build and not final
 	kindCloses = 'W' // parent, id: the children that are canceled with their parent
 
+	// Limits.
+	kindLimit    = 'l' // namespace, limit -> limitRecord
+	kindLimitKey = 'q' // namespace, limit, key -> storekit.LimitKeyState
+	kindTokens   = 'T' // namespace, time, limit, key -> storekit.LimitKeyID: keys to be looked at then
+	kindMark     = 'm' // namespace, number -> markRecord: what no claim has taken in yet
+	kindUse      = 'U' // namespace, limit, key, id -> ID of a run that is not final
+	kindWaits    = 'A' // as kindDue: the runs that wait for limits
+	kindFlowRun  = 'F' // namespace, hash of a flow, visible time, id -> ID of a run that waits for limits
+	kindFlow     = 'f' // namespace, hash -> storekit.FlowState
+	kindReady    = 'Y' // namespace, queue, workflow, pin, priority, head time, head -> storekit.FlowState
+	kindParked   = 'Z' // namespace, limit, key, hash -> storekit.FlowState
+	kindNeeds    = 'Q' // namespace, queue, workflow, pin, hash -> storekit.FlowState that waits for tokens
+
 	kindRecord = 'R' // storekit.Kind, namespace, name -> a record of storekit
 )
 
@@ -54,8 +69,10 @@ func stepNameKey(id store.ID, s store.StepKey) key {
 	return keyOf(kindStepKey).ID(id).Name(s.Branch).Name(s.Name).Number(int64(s.Occurrence))
 }
 
-func laneKey(namespace string, l storekit.Lane) key {
-	return keyOf(kindDue).Name(namespace).Name(l.Queue).Name(l.Workflow).Name(l.Pin)
+func laneKey(namespace string, l storekit.Lane) key { return laneKind(kindDue, namespace, l) }
+
+func laneKind(kind byte, namespace string, l storekit.Lane) key {
+	return keyOf(kind).Name(namespace).Name(l.Queue).Name(l.Workflow).Name(l.Pin)
 }
 
 func holderKey(namespace, externalID, suffix string) key {
@@ -85,7 +102,11 @@ func indexKeys(r *storekit.Run) []key {
 	if r.Status.Final() {
 		keys = append(keys, statusKey(kindEnded, r.Namespace, r.Status).Time(r.FinishedAt).ID(r.ID))
 	}
-	if r.Claimable() {
+	if f, waits := r.Waits(); waits {
+		keys = append(keys,
+			laneKind(kindWaits, r.Namespace, f.Lane).Priority(r.Priority).Time(r.VisibleAt).ID(r.ID),
+			flowRunsKey(r.Namespace, &f).Time(r.VisibleAt).ID(r.ID))
+	} else if r.Claimable() {
 		keys = append(keys, laneKey(r.Namespace, r.LaneOf()).Priority(r.Priority).Time(r.VisibleAt).ID(r.ID))
 	}
 	if r.Pin != nil && !r.Status.Final() {
@@ -102,6 +123,11 @@ func indexKeys(r *storekit.Run) []key {
 	}
 	if !r.Parent.IsZero() {
 		keys = append(keys, childKey(r.Parent, r.Group).Number(r.Ordinal).ID(r.ID))
+	}
+	if !r.Status.Final() {
+		for _, k := range storekit.KeysOf(slices.Concat(r.Under, r.StepUnder)) {
+			keys = append(keys, keyOf(kindUse).Name(r.Namespace).Name(k.Limit).Name(k.Key).ID(r.ID))
+		}
 	}
 	if r.Closes() {
 		keys = append(keys, keyOf(kindCloses).ID(r.Parent).ID(r.ID))

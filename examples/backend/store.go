@@ -135,7 +135,7 @@ func (s *Store) Close() error {
 
 // Features implements [store.Store].
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "keys", Contract: 1, Hints: true}
+	return store.Features{Name: "keys", Contract: 2, Hints: true}
 }
 
 // Path is where the database is.

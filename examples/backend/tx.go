@@ -20,6 +20,8 @@ type tx struct {
 	wrote  bool                 // anything
 	hints  []store.Hint         // to publish after the commit
 	ended  []store.RunCount     // by the cancels of the item under way
+
+	planned bool // a claim leases runs under limits
 }
 
 // loaded is a run, and what is stored of it.
@@ -172,6 +174,7 @@ func (t *tx) save(r *storekit.Run, byHolder bool) {
 // index brings the indexes up to date with a run that has changed: from nil when it is
 // made, to nil when it is deleted.
 func (t *tx) index(from, to *storekit.Run) {
+	t.mark(from, to)
 	stays := map[string]bool{}
 	var id store.ID
 	var keys []key

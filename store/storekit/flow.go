@@ -186,3 +186,12 @@ func LimitMarksOf(before, after *Run) (marks []LimitMark) {
 	}
 	return marks
 }
+
+// RateAt returns when the key has a token again; zero: it has one, or the rule has no rate.
+func (k *LimitKeyState) RateAt(r store.LimitRule, now time.Time) time.Time {
+	at := k.tokensAt(r, 1, now.UnixMicro())
+	if at <= now.UnixMicro() {
+		return time.Time{}
+	}
+	return time.UnixMicro(at).UTC()
+}

@@ -61,6 +61,16 @@ type ReadyQuery struct {
 	Rows  int
 }
 
+// Compare compares flows in the order of the query.
+func (q *ReadyQuery) Compare(f, g *FlowState) int {
+	if q.Fair != "" {
+		if c := cmp.Or(cmp.Compare(max(f.Turn, q.Clock), max(g.Turn, q.Clock)), cmp.Compare(f.Fair.Key, g.Fair.Key)); c != 0 {
+			return c
+		}
+	}
+	return compareHeads(f.Priority, f.HeadAt, f.HeadID, g.Priority, g.HeadAt, g.HeadID)
+}
+
 // ParkedQuery asks for flows that are parked at a key, of each lane and priority, and separately for each
 // Fair limit and without one. They are in the order of their heads, or of their turns. Lanes are all lanes
 // of the namespace, not only those of the claim.
@@ -103,6 +113,8 @@ type LimitSource interface {
 	// TokensDue returns keys whose NextAt is set and not after now, the earliest first, as many as the store
 	// looks at in a claim.
 	TokensDue() ([]LimitKeyID, error)
+	// Paused reports whether the runs of a lane are not claimed.
+	Paused(lane Lane) (bool, error)
 	Ready(q ReadyQuery) ([]FlowState, error)
 	Parked(qs []ParkedQuery) ([]ParkedFlows, error)
 	// Plain returns the due runs that limits do not concern: those that the claim would take if no other
@@ -157,7 +169,11 @@ func planLimits(p *store.ClaimParams, now time.Time, src LimitSource) (*limitPla
 		fair: map[string]*fairPool{}, stirred: map[string]bool{},
 	}
 	for _, lane := range Lanes(p) {
-		l.lanes[lane] = true
+		paused, err := src.Paused(lane)
+		if err != nil {
+			return nil, err
+		}
+		l.lanes[lane] = !paused
 	}
 	for _, step := range []func() error{l.load, l.fold, l.tokensDue, l.choose, l.settle} {
 		if err := step(); err != nil {
@@ -508,4 +524,33 @@ func compareKeyIDs(a, b LimitKeyID) int {
 func (f *FlowState) equal(g *FlowState) bool {
 	same := func(a, b *LimitKeyID) bool { return a == b || a != nil && b != nil && *a == *b }
 	return f.HeadAt.Equal(g.HeadAt) && f.HeadID == g.HeadID && same(f.Parked, g.Parked) && f.Need == g.Need && same(f.Fair, g.Fair) && f.Turn == g.Turn
+}
+
+// Of answers the query from all flows that are parked at its key. clocks are the virtual clocks of the limits. A
+// store that may have many flows at a key has an index instead.
+func (q *ParkedQuery) Of(parked []FlowState, clocks map[string]int64) (out ParkedFlows) {
+	type line struct {
+		Lane
+		priority int
+		fair     string
+	}
+	lines := map[line][]FlowState{}
+	for _, f := range parked {
+		if f.Need > q.Need {
+			out.Least = least(out.Least, f.Need)
+			continue
+		}
+		l := line{f.Lane, f.Priority, ""}
+		if f.Fair != nil {
+			l.fair = f.Fair.Limit
+		}
+		lines[l] = append(lines[l], f)
+	}
+	for l, flows := range lines {
+		order := ReadyQuery{Fair: l.fair, Clock: clocks[l.fair]}
+		slices.SortFunc(flows, func(a, b FlowState) int { return order.Compare(&a, &b) })
+		from := min(q.Skip, len(flows))
+		out.Flows = append(out.Flows, flows[from:min(from+q.Rows, len(flows))]...)
+	}
+	return out
 }

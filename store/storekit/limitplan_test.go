@@ -449,3 +449,5 @@ func someUses(r *rand.Rand, limits ...string) (uses []store.LimitUse) {
 	}
 	return uses
 }
+
+func (w *world) Paused(Lane) (bool, error) { return false, nil }

@@ -89,6 +89,9 @@ func (s *Store) choose(p *store.ClaimParams, candidates []*run, now time.Time) (
 		taken[room(p.Demands, r, taken)]++
 		rest = slices.DeleteFunc(rest, func(other *run) bool { return other == r })
 		c := chosen{run: r, was: *r}
+		if s.breaks == LimitTakeoverCounts && r.leased() {
+			s.leak(r, 1)
+		}
 		s.charge(r, now)
 		c.lease = r.lease(p.Worker, p.Build, p.LeaseFor, now)
 		r.claim = p.ClaimID

@@ -38,10 +38,16 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		return store.CommitResult{Err: err}
 	}
 	r := s.find(namespace, c.Lease.Run)
+	if s.breaks == LimitZombieGives && r != nil && r.Epoch > c.Lease.Epoch && c.Transition != nil {
+		s.leak(r, -1)
+	}
 	if r == nil || r.Epoch != c.Lease.Epoch || r.holder != c.Lease.Worker {
 		return store.CommitResult{Err: leaseLost(c.Lease)}
 	}
 	if c.Seq <= r.seq { // P4, also when that commit has ended the lease
+		if s.breaks == LimitGivesTwice && c.Transition != nil {
+			s.leak(r, -1)
+		}
 		res := r.result()
 		res.Repeated = true
 		return res
@@ -198,6 +204,7 @@ func (s *Store) spawn(parent *run, n *store.NewRun, now time.Time) (made bool) {
 
 // transition ends the lease.
 func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Time) {
+	s.leaksOn(r, t.Kind)
 	if t.Kind.Final() {
 		r.Output = bytes.Clone(t.Output)
 		if t.Kind != store.CancelRun || t.Failure != nil { // else the cancel's reason stands
@@ -250,19 +257,7 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 			r.VisibleAt = due
 		}
 	case store.Continue:
-		r.Input = bytes.Clone(t.Input)
-		if r.Status != store.Canceling {
-			r.Failure = nil
-		}
-		r.Generation++
-		r.Attempt = 1
-		r.charged = false
-		r.Pin, r.Build = nil, ""
-		r.steps = nil
-		clear(r.groups)
-		for _, id := range s.children[r.ID] { // they are none of the new generation's
-			s.runs[id].Group, s.runs[id].Ordinal = "", 0
-		}
+		s.anew(r, t)
 	}
 	switch {
 	case r.Status == store.Canceling: // stays so, for somebody to end it: at once, unless its holder cannot
@@ -279,6 +274,23 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 		s.hintFreed(r)
 	} else {
 		s.hintDue(r)
+	}
+}
+
+// anew begins the next generation of a run.
+func (s *Store) anew(r *run, t *store.Transition) {
+	r.Input = bytes.Clone(t.Input)
+	if r.Status != store.Canceling {
+		r.Failure = nil
+	}
+	r.Generation++
+	r.Attempt = 1
+	r.charged = false
+	r.Pin, r.Build = nil, ""
+	r.steps = nil
+	clear(r.groups)
+	for _, id := range s.children[r.ID] { // they are none of the new generation's
+		s.runs[id].Group, s.runs[id].Ordinal = "", 0
 	}
 }
 

@@ -55,6 +55,9 @@ func (s *Store) force(r *run, reason string, now time.Time) {
 		if len(r.Under)+len(r.StepUnder) > 0 {
 			s.hintFreed(r)
 		}
+		if s.breaks == LimitLeaksForce {
+			s.leak(r, 1)
+		}
 		r.holder, r.seq, r.Worker = "", 0, ""
 		r.Epoch++
 		s.hintRun(store.HintEvent, r) // its holder is to learn that it is none

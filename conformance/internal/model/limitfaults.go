@@ -1,5 +1,11 @@
 package model
 
+import (
+	"slices"
+
+	"github.com/pawlhq/pawl/store"
+)
+
 // A LimitFault is a rule of limits that a store breaks. They exist only for the faulty stores of package
 // mutant.
 type LimitFault uint8
@@ -40,9 +46,38 @@ const (
 	LimitKeepsStep                  // the permits of a step stay after its lease
 )
 
+// Faults that leak permits, or give back too many.
+const (
+	LimitLeaksForce     = LimitLeaks + 20 + iota // an end by force keeps the permit
+	LimitGivesTwice                              // an end that is sent again gives the permit back again
+	LimitZombieGives                             // so does an end by a holder that has lost its lease
+	LimitTakeoverCounts                          // a takeover takes a permit of its own, and leaves the old one
+	LimitStepsLeak                               // a permit of a step stays with the end of its lease
+)
+
+// LimitLeaks plus the number of a transition keeps the permits of the leases that it ends.
+const LimitLeaks LimitFault = 100
+
+// leak keeps the permits of a run without its lease, or with n of -1 gives back what it does not have.
+func (s *Store) leak(r *run, n int64) {
+	for _, u := range slices.Concat(r.Under, r.StepUnder) {
+		s.leaked[limitKey{r.Namespace, u.Limit, u.Key}] += n
+	}
+}
+
 // BreakLimits makes the store break a rule.
 func (s *Store) BreakLimits(f LimitFault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.breaks = f
+}
+
+// leaksOn keeps the permits of a lease that a transition ends, if that is the fault.
+func (s *Store) leaksOn(r *run, kind store.TransitionKind) {
+	if s.breaks == LimitLeaks+LimitFault(kind) {
+		s.leak(r, 1)
+	}
+	if s.breaks == LimitStepsLeak && len(r.StepUnder) > 0 {
+		s.leak(&run{Run: store.Run{Namespace: r.Namespace, StepUnder: r.StepUnder}}, 1)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func (s *Store) key(namespace, limit, key string) *keyState {
 // countPermits counts the leases under each limit and key: those of all runs, also if they have expired
 // (P24).
 func (s *Store) countPermits() {
-	s.counted = map[limitKey]int64{}
+	s.counted = maps.Clone(s.leaked)
 	for _, r := range s.live {
 		if r.leased() && !(s.breaks == LimitForgetsExpired && !r.VisibleAt.After(s.at)) {
 			s.count(r, 1)
@@ -392,6 +393,11 @@ func (s *Store) keyRows(namespace, limit string, now time.Time) map[string]store
 					k.Waiting, k.Since = min(store.MaxWaiting, k.Waiting+1), earliest(k.Since, r.VisibleAt)
 				})
 			}
+		}
+	}
+	for id, n := range s.leaked {
+		if n != 0 && id.namespace == namespace && id.limit == limit {
+			edit(id.key, func(k *store.LimitKey) { k.Held += n })
 		}
 	}
 	rule := s.rule(namespace, limit)

@@ -45,6 +45,7 @@ type Store struct {
 	counted   map[limitKey]int64                    // the permits, during a claim
 	breaks    LimitFault                            // 0: none
 	edges     map[limitKey]time.Time                // for LimitBurstTwice
+	leaked    map[limitKey]int64                    // permits without a lease, of a fault
 	at        time.Time                             // of the claim, for LimitForgetsExpired
 	offered   []store.ID                            // the runs that claims may return; nil: all
 	deaf      atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
@@ -115,6 +116,7 @@ func New(opts Options) *Store {
 		keys:      map[limitKey]*keyState{},
 		turns:     map[name]int64{},
 		edges:     map[limitKey]time.Time{},
+		leaked:    map[limitKey]int64{},
 		markers:   map[string]int{},
 
 		transactions: opts.Transactions,

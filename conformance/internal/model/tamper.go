@@ -48,7 +48,7 @@ func (s *Store) takeLocked(from *Store) {
 	s.runs, s.live, s.holders, s.children = from.runs, from.live, from.holders, from.children
 	s.workers, s.workflows, s.paused, s.locks, s.schedules = from.workers, from.workflows, from.paused, from.locks, from.schedules
 	s.actions, s.markers = from.actions, from.markers
-	s.rules, s.keys, s.turns = from.rules, from.keys, from.turns
+	s.rules, s.keys, s.turns, s.leaked = from.rules, from.keys, from.turns, from.leaked
 }
 
 // Reopen closes the store and returns another one with the same contents, as if they had been on a
@@ -202,7 +202,7 @@ func (s *Store) copyLocked() *Store {
 		runs: map[store.ID]*run{}, live: map[store.ID]*run{}, holders: maps.Clone(s.holders), children: map[store.ID][]store.ID{},
 		workers: map[name]*store.Worker{}, workflows: maps.Clone(s.workflows), paused: maps.Clone(s.paused), locks: maps.Clone(s.locks),
 		schedules: map[name]*schedule{}, actions: slices.Clone(s.actions), markers: maps.Clone(s.markers),
-		rules: map[name]*limit{}, keys: map[limitKey]*keyState{}, turns: maps.Clone(s.turns), breaks: s.breaks, edges: maps.Clone(s.edges),
+		rules: map[name]*limit{}, keys: map[limitKey]*keyState{}, turns: maps.Clone(s.turns), breaks: s.breaks, edges: maps.Clone(s.edges), leaked: maps.Clone(s.leaked),
 	}
 	for id, l := range s.rules {
 		n := *l

@@ -516,13 +516,15 @@ var permitCases = []Case{
 		c.putLimit("l", oneAtATime)
 		mine := c.createUnder(use("l", "k"), use("l", "k"))
 		theirs := other.createUnder(use("l", "k"), use("l", "k"))
-		c.takes("this namespace", 10, mine[0])
+		first := c.takes("this namespace", 10, mine[0])[0]
 		other.takes("the other one, without a rule", 10, theirs...)
 		c.heldUnder("l", "k", 1)
 		other.heldUnder("l", "k", 2)
 		c.eq("limits of the other namespace", other.limits(), []store.Limit{})
 		other.putLimit("l", oneAtATime)
 		c.takes("this namespace at its limit", 10)
+		c.end(first, complete(""))
+		c.takes("this namespace, whatever the other one holds", 10, mine[1])
 	}},
 	{"limit/pinned", "P19", "pinned and other runs of a key share its permits", func(c *C) {
 		c.putLimit("one", oneAtATime)
