@@ -336,7 +336,7 @@ func checkVersion(version string) error {
 
 // Features implements store.Store.
 func (s *Store) Features() store.Features {
-	f := store.Features{Name: "sqlite", Contract: 1, Hints: true, Processes: !s.config.memory, Transactions: true, Version: "SQLite " + s.version}
+	f := store.Features{Name: "sqlite", Contract: 2, Hints: true, Processes: !s.config.memory, Transactions: true, Version: "SQLite " + s.version}
 	switch {
 	case s.config.memory:
 		f.Durability = store.Volatile

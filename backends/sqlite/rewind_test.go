@@ -20,26 +20,27 @@ func rewind(t testing.TB, path string) (back func()) {
 	}
 	exec("PRAGMA busy_timeout=10000")
 	exec("ATTACH ':memory:' AS before")
-	var tables []string
-	rows, err := conn.QueryContext(ctx, "SELECT name FROM main.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'")
+	var tables, columns []string // without generated columns; tables that triggers of runs change come after it
+	rows, err := conn.QueryContext(ctx, `SELECT name, (SELECT group_concat(name) FROM pragma_table_info(t.name)) FROM main.sqlite_master t
+		WHERE type='table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid`)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {
-		var name string
-		require.NoError(t, rows.Scan(&name))
-		tables = append(tables, name)
+		var name, list string
+		require.NoError(t, rows.Scan(&name, &list))
+		tables, columns = append(tables, name), append(columns, list)
 	}
 	require.NoError(t, rows.Err())
 	exec("BEGIN")
-	for _, name := range tables {
-		exec("CREATE TABLE before." + name + " AS SELECT * FROM main." + name)
+	for i, name := range tables {
+		exec("CREATE TABLE before." + name + " AS SELECT " + columns[i] + " FROM main." + name)
 	}
 	exec("COMMIT")
 	return func() {
 		exec("BEGIN IMMEDIATE")
-		for _, name := range tables {
+		for i, name := range tables {
 			exec("DELETE FROM main." + name)
-			exec("INSERT INTO main." + name + " SELECT * FROM before." + name)
+			exec("INSERT INTO main." + name + " (" + columns[i] + ") SELECT * FROM before." + name)
 		}
 		exec("COMMIT")
 	}

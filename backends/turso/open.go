@@ -331,7 +331,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 // Features implements store.Store. libSQL servers sync their log only at checkpoints
 // (synchronous=NORMAL), which a client cannot change.
 func (s *Store) Features() store.Features {
-	return store.Features{Name: "turso", Contract: 1, Hints: true, SharedClock: true, Processes: true, Durability: store.Buffered, Version: "libSQL, SQLite " + s.library}
+	return store.Features{Name: "turso", Contract: 2, Hints: true, SharedClock: true, Processes: true, Durability: store.Buffered, Version: "libSQL, SQLite " + s.library}
 }
 
 // Close waits for calls in progress. Later calls fail with ErrUnavailable.

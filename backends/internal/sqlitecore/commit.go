@@ -40,7 +40,7 @@ var (
 	// A canceling run stays canceling and is claimable at once, so that its end can be recorded,
 	// unless it is released for a while. A run with a pending pause becomes paused and keeps its
 	// time.
-	yield = sqlkit.Text(`, step_under=CASE WHEN status<>{canceling} THEN ? END, limited=under IS NOT NULL OR status<>{canceling} AND ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
+	yield = sqlkit.Text(`, step_under=?, limited=under IS NOT NULL OR ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
 	// Events that came before this commit's own writes count, because the right side of an assignment
 	// sees the old row. Parameters: status twice, wakes, another attempt twice (0 or 1), failure twice,
 	// whether a canceling run keeps its time, now twice, events seen, due, now three times, due twice.

@@ -510,8 +510,8 @@ func (l *limitedClaim) nextRow(out *store.Claimed) func(func(...any) error) erro
 		if l.Wanted() == 0 {
 			out.Waiting = nil
 		}
-		if later > l.now && (out.NextDue.IsZero() || later < out.NextDue.UnixMicro()) {
-			out.NextDue = sqlkit.Micro(later)
+		if later > l.now {
+			out.NextDue = earlier(out.NextDue, later)
 		}
 		return err
 	}
