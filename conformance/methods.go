@@ -39,6 +39,13 @@ var methods = map[string]string{
 	"workflows/bounded-": "Registry.ListWorkflows", "workflows/pages": "Registry.ListWorkflows",
 	"lock/": "Registry.Lock",
 
+	"limit/": "Leases.Claim, Runs.Create", "limit/ends-when-": "Leases.Commit", "limit/ends-when-run-is-ended-by-force": "Runs.Cancel", "limit/ends-when-run-is-canceled-with-its-parent": "Runs.Cancel",
+	"limit/returns": "Limiter.LimitKeys", "limit/list": "Limiter.ListLimits, Limiter.PutLimits", "limit/updated-at": "Limiter.PutLimits, Limiter.SetLimit", "limit/set": "Limiter.SetLimit", "limit/set-only": "Limiter.SetLimit",
+	"limit/lowered": "Limiter.PutLimits", "limit/raised": "Limiter.PutLimits", "limit/undefined": "Limiter.PutLimits", "limit/restart": "Runs.Restart", "limit/fork": "Runs.Fork", "limit/purge": "Runs.Purge",
+	"limit/import": "Importer.Import", "limit/fired": "Schedules.Fire", "limit/paused": "Runs.Pause", "limit/paused-queue": "Registry.PauseTarget", "limit/canceled-waiting": "Runs.Cancel", "limit/cleanup": "Runs.Cancel",
+	"limit/held-counts": "Limiter.LimitKeys", "limit/invalid": "Limiter", "limit/step": "Leases.Commit, Leases.Claim", "limit/step-": "Leases.Commit, Leases.Claim", "limit/zombie": "Leases.Commit", "limit/children": "Leases.Commit",
+	"rate/": "Leases.Claim", "rate/raised": "Limiter.PutLimits", "rate/key": "Limiter.LimitKeys", "fair/": "Leases.Claim", "fair/weights": "Limiter.SetWeight", "fair/live": "Limiter.PutLimits",
+
 	"build/": "Leases.Claim", "build/given-back-": "Leases.Commit", "build/pinned-by-": "Leases.Commit", "build/recorded-": "Leases.Commit",
 	"build/new-generation": "Leases.Commit", "build/eager-start": "Runs.Create", "build/restarted": "Runs.Restart, Runs.Fork", "build/unpin": "Runs.Unpin",
 	"build/unpin-": "Runs.Unpin", "build/filtered": "Runs.List, Runs.Count", "build/filtered-pages": "Runs.List", "build/filtered-capped": "Runs.Count", "build/listed": "Registry.ListBuilds", "build/of-workers": "Registry.PutWorker, Registry.ListWorkers",

@@ -113,7 +113,7 @@ var answerBasics = []Case{
 		}
 		var list []store.Answer
 		for _, a := range []store.Answer{
-			{}, {Output: []byte{}}, {Output: every}, {Output: slices.Repeat([]byte("x"), 100_000)},
+			{}, {Output: []byte{}}, {Output: every}, {Output: slices.Repeat([]byte("x"), min(100_000, c.s.Limits().Payload))},
 			{Failure: &store.Failure{}}, {Failure: &store.Failure{Code: "c", Message: "m \x01 ü", Type: "t", Stack: "s", Details: []byte{0, 1}, Permanent: true}},
 		} {
 			a.Signal = c.signal(id, "n", "")

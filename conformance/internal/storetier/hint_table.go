@@ -269,6 +269,22 @@ var hintRows = []hintRow{
 		c.advance(time.Minute)
 		return func() { c.eq("asked", c.ask(time.Minute), 1) }, []store.Hint{{Kind: store.HintRescan}}
 	}},
+	{"free", "Commit, Free, of a run that has permits of a step", "queue", func(c *C) (func(), []store.Hint) {
+		run := c.start()
+		c.commit(store.Commit{Lease: run.Lease, Transition: &store.Transition{Kind: store.Release, Under: use("step", "k")}})
+		run = c.claimAll(1)[0]
+		return func() { c.commit(store.Commit{Lease: run.Lease, Free: true}) }, []store.Hint{c.queueHint(aQueue)}
+	}},
+	{"end-under-limit", "the end of a lease under limits, however", "queue", func(c *C) (func(), []store.Hint) {
+		run := c.takes("the claim", 1, c.createUnder(use("one", "k"))...)[0]
+		return func() { c.end(run, &store.Transition{Kind: store.Sleep, Wakes: store.WakeSignal}) }, []store.Hint{c.queueHint(aQueue)}
+	}},
+	{"put-limits", "PutLimits, that changes a rule", "rescan", func(c *C) (func(), []store.Hint) {
+		return func() { c.putLimit("one", oneAtATime) }, []store.Hint{{Kind: store.HintRescan}}
+	}},
+	{"set-limit", "SetLimit, that changes a rule", "rescan", func(c *C) (func(), []store.Hint) {
+		return func() { c.setLimit("one", &oneAtATime) }, []store.Hint{{Kind: store.HintRescan}}
+	}},
 }
 
 // tree creates a leased parent of three children: one that has not begun, one that sleeps and has
