@@ -115,7 +115,10 @@ type LimitSource interface {
 	TokensDue() ([]LimitKeyID, error)
 	// Paused reports whether the runs of a lane are not claimed.
 	Paused(lane Lane) (bool, error)
+	// Ready returns the ready flows that the query asks for; see [ReadyQuery].
 	Ready(q ReadyQuery) ([]FlowState, error)
+	// Parked returns the flows that are parked at the keys that the queries name, one result for each query, in
+	// order; see [ParkedQuery].
 	Parked(qs []ParkedQuery) ([]ParkedFlows, error)
 	// Plain returns the due runs that limits do not concern: those that the claim would take if no other
 	// runs were there, by P7. MaxBytes does not matter.

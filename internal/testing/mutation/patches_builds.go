@@ -30,8 +30,8 @@ var buildPatches = []Patch{
 // sqliteBuildPatches are planted in the statements that SQLite and Turso share.
 var sqliteBuildPatches = []Patch{
 	{"claim-ignores-pins", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin AND x.priority=level.priority\n\t\t\tAND x.visible_at<=?3", "AND x.priority=level.priority\n\t\t\tAND x.visible_at<=?3", "build/beside-pinned"},
-	{"claim-waits-for-runs-pinned-elsewhere", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin\n\t\tAND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused}))\n\tFROM level", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused}))\n\tFROM level", "build/beside-pinned"},
-	{"claim-tells-of-runs-pinned-elsewhere", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin\n\t\t\tAND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.stamp<>?4", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.stamp<>?4", "build/beside-pinned"},
+	{"claim-waits-for-runs-pinned-elsewhere", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin\n\t\tAND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ` + soon", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ` + soon", "build/beside-pinned"},
+	{"claim-tells-of-runs-pinned-elsewhere", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin\n\t\t\tAND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 AND x.stamp<>?4", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 AND x.stamp<>?4", "build/beside-pinned"},
 	{"claim-keeps-the-build-of-an-earlier-lease", "condition", sqliteCore + "claim.go", `lease_build=nullif(?8, '')`, `lease_build=coalesce(lease_build, nullif(?8, ''))`, "build/recorded-by"},
 	{"claim-records-for-the-lease-before", "condition", sqliteCore + "claim.go", `nullif(?8, ''), parts=parts & ~{partRecorded}`, `nullif(?8, '')`, "build/recorded-by"},
 	{"give-back-does-not-pin", "condition", sqliteCore + "commit.go", `UPDATE runs SET pin=?, pinned=? WHERE id=? AND`, `UPDATE runs SET pin=?, pinned=? WHERE id=? AND pin<>'' AND`, "build/given-back-unchanged"},
@@ -85,8 +85,8 @@ var postgresBuildPatches = []Patch{
 	{"unpin-tells-nobody", "hint", pg + "control.go", "unpinned[id] = true\n\t\t\th.Queue(queue)", "unpinned[id] = true", "hints/of-unpin"},
 	{"restart-stays-pinned", "condition", pg + "control.go", `ordinal=0, pin='', pinned=NULL`, `ordinal=0`, "build/restarted"},
 	{"fork-forgets-the-build", "condition", pg + "control.go", "r.id, ` + sqlkit.RunBuild + `, r.input", "r.id, NULL, r.input", "build/recorded-by"},
-	{"create-eager-without-a-build", "condition", pg + "create.go", `nullif(coalesce(t.build, $26::text), '') END`, `nullif(coalesce(t.build, $26::text), t.build) END`, "build/eager-start"},
-	{"create-eager-with-the-first-build", "condition", pg + "create.go", `nullif(coalesce(t.build, $26::text), '') END`, `nullif(coalesce($26::text, t.build), '') END`, "build/eager-start"},
+	{"create-eager-without-a-build", "condition", pg + "create.go", `nullif(coalesce(t.build, $28::text), '') END`, `nullif(coalesce(t.build, $28::text), t.build) END`, "build/eager-start"},
+	{"create-eager-with-the-first-build", "condition", pg + "create.go", `nullif(coalesce(t.build, $28::text), '') END`, `nullif(coalesce($28::text, t.build), '') END`, "build/eager-start"},
 	{"import-unpins", "condition", pg + "import.go", `r.PinnedTo(), text(`, `"", text(`, "build/imported"},
 	{"import-forgets-the-build", "condition", pg + "import.go", `text(r.Build)`, `text("")`, "build/imported"},
 	{"builds-of-pending-runs-alone", "condition", sqlKit + "registry.go", `if !s.Final() {`, `if s == store.Pending {`, "build/listed"},
