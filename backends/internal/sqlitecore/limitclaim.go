@@ -147,7 +147,7 @@ func (l *limitedClaim) read(ctx context.Context) error {
 			return err
 		}},
 		{SQL: flows, Args: args, Rows: func(scan func(...any) error) error { return l.flowRow(scan, rules) }},
-		{SQL: planParks, Args: args, Rows: l.parkRow},
+		{SQL: planParks, Args: args[:4], Rows: l.parkRow},
 	}
 	if l.left > 0 {
 		stmts = append(stmts, Stmt{SQL: free, Args: []any{lanes, l.Namespace, l.now, most}, Rows: l.freeRow})
