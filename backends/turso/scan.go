@@ -36,6 +36,11 @@ func scan(v, dest any) error {
 			*d = n
 			return nil
 		}
+	case *[]byte:
+		if b, ok := v.([]byte); ok {
+			*d = b
+			return nil
+		}
 	}
 	p := reflect.ValueOf(dest).Elem()
 	if p.Kind() == reflect.Pointer { // for a value that may be NULL

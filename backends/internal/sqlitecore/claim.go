@@ -44,12 +44,12 @@ func news(at string) string {
 }
 
 // soon is the earliest time at which a run under limits may be claimable in the lanes, as far as the last
-// plans know; below zero: there may be some in other queues.
-const soon = `(SELECT min(at) FROM (
+// plans know; below zero: there may be some in other queues. A namespace without any reads nothing.
+const soon = `iif(EXISTS (SELECT 1 FROM limit_flows WHERE namespace=?2) OR EXISTS (SELECT 1 FROM limit_parks WHERE namespace=?2), (SELECT min(at) FROM (
 		SELECT min(wake_at) AS at FROM limit_parks WHERE namespace=?2 AND wake_at=-1
 		UNION ALL SELECT (SELECT min(f.head_at) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=lane.queue AND f.workflow=lane.workflow AND f.pin=lane.pin AND f.state<2) FROM lane
 		UNION ALL SELECT (SELECT min(p.wake_at) FROM limit_parks p WHERE p.namespace=?2 AND p.queue=lane.queue AND p.workflow=lane.workflow AND p.pin=lane.pin
-			AND p.wake_at IS NOT NULL) FROM lane))`
+			AND p.wake_at IS NOT NULL) FROM lane)), NULL)`
 
 // claimDue selects the runs to be taken: ?3 now, ?4 the maximum number of runs, ?5 the stamp, ?7
 // the end of the lease, ?8 the build. If the same request arrives twice, the second finds the runs
