@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/api"
+	"github.com/pawlhq/pawl/api/wire"
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/engine"
 )
@@ -41,10 +43,14 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
+		var started wire.Started
+		if err := json.NewDecoder(res.Body).Decode(&started); err != nil {
+			log.Fatal(err)
+		}
 		_ = res.Body.Close()
-		fmt.Println(res.Status)
+		fmt.Println(res.Status, "existing:", started.Existing)
 	}
 	// Output:
-	// 201 Created
-	// 200 OK
+	// 201 Created existing: false
+	// 201 Created existing: true
 }
