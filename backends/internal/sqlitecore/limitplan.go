@@ -20,7 +20,6 @@ type plan struct {
 	clocks map[string]int64 // of fair limits
 	flows  []*waiting
 	free   []dueRun // runs that need no permit, in the order of P7
-	fairs  []string // the fair limits that decide about flows
 
 	// Of what lies behind the flows that were read, only this is known: it is not before these.
 	behind []bound

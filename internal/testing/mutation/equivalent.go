@@ -24,8 +24,6 @@ const (
 	same why = "same"
 	// pace: only time, memory or the number of calls to the database changes, within what the contract allows.
 	pace why = "pace"
-	// words: only the text of an error or of a log line changes.
-	words why = "words"
 )
 
 // excused marks the mutations that the entries explain, and returns the entries that explain none.
