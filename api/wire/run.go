@@ -320,6 +320,16 @@ type Signal struct {
 	Payload  *Payload   `json:"payload,omitempty"`
 }
 
+// Answer is a run's answer to a signal that asked for one.
+type Answer struct {
+	// Answered is false while the run has not answered; then the other fields are left out.
+	Answered bool `json:"answered"`
+	// Output is the answer, unless the run has answered with a failure.
+	Output  *Payload   `json:"output,omitempty"`
+	Failure *Failure   `json:"failure,omitempty"`
+	At      *time.Time `json:"at,omitempty"`
+}
+
 // ListSignals selects a page of a run's unread signals.
 type ListSignals struct {
 	In
