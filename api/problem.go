@@ -17,7 +17,7 @@ import (
 var titles = map[string]string{
 	wire.CodeNotFound: "Not found", wire.CodeAlreadyExists: "Already exists", wire.CodeConflict: "The state does not allow it", wire.CodeFinished: "The run is finished",
 	wire.CodeUnanswered: "The run has ended without an answer",
-	wire.CodeInvalid: "The request is not valid", wire.CodeTooLarge: "Too large", wire.CodeUnsupported: "The backend cannot do that", wire.CodeUnavailable: "The store is unavailable",
+	wire.CodeInvalid:    "The request is not valid", wire.CodeTooLarge: "Too large", wire.CodeUnsupported: "The backend cannot do that", wire.CodeUnavailable: "The store is unavailable",
 	wire.CodeOutcomeUnknown: "The outcome is unknown", wire.CodeUnknownWorkflow: "Unknown workflow", wire.CodeNoWorker: "No worker is online", wire.CodePlainPayload: "The payload is not encrypted",
 	wire.CodeCodec: "The codec cannot encode the payload", wire.CodeForbidden: "Not allowed", wire.CodeUnauthorized: "Not authenticated", wire.CodeCrossOrigin: "Cross-origin request",
 	wire.CodeVersionMismatch: "The version does not match", wire.CodeMediaType: "Unsupported media type", wire.CodeMethod: "Method not allowed", wire.CodeTooManyRequests: "Too many requests",
