@@ -22,7 +22,7 @@ func limitOperations() []*operation {
 }
 
 func asLimitRule(r store.LimitRule) wire.LimitRule {
-	out := wire.LimitRule{Concurrency: r.Concurrency, Tokens: r.Tokens, Per: text(r.Per), Fair: r.Fair}
+	out := wire.LimitRule{Concurrency: r.Concurrency, Tokens: r.Tokens, Per: text(r.Per), Fair: r.Fair, Text: engine.RuleText(r)}
 	if r.Tokens > 0 {
 		out.Burst = r.Most()
 	}
@@ -65,7 +65,7 @@ func getLimit(c *call, q *wire.Page) (out wire.LimitView, err error) {
 	case len(loads) > 0:
 		out.Limit = asLimit(&loads[0])
 	case len(page.Keys) > 0: // runs are under it, and nobody has defined it
-		out.Limit.Name = name
+		out.Limit = wire.Limit{Name: name, Rule: asLimitRule(store.LimitRule{})}
 	default:
 		return out, fmt.Errorf("limit %q in namespace %q: %w", cut(name, 100), c.eng.Namespace(), store.ErrNotFound)
 	}

@@ -13,6 +13,16 @@ type LimitRule struct {
 	Burst int64 `json:"burst,omitempty" minimum:"0"`
 	// Fair lets the keys take turns.
 	Fair bool `json:"fair,omitempty"`
+	// Text says it in words. Requests leave it out.
+	Text string `json:"text,omitempty"`
+}
+
+// LimitUse is a limit that a run or its step is under.
+type LimitUse struct {
+	Limit string `json:"limit"`
+	Key   string `json:"key,omitempty"`
+	// Tokens is how many tokens of the limit's rate each attempt takes.
+	Tokens int64 `json:"tokens,omitempty"`
 }
 
 // Limit is a limit with the sums of its keys.

@@ -65,6 +65,9 @@ type Run struct {
 	Group      string `json:"group,omitempty"`
 	Ordinal    int64  `json:"ordinal,omitempty"`
 	ForkedFrom string `json:"forked_from,omitempty"`
+	// Under are the limits of the run, and StepUnder those of the step that it waits for or executes.
+	Under     []LimitUse `json:"under,omitempty"`
+	StepUnder []LimitUse `json:"step_under,omitempty"`
 	// Schedule is the schedule that started the run; only a run that is read alone has it.
 	Schedule string `json:"schedule,omitempty"`
 	// Attempt is 1, and one more for each retry of the run.
