@@ -66,7 +66,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, engine.ErrUnknownWorkflow):
 		return exitNotFound
-	case errors.Is(err, store.ErrFinished), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrAlreadyExists):
+	case errors.Is(err, store.ErrFinished), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrAlreadyExists), errors.Is(err, engine.ErrUnanswered):
 		return exitConflict
 	case store.Retryable(err), errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable

@@ -3,17 +3,62 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
 )
 
+// sending reads the arguments of a command that sends a signal.
+type sending struct {
+	one
+	file, signalID string
+	raw            bool
+}
+
+func (o *sending) flags(f *pflag.FlagSet) {
+	o.one.flags(f)
+	f.StringVarP(&o.file, "payload-file", "f", "", "read the payload from a `file`; - means standard input")
+	f.BoolVar(&o.raw, "raw", false, "pass the payload as is; it need not be JSON")
+	f.StringVar(&o.signalID, "signal-id", "", "`id` for the signal, which makes the command safe to repeat")
+}
+
+// signal returns the signal that the arguments describe: RUN, unless there is an external id, NAME and PAYLOAD.
+func (o *sending) signal(ctx context.Context, args []string) (eng *engine.Engine, s store.NewSignal, err error) {
+	s = store.NewSignal{ID: store.NewID(), ExternalID: o.externalID, Suffix: o.suffix}
+	rest := args
+	if o.externalID == "" {
+		rest = args[1:]
+	}
+	var arg *string
+	if len(rest) > 1 {
+		arg = &rest[1]
+	}
+	if s.Payload, err = o.a.readPayload(arg, o.file, o.raw); err != nil {
+		return nil, s, err
+	}
+	s.Name = rest[0]
+	if o.signalID != "" {
+		if s.ID, err = store.ParseID(o.signalID); err != nil {
+			return nil, s, err
+		}
+	}
+	if eng, err = o.a.engine(ctx); err != nil {
+		return nil, s, err
+	}
+	if o.externalID == "" {
+		if s.Run, err = o.a.runID(ctx, eng, args[0]); err != nil {
+			return nil, s, err
+		}
+	}
+	return eng, s, o.a.checkPayload(ctx, eng, &o.one, s.Run, s.Payload)
+}
+
 func (a *app) signalCommand() *cobra.Command {
-	o := one{a: a}
-	var file, signalID string
-	var raw bool
+	o := sending{one: one{a: a}}
 	cmd := &cobra.Command{
 		Use:   "signal RUN NAME [PAYLOAD] [flags]",
 		Short: "Send a signal to a run",
@@ -30,45 +75,13 @@ it rejects the signal; send it from a program that has the workers' codec.`,
 		Args:              o.args(1, 2),
 		ValidArgsFunction: a.completeArgs(1, runIDs),
 	}
-	f := cmd.Flags()
-	o.flags(f)
-	f.StringVarP(&file, "payload-file", "f", "", "read the payload from a `file`; - means standard input")
-	f.BoolVar(&raw, "raw", false, "pass the payload as is; it need not be JSON")
-	f.StringVar(&signalID, "signal-id", "", "`id` for the signal, which makes the command safe to repeat")
+	o.flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
-		s := store.NewSignal{ID: store.NewID(), ExternalID: o.externalID, Suffix: o.suffix}
-		rest := args
-		if o.externalID == "" {
-			rest = args[1:]
-		}
-		var arg *string
-		if len(rest) > 1 {
-			arg = &rest[1]
-		}
-		var err error
-		if s.Payload, err = a.readPayload(arg, file, raw); err != nil {
-			return err
-		}
-		s.Name = rest[0]
-		if signalID != "" {
-			if s.ID, err = store.ParseID(signalID); err != nil {
-				return err
-			}
-		}
-		eng, err := a.engine(ctx)
+		eng, s, err := o.signal(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		if o.externalID == "" {
-			if s.Run, err = a.runID(ctx, eng, args[0]); err != nil {
-				return err
-			}
-		}
-		if err := a.checkPayload(ctx, eng, &o, s.Run, s.Payload); err != nil {
-			return err
-		}
-		if err := eng.Signal(ctx, s); err != nil {
+		if err := eng.Signal(cmd.Context(), s); err != nil {
 			return err
 		}
 		if a.json {
@@ -80,6 +93,69 @@ it rejects the signal; send it from a program that has the workers' codec.`,
 		return nil
 	}
 	return cmd
+}
+
+func (a *app) askCommand() *cobra.Command {
+	o := sending{one: one{a: a}}
+	var patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "ask RUN NAME [PAYLOAD] [flags]",
+		Short: "Send an update to a run and print the answer",
+		Long: `Send an update to a run, wait until the run answers it, and print the answer. An
+update is a signal that the workflow answers (workflow.NewUpdate). The payload is
+as for 'pawl runs signal'.
+
+The request stays sent when the command ends before the answer. The same command
+with the same --signal-id waits for the answer again, and the run does not see the
+request twice. If the run answers with an error, the exit code is 6.`,
+		Example:           "  pawl runs ask 0191a5c2-7e9a withdraw 30\n  pawl runs ask --external-id account-7 withdraw 30 --timeout 10s",
+		Args:              o.args(1, 2),
+		ValidArgsFunction: a.completeArgs(1, runIDs),
+	}
+	o.flags(cmd.Flags())
+	cmd.Flags().Var(durationFlag{&patience}, "timeout", "stop waiting after this `time`; the request stays sent")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		eng, s, err := o.signal(ctx, args)
+		if err != nil {
+			return err
+		}
+		asked, err := eng.Send(ctx, s)
+		if err != nil {
+			return err
+		}
+		bounded := ctx
+		if patience > 0 {
+			var cancel context.CancelFunc
+			bounded, cancel = context.WithTimeout(ctx, patience)
+			defer cancel()
+		}
+		answer, err := eng.AwaitAnswer(bounded, asked)
+		if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+			return &codedError{exitTimeout, fmt.Errorf("no answer within %v; the request stays sent: to wait again, repeat the command with --signal-id %s", patience, s.ID)}
+		}
+		if err != nil {
+			return err
+		}
+		return a.printAnswer(asked, answer)
+	}
+	return cmd
+}
+
+func (a *app) printAnswer(asked engine.Asked, answer engine.Answer) error {
+	if f := answer.Failure; f != nil {
+		return &codedError{exitRunFailed, fmt.Errorf("run %s answered with an error: %s (%s)", asked.Run, clean(f.Message), clean(f.Code))}
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Run    store.ID       `json:"run"`
+			ID     store.SignalID `json:"id"`
+			Output *payloadJSON   `json:"output"`
+			At     *time.Time     `json:"at"`
+		}{asked.Run, asked.Signal, asPayload(answer.Output), asTime(answer.At)})
+	}
+	a.print("%s\n", output(answer.Output))
+	return nil
 }
 
 // checkPayload rejects a payload that the run's workers would reject. If id is zero, the
