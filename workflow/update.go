@@ -35,6 +35,10 @@ func (u Update[In, Out]) Name() string { return u.name }
 // has a code of its own: see [Coded].
 const CodeRefused = "refused"
 
+// CodeAnswered is the code of the failure in the record of a second answer to one request; see
+// [ErrAnswered].
+const CodeAnswered = "answered"
+
 // ErrAnswered means that the code has answered the request before.
 var ErrAnswered = errAnswered() // "the request is already answered"
 

@@ -201,7 +201,7 @@ func TestCheckersSee(t *testing.T) {
 		{name: "run lost", sql: `DELETE FROM runs` + three, tables: "a step has no run", api: "was acknowledged but does not exist", journals: "which does not exist"},
 		{name: "run lost with all its rows", sql: `DELETE FROM steps WHERE run_id=(SELECT id FROM runs` + three + `); DELETE FROM runs` + three, api: "was acknowledged but does not exist"},
 		{name: "orphan state", sql: `INSERT INTO state VALUES (x'00', 'k', NULL, 1, 1)`, tables: "state has no run"},
-		{name: "orphan signal", sql: `INSERT INTO signals VALUES (x'00', x'00', 1, 'n', NULL, 1, 0)`, tables: "a signal has no run"},
+		{name: "orphan signal", sql: `INSERT INTO signals (run_id, id, pos, name, payload, sent_at, consumed) VALUES (x'00', x'00', 1, 'n', NULL, 1, 0)`, tables: "a signal has no run"},
 		{name: "orphan group", sql: `INSERT INTO groups (run_id, name) VALUES (x'00', 'g')`, tables: "a group has no run"},
 		{name: "orphan input", sql: `INSERT INTO large_inputs VALUES (x'00', x'00')`, tables: "a large input has no run"},
 		{name: "input lost", sql: `DELETE FROM large_inputs`, tables: "in no place or in two", api: "input of run"},
