@@ -215,6 +215,11 @@ func (b *bench) embedded(ctx context.Context, at *site) error {
 				return err
 			}
 		}
+		if b.only == "seen" {
+			if err := b.seen(ctx, at); err != nil {
+				return fmt.Errorf("seen: %w", err)
+			}
+		}
 		if b.only == "lists" {
 			if err := b.lists(ctx, at); err != nil {
 				return fmt.Errorf("lists: %w", err)

@@ -82,6 +82,7 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"transactions", b.inTx},
 		{"memory", func(ctx context.Context, _ *server) error { return b.memory(ctx, &at) }},
 		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
+		{"seen", func(ctx context.Context, _ *server) error { return b.seen(ctx, &at) }},
 		{"lists", func(ctx context.Context, _ *server) error { return b.lists(ctx, &at) }},
 		{"scale", func(ctx context.Context, _ *server) error {
 			for range b.reps {

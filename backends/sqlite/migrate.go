@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
@@ -14,9 +15,14 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
+// migrationPatience is for how many busy timeouts a process waits for the migrations of another one.
+const migrationPatience = 6
+
 // migrate brings the schema up to date. Goose has no lock for SQLite, so when several
 // processes open a new file, all but one fail at some statement. Each migration is a
-// transaction, so a process that failed checks again.
+// transaction, so a process that failed checks again. A migration of a large file, or on a
+// busy machine, takes longer than the busy timeout: a process waits several times as long for
+// the progress of another one.
 func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -24,6 +30,7 @@ func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 	}
 	sources := provider.ListSources()
 	newest := sources[len(sources)-1].Version
+	progress := time.Now()
 	for before := int64(-1); ; {
 		version, err := schemaVersion(ctx, db)
 		switch {
@@ -41,8 +48,11 @@ func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d, but this program needs %d; run pawl migrate up, or open the database without WithoutMigration and migrate=false",
 				c.path, version, newest))
 		}
-		// An error is ignored if it is not about a lock and another process has made progress.
-		if _, err = provider.Up(ctx); err != nil && (isBusy(err) || version == before) {
+		if version != before {
+			progress = time.Now()
+		}
+		// An error is ignored if another process has made progress, or has the lock and may make some.
+		if _, err = provider.Up(ctx); err != nil && version == before && (!isBusy(err) || time.Since(progress) > migrationPatience*c.busyTimeout) {
 			return fmt.Errorf("migration from schema version %d: %w", version, err)
 		}
 		before = version
