@@ -30,7 +30,7 @@ func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 	}
 	sources := provider.ListSources()
 	newest := sources[len(sources)-1].Version
-	progress := time.Now()
+	waits, progress := int64(-1), time.Now()
 	for before := int64(-1); ; {
 		version, err := schemaVersion(ctx, db)
 		switch {
@@ -48,11 +48,17 @@ func migrate(ctx context.Context, db *sqlx.DB, c *config) error {
 			return store.Invalid("database", fmt.Sprintf("%s: its schema has version %d, but this program needs %d; run pawl migrate up, or open the database without WithoutMigration and migrate=false",
 				c.path, version, newest))
 		}
-		if version != before {
-			progress = time.Now()
-		}
 		// An error is ignored if another process has made progress, or has the lock and may make some.
-		if _, err = provider.Up(ctx); err != nil && version == before && (!isBusy(err) || time.Since(progress) > migrationPatience*c.busyTimeout) {
+		_, err = provider.Up(ctx)
+		if isBusy(err) {
+			if version != waits {
+				waits, progress = version, time.Now()
+			}
+			if time.Since(progress) < migrationPatience*c.busyTimeout {
+				continue
+			}
+		}
+		if err != nil && (isBusy(err) || version == before) {
 			return fmt.Errorf("migration from schema version %d: %w", version, err)
 		}
 		before = version
