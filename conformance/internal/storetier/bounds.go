@@ -380,6 +380,12 @@ var boundCases = []Case{
 			c.eq(fmt.Sprintf("whole runs up to %d bytes", tt.limit), get(store.GetParams{MaxBytes: tt.limit}), tt.want)
 			c.eq(fmt.Sprintf("whole runs without input up to %d bytes", tt.limit), get(store.GetParams{MaxBytes: tt.limit, NoInput: true}), tt.output)
 		}
+		for _, p := range []store.GetParams{{MaxBytes: 1}, {MaxBytes: 1, NoInput: true}} {
+			p.Namespace, p.IDs = c.ns+"-other", ids
+			runs, err := c.s.Get(c.ctx, p)
+			c.ok("Get in another namespace", err)
+			c.eq("runs of another namespace", len(runs), 0)
+		}
 	}},
 	{"children/bounded-in-bytes", "P12", "Children returns outputs and failures up to MaxBytes, but at least those of the first child; later children say that they were left out", func(c *C) {
 		parent := c.family(sleepOn(store.WakeSignal), kids(4)...)

@@ -37,7 +37,7 @@ const slowNouns = "/^(sizes|names|cost)$"
 // postgresVerbs are the files that implement the verbs of the store. How PostgreSQL's package opens, migrates,
 // connects and passes hints is tested by tests of its own.
 var postgresVerbs = func() (out []string) {
-	for _, name := range []string{"bounds", "children", "claim", "commit", "control", "create", "errors", "extend", "import", "journal", "runs", "schedules", "signals", "state", "tx", "values", "verbs", "workers"} {
+	for _, name := range []string{"answers", "bounds", "children", "claim", "commit", "control", "create", "errors", "extend", "fates", "import", "journal", "limitclaim", "limitplan", "limits", "limitsql", "runs", "schedules", "signals", "state", "tx", "values", "verbs", "workers"} {
 		out = append(out, pg+name+".go")
 	}
 	return out
