@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/backends"
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/testing/pgtest"
+	"github.com/pawlhq/pawl/limit"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
@@ -42,6 +43,21 @@ var (
 	broken = workflow.New("broken", func(ctx workflow.Context, _ order) (string, error) {
 		return workflow.Step(ctx, "break", func(context.Context) (string, error) { return "", errors.New("<script>alert(1)</script>") }, workflow.Attempts(1))
 	})
+	raise   = workflow.NewUpdate[int, int]("raise")
+	scarce  = limit.New("scarce", limit.Concurrency(1))
+	account = workflow.New("account", func(ctx workflow.Context, balance int) (int, error) {
+		err := raise.Handle(ctx, func(_ workflow.Context, by int) (int, error) {
+			balance += by
+			return balance, nil
+		})
+		return balance, err
+	})
+	busy = workflow.New("busy", func(ctx workflow.Context, _ order) (string, error) {
+		return workflow.Step(ctx, "until it is canceled", func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+	}, workflow.Under(scarce))
 	family = workflow.New("family", func(ctx workflow.Context, items []order) ([]string, error) {
 		return workflow.Map(ctx, "each", items, ship)
 	})
@@ -88,7 +104,7 @@ func (s *site) serve(opts ...api.Option) {
 func (s *site) work(opts ...worker.Option) {
 	s.t.Helper()
 	w := worker.New(s.eng, append([]worker.Option{worker.Poll(20 * time.Millisecond)}, opts...)...)
-	require.NoError(s.t, w.Register(ship, approval, broken, family))
+	require.NoError(s.t, w.Register(ship, approval, broken, family, account, busy))
 	ctx, stop := context.WithCancel(s.ctx)
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -107,7 +123,7 @@ func (s *site) registered() {
 		require.NoError(s.t, err)
 		workers, err := s.eng.WorkersNow(s.ctx)
 		require.NoError(s.t, err)
-		return len(flows) == 4 && len(workers) == 1
+		return len(flows) == 6 && len(workers) == 1
 	})
 }
 

@@ -42,6 +42,8 @@ const (
 	ReadWorkers     Action = "workers.read"
 	RemoveWorkers   Action = "workers.remove"
 	ReadBuilds      Action = "builds.read"
+	ReadLimits      Action = "limits.read"
+	ChangeLimits    Action = "limits.change" // set and unset what they allow, and weights
 	RunDoctor       Action = "doctor.read"
 	ReadActions     Action = "actions.read" // who did what
 	ReadMetrics     Action = "metrics.read"
@@ -49,7 +51,7 @@ const (
 
 var actions = []Action{ReadInfo, ReadRuns, ReadPayloads, StartRuns, CancelRuns, PauseRuns, RestartRuns, ForkRuns, UnpinRuns, SignalRuns, ChangeState, ExportRuns, ImportRuns,
 	PurgeRuns, ReadSchedules, WriteSchedules, PauseSchedules, TriggerSchedule, ReadQueues, PauseQueues, ReadWorkflows, PauseWorkflows, ReadWorkers, RemoveWorkers, ReadBuilds,
-	RunDoctor, ReadActions, ReadMetrics}
+	ReadLimits, ChangeLimits, RunDoctor, ReadActions, ReadMetrics}
 
 // Actions lists all actions.
 func Actions() []Action { return slices.Clone(actions) }
@@ -65,6 +67,7 @@ type Target struct {
 	Queue     string
 	Schedule  string
 	Worker    string
+	Limit     string
 }
 
 // Caller is who has sent a request, as far as the API knows.

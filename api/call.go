@@ -84,6 +84,8 @@ func (c *call) target() Target {
 		t.Workflow = name
 	case strings.HasPrefix(c.op.path, "/v1/workers/"):
 		t.Worker = c.r.PathValue("id")
+	case strings.HasPrefix(c.op.path, "/v1/limits/"):
+		t.Limit = name
 	}
 	return t
 }

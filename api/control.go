@@ -187,10 +187,11 @@ func (c *call) signal(b *wire.SendSignal, s store.NewSignal, run store.ID) (out 
 	if err := c.eng.CheckPayload(c.ctx, run, s.Payload); err != nil {
 		return out, err
 	}
-	if err := c.eng.Signal(c.ctx, s); err != nil {
+	sent, err := c.eng.Send(c.ctx, s)
+	if err != nil {
 		return out, err
 	}
-	return wire.Sent{ID: s.ID.String()}, nil
+	return wire.Sent{ID: s.ID.String(), Run: sent.Run.String()}, nil
 }
 
 // bulkAction is an action on many runs.

@@ -48,10 +48,17 @@ func asRun(r *store.Run) wire.Run {
 		ExternalID: r.ExternalID, Suffix: r.Suffix, Parent: asID(r.Parent), Group: r.Group, Ordinal: r.Ordinal, ForkedFrom: asID(r.ForkedFrom),
 		Attempt: r.Attempt, Crashes: engine.Crashes(r), Generation: r.Generation, Epoch: r.Epoch, Worker: r.Worker, Pausing: r.Pausing,
 		VisibleAt: asTime(r.VisibleAt), CreatedAt: asTime(r.CreatedAt), StartedAt: asTime(r.StartedAt), FinishedAt: asTime(r.FinishedAt), Deadline: asTime(r.Deadline),
-		Failure: asFailure(r.Failure), Build: r.Build,
+		Failure: asFailure(r.Failure), Build: r.Build, Under: asUses(r.Under), StepUnder: asUses(r.StepUnder),
 	}
 	if p := r.Pin; p != nil {
 		out.Pin = &wire.Pin{Build: p.Build, By: p.By, Step: p.Step, Expected: p.Expected, Found: p.Found, Ramp: p.Ramp}
+	}
+	return out
+}
+
+func asUses(uses []store.LimitUse) (out []wire.LimitUse) {
+	for _, u := range uses {
+		out = append(out, wire.LimitUse{Limit: u.Limit, Key: u.Key, Tokens: u.Tokens})
 	}
 	return out
 }

@@ -20,13 +20,17 @@ func TestDocs(t *testing.T) {
 	s.work()
 	srv := httptest.NewServer(http.StripPrefix("/api", s.h))
 	t.Cleanup(srv.Close)
-	run, n := "", 0
+	run, signal, n := "", "", 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
-			line = strings.NewReplacer("$API", srv.URL+"/api", "$RUN", run).Replace(strings.TrimSpace(line))
+			line = strings.NewReplacer("$API", srv.URL+"/api", "$RUN", run, "$SIGNAL", signal).Replace(strings.TrimSpace(line))
 			id := s.curl(line)
-			if n++; id != "" {
+			switch n++; {
+			case id == "" || !strings.Contains(line, "POST"):
+			case strings.Contains(line, "/v1/runs "):
 				run = id
+			case strings.Contains(line, "/signals "):
+				signal = id
 			}
 		}
 	}
@@ -35,7 +39,7 @@ func TestDocs(t *testing.T) {
 
 var words = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
 
-// curl does what curl does with a line, as far as the page needs it, and returns the id in the answer to a POST of runs.
+// curl does what curl does with a line, as far as the page needs it, and returns the id in the answer.
 func (s *site) curl(line string) (id string) {
 	s.t.Helper()
 	list := words.FindAllString(line, -1)
@@ -70,8 +74,5 @@ func (s *site) curl(line string) (id string) {
 		require.NoError(s.t, json.NewDecoder(resp.Body).Decode(&answer))
 	}
 	require.Less(s.t, resp.StatusCode, 300, "%s: %s", line, answer.Detail)
-	if method == http.MethodPost && strings.HasSuffix(url, "/v1/runs") {
-		return answer.ID
-	}
-	return ""
+	return answer.ID
 }

@@ -122,6 +122,9 @@ func (c *call) measure() (string, error) {
 	if err := c.measureWorkers(&w); err != nil {
 		return "", err
 	}
+	if err := c.measureLimits(&w); err != nil {
+		return "", err
+	}
 	return w.b.String(), nil
 }
 

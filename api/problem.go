@@ -16,7 +16,8 @@ import (
 // titles say what the codes mean.
 var titles = map[string]string{
 	wire.CodeNotFound: "Not found", wire.CodeAlreadyExists: "Already exists", wire.CodeConflict: "The state does not allow it", wire.CodeFinished: "The run is finished",
-	wire.CodeInvalid: "The request is not valid", wire.CodeTooLarge: "Too large", wire.CodeUnsupported: "The backend cannot do that", wire.CodeUnavailable: "The store is unavailable",
+	wire.CodeUnanswered: "The run has ended without an answer",
+	wire.CodeInvalid:    "The request is not valid", wire.CodeTooLarge: "Too large", wire.CodeUnsupported: "The backend cannot do that", wire.CodeUnavailable: "The store is unavailable",
 	wire.CodeOutcomeUnknown: "The outcome is unknown", wire.CodeUnknownWorkflow: "Unknown workflow", wire.CodeNoWorker: "No worker is online", wire.CodePlainPayload: "The payload is not encrypted",
 	wire.CodeCodec: "The codec cannot encode the payload", wire.CodeForbidden: "Not allowed", wire.CodeUnauthorized: "Not authenticated", wire.CodeCrossOrigin: "Cross-origin request",
 	wire.CodeVersionMismatch: "The version does not match", wire.CodeMediaType: "Unsupported media type", wire.CodeMethod: "Method not allowed", wire.CodeTooManyRequests: "Too many requests",
@@ -47,6 +48,7 @@ func problemOf(err error) *wire.Problem {
 		{store.ErrOutcomeUnknown, http.StatusGatewayTimeout, wire.CodeOutcomeUnknown},
 		{store.ErrNotFound, http.StatusNotFound, wire.CodeNotFound},
 		{store.ErrAlreadyExists, http.StatusConflict, wire.CodeAlreadyExists},
+		{engine.ErrUnanswered, http.StatusConflict, wire.CodeUnanswered},
 		{store.ErrFinished, http.StatusConflict, wire.CodeFinished},
 		{store.ErrConflict, http.StatusConflict, wire.CodeConflict},
 		{store.ErrLeaseLost, http.StatusConflict, wire.CodeConflict},

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/pawlhq/pawl/api/wire"
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -23,6 +25,7 @@ func runOperations() []*operation {
 		read("getProgress", "/v1/runs/{id}/progress", ReadRuns, "Get how far the steps with children are.", getProgress),
 		read("awaitRun", "/v1/runs/{id}/result", ReadRuns, "Wait for the end of a run, up to a minute, and get the run.", awaitRun),
 		read("listSignals", "/v1/runs/{id}/signals", ReadRuns, "List a page of the unread signals of a run.", listSignals),
+		read("awaitAnswer", "/v1/runs/{id}/signals/{signal}/answer", ReadRuns, "Wait for the answer of a run to a signal that asked for one (an update), up to a minute, and get it.", awaitAnswer),
 		read("listActions", "/v1/actions", ReadActions, "List who did what, newest first.", listActions),
 	}
 }
@@ -210,17 +213,23 @@ func getProgress(c *call, _ *wire.In) (out wire.ProgressList, err error) {
 // longestWait is how long a request waits for the end of a run at most.
 const longestWait = time.Minute
 
+// waitFor reads for how long a caller waits.
+func waitFor(text string) (time.Duration, error) {
+	wait, err := duration("wait", text)
+	if err == nil && wait > longestWait {
+		err = store.Invalid("wait", fmt.Sprintf("%v is longer than %v", wait, longestWait))
+	}
+	return wait, err
+}
+
 func awaitRun(c *call, q *wire.AwaitRun) (out wire.Result, err error) {
 	id, err := c.id()
 	if err != nil {
 		return out, err
 	}
-	wait, err := duration("wait", q.Wait)
+	wait, err := waitFor(q.Wait)
 	if err != nil {
 		return out, err
-	}
-	if wait > longestWait {
-		return out, store.Invalid("wait", fmt.Sprintf("%v is longer than %v", wait, longestWait))
 	}
 	run, err := c.eng.Get(c.ctx, id)
 	if err != nil {
@@ -243,6 +252,49 @@ func awaitRun(c *call, q *wire.AwaitRun) (out wire.Result, err error) {
 
 func tooManyStreams(most int) error {
 	return problem(http.StatusServiceUnavailable, wire.CodeTooManyStreams, fmt.Sprintf("%d callers wait for events already; try again later", most))
+}
+
+// awaitAnswer is for updates: an update is a signal that the run answers.
+func awaitAnswer(c *call, q *wire.AwaitRun) (out wire.Answer, err error) {
+	id, err := c.id()
+	if err != nil {
+		return out, err
+	}
+	signal, err := store.ParseID(c.r.PathValue("signal"))
+	if err != nil {
+		return out, store.Invalid("signal", err.Error())
+	}
+	wait, err := waitFor(q.Wait)
+	if err != nil {
+		return out, err
+	}
+	asked := engine.Asked{Run: id, Signal: store.SignalID(signal)}
+	answer, ok, err := c.eng.Answer(c.ctx, asked)
+	if err == nil && !ok && wait > 0 {
+		answer, ok, err = c.waitForAnswer(asked, wait)
+	}
+	if err != nil || !ok {
+		return out, err
+	}
+	out = wire.Answer{Answered: true, Failure: asFailure(answer.Failure), At: asTime(answer.At)}
+	if answer.Failure == nil {
+		out.Output = c.payload(answer.Output, q.MaxPayload)
+	}
+	return out, nil
+}
+
+func (c *call) waitForAnswer(asked engine.Asked, wait time.Duration) (answer engine.Answer, ok bool, err error) {
+	if !c.s.streams.enter(c.s.maxStreams) {
+		return answer, false, tooManyStreams(c.s.maxStreams)
+	}
+	defer c.s.streams.leave()
+	ctx, cancel := context.WithTimeout(c.ctx, wait)
+	defer cancel()
+	answer, err = c.eng.AwaitAnswer(ctx, asked)
+	if err != nil && ctx.Err() != nil && c.ctx.Err() == nil {
+		return answer, false, nil
+	}
+	return answer, err == nil, err
 }
 
 func listSignals(c *call, q *wire.ListSignals) (out wire.SignalPage, err error) {

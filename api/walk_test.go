@@ -36,6 +36,8 @@ func TestEveryOperationWorks(t *testing.T) {
 			s.walkControl()
 			s.walkState()
 			s.walkSchedules()
+			s.walkUpdates()
+			s.walkLimits()
 			s.walkWork()
 			s.walkStreams()
 			s.running.Wait()
@@ -257,6 +259,75 @@ func (s *site) walkSchedules() {
 	refused(t, err, 404, wire.CodeNotFound)
 }
 
+func (s *site) walkUpdates() {
+	t, ctx, c := s.t, s.ctx, s.c
+	id := s.start(wire.Start{Workflow: "account", Input: []byte(`40`), ExternalID: "account-1"})
+	sent, err := c.SendSignalTo(ctx, wire.SendSignalTo{ExternalID: "account-1", SendSignal: wire.SendSignal{Name: "raise", Payload: []byte(`2`)}})
+	require.NoError(t, err)
+	require.Equal(t, id, sent.Run)
+	answer, err := c.AwaitAnswer(ctx, sent.Run, sent.ID, wire.AwaitRun{Wait: "60s"})
+	require.NoError(t, err)
+	require.True(t, answer.Answered)
+	require.Equal(t, "42", string(answer.Output.JSON))
+	s.ended(id)
+	again, err := c.AwaitAnswer(ctx, sent.Run, sent.ID, wire.AwaitRun{})
+	require.NoError(t, err)
+	require.Equal(t, answer, again)
+	_, err = c.AwaitAnswer(ctx, id, store.NewID().String(), wire.AwaitRun{})
+	refused(t, err, 404, wire.CodeNotFound)
+
+	waits := s.start(wire.Start{Workflow: "account", Input: []byte(`1`), Delay: "1h"})
+	sent, err = c.SendSignal(ctx, waits, wire.SendSignal{Name: "raise", Payload: []byte(`2`)})
+	require.NoError(t, err)
+	answer, err = c.AwaitAnswer(ctx, waits, sent.ID, wire.AwaitRun{Wait: "1ms"})
+	require.NoError(t, err)
+	require.Equal(t, wire.Answer{}, answer)
+	_, err = c.CancelRun(ctx, waits, wire.Cancel{})
+	require.NoError(t, err)
+	_, err = c.AwaitAnswer(ctx, waits, sent.ID, wire.AwaitRun{Wait: "60s"})
+	refused(t, err, 409, wire.CodeUnanswered)
+}
+
+func (s *site) walkLimits() {
+	t, ctx, c := s.t, s.ctx, s.c
+	limits, err := c.ListLimits(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Len(t, limits.Limits, 1)
+	require.Equal(t, wire.LimitRule{Concurrency: 1, Text: "1 at a time"}, limits.Limits[0].Rule)
+	set, err := c.SetLimit(ctx, "scarce", wire.LimitRule{Tokens: 5000, Per: "1h", Burst: 100, Fair: true})
+	require.NoError(t, err)
+	require.Equal(t, &wire.LimitRule{Tokens: 5000, Per: "1h0m0s", Burst: 100, Fair: true, Text: "5000 per 1h0m0s with a burst of 100, fair"}, set.Limits[0].Set)
+	_, err = c.SetLimit(ctx, "scarce", wire.LimitRule{Tokens: 5})
+	refused(t, err, 400, wire.CodeInvalid)
+	require.NoError(t, c.SetWeight(ctx, "scarce", wire.SetWeight{Key: "acme/1", Weight: 3}))
+	view, err := c.GetLimit(ctx, "scarce", wire.Page{})
+	require.NoError(t, err)
+	require.Equal(t, []wire.LimitKey{{Key: "acme/1", Weight: 3}}, each(view.Keys, func(k wire.LimitKey) wire.LimitKey { k.NextTokenAt = nil; return k })[len(view.Keys)-1:])
+	require.NoError(t, c.UnsetLimit(ctx, "scarce"))
+	limits, err = c.ListLimits(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Nil(t, limits.Limits[0].Set)
+	_, err = c.GetLimit(ctx, "none", wire.Page{})
+	refused(t, err, 404, wire.CodeNotFound)
+
+	first := s.start(wire.Start{Workflow: "busy", Input: []byte(`{}`)})
+	second := s.start(wire.Start{Workflow: "busy", Input: []byte(`{}`)})
+	s.until("a run waits for the limit", func() bool {
+		limits, err = c.ListLimits(ctx, wire.In{})
+		require.NoError(t, err)
+		return limits.Limits[0].Held == 1 && limits.Limits[0].Waiting == 1
+	})
+	require.EqualValues(t, 1, limits.Limits[0].FullWaiting)
+	metrics, err := c.GetMetrics(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Contains(t, string(metrics), `pawl_limit_waiting{namespace="default",limit="scarce"} 1`)
+	for _, id := range []string{first, second} {
+		_, err := c.CancelRun(ctx, id, wire.Cancel{})
+		require.NoError(t, err)
+		s.ended(id)
+	}
+}
+
 func (s *site) walkWork() {
 	t, ctx, c := s.t, s.ctx, s.c
 	_, err := c.PauseQueue(ctx, "ship")
@@ -270,7 +341,7 @@ func (s *site) walkWork() {
 	require.Equal(t, 1, queues.Lines[i].Workers)
 	flows, err := c.ListWorkflows(ctx, wire.In{})
 	require.NoError(t, err)
-	require.Len(t, flows.Lines, 4)
+	require.Len(t, flows.Lines, 6)
 	flow, err := c.GetWorkflow(ctx, "ship", wire.In{})
 	require.NoError(t, err)
 	require.NotNil(t, flow.PausedSince)

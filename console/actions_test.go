@@ -169,6 +169,41 @@ func TestActionsOnWork(t *testing.T) {
 	require.Len(t, workers, 2)
 }
 
+func TestActionsOnLimits(t *testing.T) {
+	t.Parallel()
+	h := handle(t)
+	limit := func() store.Limit {
+		limits, err := h.eng.Limits(h.ctx, "partner")
+		require.NoError(t, err)
+		require.Len(t, limits, 1)
+		return limits[0]
+	}
+	require.Equal(t, http.StatusOK, h.Go(h.at+"limit?name=partner"))
+	require.Equal(t, http.StatusOK, h.FollowText("Set what it allows"))
+	h.Fill("#x-concurrency", "2")
+	h.Fill("#x-tokens", "10")
+	require.Equal(t, http.StatusBadRequest, h.Follow("main form button"), "a rate without its time")
+	require.Contains(t, h.Text("main"), "It was not done")
+	h.Fill("#x-per", "1m")
+	require.Equal(t, http.StatusOK, h.Follow("main form button"))
+	require.Contains(t, h.Text("main"), "2 at a time, 10 per 1m0s")
+	require.Equal(t, &store.LimitRule{Concurrency: 2, Tokens: 10, Per: time.Minute}, limit().Set)
+
+	require.Equal(t, http.StatusOK, h.FollowText("Set a key's share"))
+	h.Fill("#x-key", "acme")
+	h.Fill("#x-weight", "7")
+	require.Equal(t, http.StatusOK, h.Follow("main form button"))
+	keys, err := h.eng.LimitKeys(h.ctx, "partner", "", 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, keys.Keys[0].Weight)
+
+	h.act("limit?name=partner", "Let the code's rule count")
+	require.Contains(t, h.Text("main"), "no limit")
+	limits, err := h.eng.Limits(h.ctx, "partner")
+	require.NoError(t, err)
+	require.Empty(t, limits, "no code has registered it")
+}
+
 // TestKeyboard cancels a run without a mouse, and the first key press offers to skip the menu.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()

@@ -100,6 +100,8 @@ func (c *console) routes() {
 		"/workflow":     {section: "workflows", template: "workflow", live: true, load: showWorkflow},
 		"/workers":      {section: "workers", template: "workers", live: true, load: listWorkers},
 		"/builds":       {section: "builds", template: "builds", live: true, load: listBuilds},
+		"/limits":       {section: "limits", template: "limits", live: true, load: listLimits},
+		"/limit":        {section: "limits", template: "limit", live: true, load: showLimit},
 		"/doctor":       {section: "doctor", template: "doctor", load: showDoctor},
 		"/journal":      {section: "journal", template: "journal", live: true, load: showJournal},
 		"/runs/payload": {section: "runs", template: "payload", load: showPayload},

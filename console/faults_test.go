@@ -18,13 +18,14 @@ type fault struct {
 	remedy string
 }
 
-// faults are those that the engine has. A run stuck on a limit follows with limits.
+// faults are all of them.
 func (s *scene) faults() []fault {
 	id := func(what string) string { // as the lists show it
 		full := s.ids[what]
 		return full[:8] + "…" + full[len(full)-6:]
 	}
 	return []fault{
+		{"stuck on a limit", []string{"waiting", id("payout-2")}, `limit "partner", key "acme": 1 of 1 held by run`, "raise the limit"},
 		{"stranded build", []string{"stranded", id("account-8")}, `it is pinned to build "v1", and no worker of that build is online`, `Start a worker of build "v1"`},
 		{"paused queue", []string{"waiting", id("mail-3")}, "its queue \"send-mail\" has been paused", "Resume the queue"},
 		{"poisonous run", []string{"failed in the last hour", id("resize-6")}, "crashed", "check the workers' logs for why it ends its process"},

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type overviewData struct {
 	Stranded            int64
 	Late                []wire.Schedule
 	Schedules           int
+	Limits              []wire.Limit // that hold runs back
 
 	Failures []wire.RunCount // of the last hour, by workflow and code
 	Failed   total
@@ -64,6 +66,7 @@ func overview(c *call) (any, error) {
 		{"workers.read", func() error { return d.loadWorkers(c) }},
 		{"builds.read", func() error { return d.loadBuilds(c) }},
 		{"schedules.read", func() error { return d.loadSchedules(c) }},
+		{"limits.read", func() error { return d.loadLimits(c) }},
 		{"runs.read", func() error { return d.loadFailures(c) }},
 		{"doctor.read", func() error { return d.loadDoctor(c) }},
 	}
@@ -144,6 +147,21 @@ func (d *overviewData) loadSchedules(c *call) error {
 		}
 	}
 	return nil
+}
+
+// loadLimits finds the limits with keys that have no permit left, and runs that wait for one.
+func (d *overviewData) loadLimits(c *call) error {
+	list, err := c.api.ListLimits(c.ctx, c.in)
+	var p *wire.Problem
+	if errors.As(err, &p) && p.Code == wire.CodeUnsupported {
+		return nil
+	}
+	for _, l := range list.Limits {
+		if l.FullWaiting > 0 {
+			d.Limits = append(d.Limits, l)
+		}
+	}
+	return err
 }
 
 // late reports whether a schedule has not fired although its time has passed.
@@ -232,6 +250,8 @@ func (f *finding) help() {
 		f.Path, f.Link, f.Query = "runs", "See the running runs", []any{"status", "running"}
 	case "stranded", "builds":
 		f.Path, f.Link = "builds", "See the builds"
+	case "limits":
+		f.Path, f.Link = "limits", "See the limits"
 	case "schedules":
 		f.Path, f.Link = "schedules", "See the schedules"
 	}

@@ -161,7 +161,7 @@ func mood(reason string) string {
 	switch reason {
 	case "stranded", "never-served", "no-worker", "holder-silent", "lease-over", "suspect", "set-aside", "failed":
 		return "bad"
-	case "paused", "queue-paused", "workflow-paused", "canceling", "canceled", "retry", "step-retry":
+	case "limit", "paused", "queue-paused", "workflow-paused", "canceling", "canceled", "retry", "step-retry":
 		return "held"
 	case "completed":
 		return "completed"

@@ -186,6 +186,7 @@ func (s *scene) fill() *scene {
 	start(s, "mail-3", mail, order(3)) // its queue is paused
 	start(s, "mail-4", mail, order(4))
 	start(s, "import-1", legacy, order(6), engine.Queue("legacy-import")) // no worker knows it
+	s.hold()
 	s.schedules()
 	s.workers()
 	return s
@@ -239,6 +240,23 @@ func (s *scene) strand() {
 	require.NoError(s.t, err)
 	require.NoError(s.t, approved.Send(s.ctx, s.eng, id, "go"))
 	s.work("v2", after)
+}
+
+// hold makes runs that wait for a limit whose only permit another run has.
+func (s *scene) hold() {
+	require.NoError(s.t, s.eng.SetLimit(s.ctx, "partner", store.LimitRule{Concurrency: 1}))
+	made, err := s.st.Create(s.ctx, store.CreateParams{Namespace: "default", Now: time.Now().Add(-12 * time.Minute), Runs: []store.NewRun{
+		{ID: store.NewID(), Workflow: "await-payment", Queue: "await-payment", ExternalID: "payout-1", Under: []store.LimitUse{{Limit: "partner", Key: "acme"}}},
+	}})
+	require.NoError(s.t, err)
+	require.NoError(s.t, made[0].Err)
+	got, err := s.st.Claim(s.ctx, store.ClaimParams{Namespace: "default", Worker: "eu-west-1a-7", LeaseFor: 24 * time.Hour,
+		Demands: []store.Demand{{Queue: "await-payment", Workflows: []string{"await-payment"}, Max: 1}}})
+	require.NoError(s.t, err)
+	require.Len(s.t, got.Runs, 1)
+	for _, what := range []string{"payout-2", "payout-3"} {
+		start(s, what, patient, Order{Number: 2}, engine.Under(store.LimitUse{Limit: "partner", Key: "acme"}))
+	}
 }
 
 // poison makes a run that ended its workers' processes, as a worker would find it.

@@ -35,7 +35,7 @@ type screen struct {
 func (s *scene) screens() []screen {
 	run := func(what string) string { return "runs/" + s.ids[what] }
 	return []screen{
-		{"overview", "", []string{"Needs attention", "legacy-import", "stranded", "ten-minutes", "send-mail"}},
+		{"overview", "", []string{"Needs attention", "Limits that hold runs back", "legacy-import", "stranded", "ten-minutes", "send-mail"}},
 		{"runs", "runs", []string{"order-41", "refund-7", "resize-6", "card-declined"}},
 		{"runs that failed", "runs?status=failed&ended_after=1h", []string{"charge-9", "Restart all"}},
 		{"no run", "runs?external_id=nobody", []string{"No run matches"}},
@@ -52,10 +52,14 @@ func (s *scene) screens() []screen {
 		{"unknown workflow", "workflow?name=legacy-import", []string{"No worker has ever registered", "Start a worker that registers the workflow"}},
 		{"workers", "workers", []string{"eu-west-1a-7", "offline", "node-3"}},
 		{"builds", "builds", []string{"v1", "stranded", "v2"}},
+		{"limits", "limits", []string{"partner", "1 at a time", "set by an operator", "full"}},
+		{"limit", "limit?name=partner", []string{"acme", "Set what it allows"}},
+		{"set a limit", "do?action=limit-set&name=partner", []string{"At work at a time", "Burst"}},
+		{"run under a limit", run("payout-2"), []string{"Under limits", "partner, key acme", "1 of 1 held"}},
 		{"doctor", "doctor", []string{"schema", "ten-minutes"}},
 		{"journal", "journal", []string{"Who did what"}},
 		{"cancel", "do?action=run-cancel&run=" + s.ids["refund-7"], []string{"What will happen", "Back, change nothing"}},
-		{"cancel many", "do?action=runs-cancel&status=active", []string{"The first of them", "Cancel 6 runs"}},
+		{"cancel many", "do?action=runs-cancel&status=active", []string{"The first of them", "Cancel 9 runs"}},
 		{"fork", "do?action=run-fork&run=" + s.ids["order-41"], []string{"from step charge"}},
 		{"signal", "do?action=run-signal&run=" + s.ids["refund-7"], []string{"Payload, as JSON"}},
 	}
@@ -151,6 +155,7 @@ func TestShots(t *testing.T) {
 		{"console-run", "runs/" + s.ids["order-40"], 1200, 900, false},
 		{"console-stranded-dark", "runs/" + s.ids["account-8"], 1200, 800, true},
 		{"console-runs-dark", "runs", 1200, 800, true},
+		{"console-limit", "limit?name=partner", 1200, 620, false},
 		{"console-confirm", "do?action=runs-cancel&status=active", 1200, 760, false},
 		{"console-overview-phone", "", 360, 740, false},
 		{"console-run-phone-dark", "runs/" + s.ids["refund-7"], 360, 740, true},

@@ -271,6 +271,7 @@ var menu = []menuItem{
 	{"workflows", "workflows", "Workflows", "workflows.read"},
 	{"workers", "workers", "Workers", "workers.read"},
 	{"builds", "builds", "Builds", "builds.read"},
+	{"limits", "limits", "Limits", "limits.read"},
 	{"doctor", "doctor", "Doctor", "doctor.read"},
 	{"journal", "journal", "Journal", "actions.read"},
 }

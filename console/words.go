@@ -28,6 +28,7 @@ var words = template.FuncMap{
 	"clip":    clip,
 	"payload": payloadText,
 	"plural":  plural,
+	"rule":    rule,
 	"list":    func(items []string) string { return strings.Join(items, ", ") },
 	"signed":  func(n int) string { return fmt.Sprintf("%+d", n) },
 }

@@ -36,8 +36,9 @@ type Commit struct {
 	// ErrInvalid.
 	Seen int64
 	// Crashes is the value of the run's Crashes after the commit. It is for a commit that is not
-	// progress: one that keeps the lease, or one that releases the run. The holder chooses the
-	// value, up to 1<<30; the next lease that expires adds one to it.
+	// progress: one that keeps the lease, one that releases the run, or one whose step waits for
+	// permits ([Transition.Under]). The holder chooses the value, up to 1<<30; the next lease that
+	// expires adds one to it.
 	Crashes int
 	// Pin binds the run to a build from this commit on (P19), and replaces a pin that the run has.
 	// Nil leaves the run's pin unchanged. A GiveBack requires a Pin. With a final transition, or a

@@ -419,8 +419,8 @@ func (c *Commit) Validate(l Limits) error {
 	switch t := c.Transition; {
 	case c.Crashes < 0 || c.Crashes > maxCrashes:
 		return Invalid("commit", fmt.Sprintf("Crashes of %d is not between 0 and %d", c.Crashes, maxCrashes))
-	case c.Crashes > 0 && t != nil && t.Kind != Release:
-		return Invalid("commit", "a "+t.Kind.String()+" is progress and cannot keep Crashes; only a release, or a commit without a transition, can")
+	case c.Crashes > 0 && t != nil && t.Kind != Release && len(t.Under) == 0:
+		return Invalid("commit", "a "+t.Kind.String()+" is progress and cannot keep Crashes; only a release, a wait for permits, or a commit without a transition, can")
 	}
 	if err := first(c.validatePin(), c.validateAnswers(l), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err

@@ -109,6 +109,11 @@ func (c *Client) WatchRun(ctx context.Context, id string, q wire.GetRun) iter.Se
 	return events(ctx, c, path("v1", "runs", id, "events"), q)
 }
 
+// AwaitAnswer waits for the answer of a run to a signal that asked for one (an update), up to a minute, and gets it.
+func (c *Client) AwaitAnswer(ctx context.Context, id, signal string, q wire.AwaitRun) (wire.Answer, error) {
+	return get[wire.Answer](ctx, c, path("v1", "runs", id, "signals", signal, "answer"), q)
+}
+
 // ListSignals lists a page of the unread signals of a run.
 func (c *Client) ListSignals(ctx context.Context, id string, q wire.ListSignals) (wire.SignalPage, error) {
 	return get[wire.SignalPage](ctx, c, path("v1", "runs", id, "signals"), q)
@@ -310,4 +315,31 @@ func (c *Client) RemoveWorker(ctx context.Context, id string, q wire.RemoveWorke
 // ListBuilds lists the builds, and whether their workers may be stopped.
 func (c *Client) ListBuilds(ctx context.Context, in wire.In) (wire.Builds, error) {
 	return get[wire.Builds](ctx, c, "/v1/builds", in)
+}
+
+// ListLimits lists the limits with what they hold back.
+func (c *Client) ListLimits(ctx context.Context, in wire.In) (wire.Limits, error) {
+	return get[wire.Limits](ctx, c, "/v1/limits", in)
+}
+
+// GetLimit gets a limit with a page of its keys.
+func (c *Client) GetLimit(ctx context.Context, name string, q wire.Page) (wire.LimitView, error) {
+	return get[wire.LimitView](ctx, c, path("v1", "limits", name), q)
+}
+
+// SetLimit sets what a limit allows, as a whole and at once, in place of what code has registered.
+func (c *Client) SetLimit(ctx context.Context, name string, b wire.LimitRule, opts ...CallOption) (wire.Limits, error) {
+	return call[wire.Limits](ctx, c, http.MethodPut, path("v1", "limits", name, "set"), nil, b, opts)
+}
+
+// UnsetLimit lets what code has registered for a limit count again.
+func (c *Client) UnsetLimit(ctx context.Context, name string, opts ...CallOption) error {
+	_, err := call[struct{}](ctx, c, http.MethodDelete, path("v1", "limits", name, "set"), nil, nil, opts)
+	return err
+}
+
+// SetWeight sets the share of a key of a fair limit.
+func (c *Client) SetWeight(ctx context.Context, name string, b wire.SetWeight, opts ...CallOption) error {
+	_, err := call[struct{}](ctx, c, http.MethodPut, path("v1", "limits", name, "weight"), nil, b, opts)
+	return err
 }

@@ -51,11 +51,13 @@ func Example() {
 	// find_run
 	// list_actions
 	// list_builds
+	// list_limits
 	// list_queues
 	// list_runs
 	// list_schedules
 	// list_steps
 	// list_workers
+	// show_limit
 	// show_run
 	// show_tree
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/api/wire"
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/store"
 )
 
 // connect serves the protocol on an engine of its own, and connects an assistant.
@@ -69,6 +70,7 @@ func TestEveryReadingToolAnswers(t *testing.T) {
 	s, eng := connect(t, nil)
 	started, err := eng.Start(t.Context(), "ship", []byte(`{}`))
 	require.NoError(t, err)
+	require.NoError(t, eng.SetLimit(t.Context(), "partner", store.LimitRule{Concurrency: 1}))
 	tools, err := s.ListTools(t.Context(), nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, tools.Tools)
@@ -83,7 +85,9 @@ func TestEveryReadingToolAnswers(t *testing.T) {
 		var needs struct{ Required []string }
 		require.NoError(t, json.Unmarshal(schema, &needs))
 		for _, name := range needs.Required {
-			in[name] = started.ID.String()
+			if in[name] = started.ID.String(); name == "limit" {
+				in[name] = "partner"
+			}
 		}
 		var out map[string]any
 		require.False(t, call(t, s, tool.Name, in, &out), "%s: %v", tool.Name, out)

@@ -40,6 +40,11 @@ type (
 		After     int64  `json:"after,omitempty" jsonschema:"next of the page before"`
 		Namespace string `json:"namespace,omitempty" jsonschema:"namespace; leave out for the default one"`
 	}
+	limitIn struct {
+		Limit     string `json:"limit" jsonschema:"name of the limit"`
+		Cursor    string `json:"cursor,omitempty" jsonschema:"next of the page before"`
+		Namespace string `json:"namespace,omitempty" jsonschema:"namespace; leave out for the default one"`
+	}
 	cancelIn struct {
 		Run       string `json:"run" jsonschema:"id of the run"`
 		Reason    string `json:"reason" jsonschema:"reason, which is recorded"`
@@ -99,6 +104,12 @@ func (s *server) readers(out *sdk.Server, r *http.Request) {
 	})
 	add(out, r, "list_queues", "List the queues with their waiting runs and workers.", true, func(ctx context.Context, q space) (wire.Lines, error) {
 		return c.ListQueues(ctx, in(q.Namespace))
+	})
+	add(out, r, "list_limits", "List the limits on concurrency and rates, with the runs that they hold back.", true, func(ctx context.Context, q space) (wire.Limits, error) {
+		return c.ListLimits(ctx, in(q.Namespace))
+	})
+	add(out, r, "show_limit", "Show a limit with its keys.", true, func(ctx context.Context, q limitIn) (wire.LimitView, error) {
+		return c.GetLimit(ctx, q.Limit, wire.Page{In: in(q.Namespace), Cursor: q.Cursor})
 	})
 	add(out, r, "list_workers", "List the workers.", true, func(ctx context.Context, q space) (wire.Workers, error) {
 		return c.ListWorkers(ctx, wire.ListWorkers{In: in(q.Namespace)})

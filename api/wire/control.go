@@ -79,6 +79,8 @@ type SendSignalTo struct {
 // Sent is a signal that was sent.
 type Sent struct {
 	ID string `json:"id"`
+	// Run is the id of the run that has received it. With both, awaitAnswer reads the answer to an update.
+	Run string `json:"run"`
 }
 
 // SetState is a value for a key of a run's flow state.

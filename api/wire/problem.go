@@ -37,6 +37,7 @@ const (
 	CodeNotFound        = "not-found"        // there is no such thing, or the caller may not know of it
 	CodeAlreadyExists   = "already-exists"   // something else has that name
 	CodeConflict        = "conflict"         // the state does not allow the operation
+	CodeUnanswered      = "unanswered"       // the run has ended without an answer
 	CodeFinished        = "finished"         // the run is final
 	CodeInvalid         = "invalid"          // the request itself is wrong
 	CodeTooLarge        = "too-large"        // the body or a payload is over its limit

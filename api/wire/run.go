@@ -65,6 +65,9 @@ type Run struct {
 	Group      string `json:"group,omitempty"`
 	Ordinal    int64  `json:"ordinal,omitempty"`
 	ForkedFrom string `json:"forked_from,omitempty"`
+	// Under are the limits of the run, and StepUnder those of the step that it waits for or executes.
+	Under     []LimitUse `json:"under,omitempty"`
+	StepUnder []LimitUse `json:"step_under,omitempty"`
 	// Schedule is the schedule that started the run; only a run that is read alone has it.
 	Schedule string `json:"schedule,omitempty"`
 	// Attempt is 1, and one more for each retry of the run.
@@ -318,6 +321,16 @@ type Signal struct {
 	SentAt   *time.Time `json:"sent_at,omitempty"`
 	Position int64      `json:"position"`
 	Payload  *Payload   `json:"payload,omitempty"`
+}
+
+// Answer is a run's answer to a signal that asked for one.
+type Answer struct {
+	// Answered is false while the run has not answered; then the other fields are left out.
+	Answered bool `json:"answered"`
+	// Output is the answer, unless the run has answered with a failure.
+	Output  *Payload   `json:"output,omitempty"`
+	Failure *Failure   `json:"failure,omitempty"`
+	At      *time.Time `json:"at,omitempty"`
 }
 
 // ListSignals selects a page of a run's unread signals.

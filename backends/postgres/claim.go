@@ -160,6 +160,7 @@ type claiming struct {
 	byID           map[store.ID]*sqlkit.Taken
 	lanes          []laneNext
 	underLimits    []limitLane
+	metLimits      bool  // it has noticed first that the namespace has limits
 	before, passed int64 // index entries met
 	marks          bool  // a look has found marks
 }
@@ -214,6 +215,16 @@ func (c *claiming) take(ctx context.Context) error {
 	if c.hasLimits(c.p.Namespace) {
 		return c.takeLimited(ctx)
 	}
+	err := c.takeFree(ctx)
+	if err == nil && c.metLimits && len(c.runs) == 0 {
+		c.metLimits = false
+		return c.takeLimited(ctx)
+	}
+	return err
+}
+
+// takeFree takes runs that are under no limit.
+func (c *claiming) takeFree(ctx context.Context) error {
 	if !c.p.Bare && c.win.meetsNew() {
 		err := c.send(ctx, c.write, c.begin(), c.taking(takeNew, c.maxBytes()), c.nextDue())
 		if err != nil || len(c.runs) > 0 || !c.isDue() {

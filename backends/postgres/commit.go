@@ -428,7 +428,7 @@ func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, t
 		} else {
 			others = append(others, b.Lease.Run)
 		}
-		under = under || anyUnder(b.Spawn)
+		under = under || anyUnder(b.Spawn) || b.Transition != nil && len(b.Transition.Under) > 0
 		for i := range b.Spawn {
 			c := &b.Spawn[i]
 			lanes = append(lanes, lane{c.Queue, c.Workflow, int16(c.Priority)})

@@ -30,7 +30,6 @@ type limited struct {
 	folded  int64 // marks
 	moved   bool  // flows in the lanes of the claim became ready
 	changed bool  // flows were settled
-	busy    bool  // another transaction holds the lock
 	hints   *sqlkit.Hints
 }
 
@@ -47,7 +46,7 @@ func (c *claiming) takeLimited(ctx context.Context) error {
 		from := time.Now()
 		err := c.rounds(ctx, l.run)
 		var pg *pgconn.PgError
-		if errors.As(err, &pg) && pg.Code == codeLockNotAvailable || err == nil && l.busy {
+		if errors.As(err, &pg) && pg.Code == codeLockNotAvailable {
 			// A transaction holds the lock for long. What is under no limit does not wait for it.
 			return c.send(ctx, c.write, c.statements(false)...)
 		}
@@ -355,6 +354,9 @@ type limitLane struct {
 
 // limitsLooked adds what limitTimes has read to the claim's answer.
 func (c *claiming) limitsLooked() {
+	if c.metLimits && (c.out.NextDue.IsZero() || c.out.Now.Before(c.out.NextDue)) {
+		c.out.NextDue = c.out.Now
+	}
 	for _, n := range c.underLimits {
 		if c.out.NextDue.IsZero() || n.due.Before(c.out.NextDue) {
 			c.out.NextDue = n.due
@@ -389,11 +391,11 @@ func (s *Store) learnLimits(ctx context.Context, namespace string) error {
 }
 
 // meetLimits notes that the namespace has limits. The claim that notices it first has looked for other runs
-// only, so it asks for another one.
+// only: if it has found none, it looks again; otherwise it asks for another claim.
 func (c *claiming) meetLimits(has bool) {
 	if has && !c.hasLimits(c.p.Namespace) {
 		c.spaces.Store(c.p.Namespace, true)
-		c.underLimits = append(c.underLimits, limitLane{due: c.out.Now})
+		c.metLimits = true
 	}
 }
 

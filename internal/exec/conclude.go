@@ -177,7 +177,7 @@ func (inv *Invocation) lastCommitLocked(tr *store.Transition) (c *store.Commit, 
 	switch {
 	case isProgress(c):
 		c.Crashes = 0
-	case tr.Kind == store.Release:
+	case tr.Kind == store.Release, len(tr.Under) > 0:
 		c.Crashes %= aloneMark // the next lease has no mark
 	}
 	return c, lost

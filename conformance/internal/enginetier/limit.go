@@ -197,6 +197,7 @@ var limitEngineCases = []Case{
 		e.idleLimit(one)
 	}},
 	{Name: "limit/step-crash", Promise: "P21", Rule: "The permit of a step whose worker was killed counts until its run is taken over, and the takeover has it: the step is done again, and only then the next one.", Run: limitedStepCrash},
+	{Name: "limit/step-after-crash", Promise: "P6", Rule: "A run whose worker was killed before a step under a limit waits for its permit and goes on, and its crash still counts.", Run: limitedAfterCrash},
 	{Name: "limit/step-retry", Promise: "P22", Rule: "Each attempt of a step takes tokens as it begins, and a step that is replayed takes none.", Run: limitedRetry},
 	{Name: "limit/step-branches", Promise: "P21", Rule: "One branch's step that waits for a permit does not stop the other branches, and steps of several branches get their permits one after the other.", Run: limitedBranches},
 	{Name: "limit/step-of-own", Promise: "P21", Rule: "A step under a limit that its run is under has the run's permit. With another key it is refused.", Run: func(e *E) {
@@ -310,6 +311,34 @@ func limitedStepCrash(e *E) {
 	e.process(defs(wf))
 	results(e, []workflow.Handle[string]{first, second})
 	e.eq("order", order.began(), []string{"first", "first", "second"})
+	e.idleLimit(one)
+}
+
+func limitedAfterCrash(e *E) {
+	one := limit.New("one", limit.Concurrency(1))
+	var ran tally
+	var h workflow.Handle[int]
+	began, release, crashes := make(chan struct{}, 1), make(chan struct{}), make(chan int, 2)
+	wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+		if ran.add("before") == 1 {
+			began <- struct{}{}
+			<-release
+			return 0, nil
+		}
+		return workflow.Step(ctx, "limited", func(sctx context.Context) (int, error) {
+			run, err := e.eng.Get(sctx, h.ID())
+			crashes <- engine.Crashes(&run)
+			return in, err
+		}, workflow.StepUnder(one))
+	})
+	victim := e.process(defs(wf))
+	h = start(e, wf, 5)
+	receive(e, "the run", began)
+	victim.kill()
+	close(release)
+	e.process(defs(wf))
+	e.eq("output", result(e, h), 5)
+	e.eq("crashes during the step", <-crashes, 1)
 	e.idleLimit(one)
 }
 

@@ -189,6 +189,34 @@ var permitCases = []Case{
 		c.end(runs[0], complete(""))
 		c.takes("the highest priority and the plain run", 10, high, last[1])
 	}},
+	{"limit/first-of-namespace", "P7", "the first run under limits of a namespace is claimed at once, also by a handle that has claimed there before", func(c *C) {
+		c.end(c.start(), complete(""))
+		other := newC(c.TB, c.host, c.h, c.s2, c.s, c.cs)
+		other.ns, other.now = c.ns, c.now
+		id := other.createUnder(use("l", "a"))[0]
+		c.advance(time.Microsecond)
+		c.takes("the claim", 1, id)
+	}},
+	{"limit/first-of-step", "P7", "the first run of a namespace whose step waits for permits is claimed at once", func(c *C) {
+		run := c.start()
+		c.commit(store.Commit{Lease: run.Lease, Transition: &store.Transition{Kind: store.Release, Under: use("l", "a")}})
+		c.takes("the claim", 1, run.Run.ID)
+	}},
+	{"limit/crashes", "P6", "a run whose step waits for permits keeps the crashes that the commit names", func(c *C) {
+		for _, kind := range []store.TransitionKind{store.Sleep, store.Release} {
+			c.create(store.NewRun{})
+			run := c.claim1()
+			wait := &store.Transition{Kind: kind, Under: use("l", "a"), At: c.now}
+			if kind == store.Release {
+				wait.At = time.Time{}
+			}
+			c.commit(store.Commit{Lease: run.Lease, Crashes: 3, Transition: wait})
+			c.eq("Crashes of a run that waits", c.get(run.Run.ID).Crashes, 3)
+			again := c.claim1()
+			c.eq("Crashes of the claimed run", again.Run.Crashes, 3)
+			c.end(again, complete(""))
+		}
+	}},
 	{"limit/order-within-key", "P7", "runs of a key go in the order of P7", func(c *C) {
 		c.putLimit("l", oneAtATime)
 		ids := c.createUnder(use("l", "a"), use("l", "a"), use("l", "a"))
