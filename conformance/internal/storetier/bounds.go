@@ -380,11 +380,16 @@ var boundCases = []Case{
 			c.eq(fmt.Sprintf("whole runs up to %d bytes", tt.limit), get(store.GetParams{MaxBytes: tt.limit}), tt.want)
 			c.eq(fmt.Sprintf("whole runs without input up to %d bytes", tt.limit), get(store.GetParams{MaxBytes: tt.limit, NoInput: true}), tt.output)
 		}
-		for _, p := range []store.GetParams{{MaxBytes: 1}, {MaxBytes: 1, NoInput: true}} {
-			p.Namespace, p.IDs = c.ns+"-other", ids
-			runs, err := c.s.Get(c.ctx, p)
-			c.ok("Get in another namespace", err)
-			c.eq("runs of another namespace", len(runs), 0)
+	}},
+	{"namespaces/get-in-every-form", "P15", "Get finds no run of another namespace, whatever it leaves out", func(c *C) {
+		id := c.recorded(complete("out")).Run.ID
+		for _, p := range []store.GetParams{{}, {NoInput: true}, {FinalOnly: true}, {MaxBytes: 1}, {MaxBytes: 1, NoInput: true}, {MaxBytes: 1, FinalOnly: true}} {
+			for ns, want := range map[string]int{c.ns: 1, c.ns + "-other": 0} {
+				p.Namespace, p.IDs = ns, []store.ID{id}
+				runs, err := c.s.Get(c.ctx, p)
+				c.ok("Get", err)
+				c.eq(fmt.Sprintf("runs in %q of %+v", ns, p), len(runs), want)
+			}
 		}
 	}},
 	{"children/bounded-in-bytes", "P12", "Children returns outputs and failures up to MaxBytes, but at least those of the first child; later children say that they were left out", func(c *C) {

@@ -194,7 +194,9 @@ var listCases = []Case{
 			c.status(r.ID, status)
 		}
 		run(store.Completed, func(run store.ClaimedRun) { c.end(run, complete("")) })
-		run(store.Failed, func(run store.ClaimedRun) { c.end(run, &store.Transition{Kind: store.FailRun, Failure: &store.Failure{Code: "error"}}) })
+		run(store.Failed, func(run store.ClaimedRun) {
+			c.end(run, &store.Transition{Kind: store.FailRun, Failure: &store.Failure{Code: "error"}})
+		})
 		run(store.Canceled, func(run store.ClaimedRun) { c.end(run, cancelRun()) })
 		run(store.Sleeping, func(run store.ClaimedRun) { c.end(run, sleepFor(time.Hour)) })
 		run(store.Paused, func(run store.ClaimedRun) { c.end(run, sleepFor(time.Hour)); c.pause(run.Run.ID) })

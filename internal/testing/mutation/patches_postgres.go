@@ -94,6 +94,13 @@ var postgresPatches = []Patch{
 	{"lost-lane-beside-another", "condition", pg + "create.go", `AND x.workflow=l.workflow AND x.priority=l.priority)`, `AND x.workflow=l.workflow)`, "TestLostLanes"},
 	{"signal-meets-one-of-another-namespace", "name", pg + "signals.go", `WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>={final} AND r.reuse={reuseAfterEnd}) q`,
 		`WHERE $2::text<>'' AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>={final} AND r.reuse={reuseAfterEnd}) q`, "namespaces/signal-ids"},
+	{"claim-of-what-others-leave-by-the-lowest-priority", "order", pg + "claim.go", `row_number() OVER (PARTITION BY head.d ORDER BY head.priority DESC, head.visible_at, head.id) AS nth FROM head) h`, `row_number() OVER (PARTITION BY head.d ORDER BY head.priority, head.visible_at, head.id) AS nth FROM head) h`, "tx/claim-in-order-beside-an-open-one"},
+	{"cancel-of-the-unrecorded-beside-a-recorded-one", "condition", pg + "children.go", `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)`, `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id OR true)`, "cancel/unrecorded-is-final"},
+	{"state-wakes-no-paused-run", "condition", pg + "state.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & $6`, `WHEN r.status IN ({sleeping}) AND r.wakes & $6`, "pause/event-while-paused"},
+	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
+	{"signal-of-a-transaction-that-failed", "transaction", pg + "signals.go", `		clear(stored)
+`, "", "TestSignalInASecondTransaction"},
+	{"commit-two-steps-at-one-position", "condition", "store/validate.go", `if c.Steps[j].Position == c.Steps[i].Position {`, `if c.Steps[j].Position == c.Steps[i].Position && l.Payload < 0 {`, "steps/one-position"},
 	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$21::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$21::bigint)`, "fire/not-again-after-a-purge"},
 	{"fire-does-not-advance", "condition", pg + "schedules.go", `SET next_at=$4::bigint, last_at=s.next_at`, `SET next_at=s.next_at, last_at=coalesce(s.next_at, $4::bigint)`, "fire/advances"},
 	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},
