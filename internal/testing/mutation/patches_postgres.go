@@ -98,6 +98,7 @@ var postgresPatches = []Patch{
 	{"cancel-of-the-unrecorded-beside-a-recorded-one", "condition", pg + "children.go", `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)`, `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id OR true)`, "cancel/unrecorded-is-final"},
 	{"state-wakes-no-paused-run", "condition", pg + "state.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & $6`, `WHEN r.status IN ({sleeping}) AND r.wakes & $6`, "pause/event-while-paused"},
 	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
+	{"claim-under-limits-of-other-lanes", "condition", pg + "limitsql.go", `AND f.lane=named.name AND f.state=3 AND f.at<=`, `AND (f.lane=named.name OR true) AND f.state=3 AND f.at<=`, "limit/demands-alone"},
 	{"signal-of-a-transaction-that-failed", "transaction", pg + "signals.go", `		clear(stored)
 `, "", "TestSignalInASecondTransaction"},
 	{"commit-two-steps-at-one-position", "condition", "store/validate.go", `if c.Steps[j].Position == c.Steps[i].Position {`, `if c.Steps[j].Position == c.Steps[i].Position && l.Payload < 0 {`, "steps/one-position"},

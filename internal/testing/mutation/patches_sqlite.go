@@ -145,6 +145,8 @@ var sqlitePatches = []Patch{
 	{"sent-signals-of-every-run", "condition", sqlKit + "reads.go", `FROM pawl.signals s WHERE s.run_id=:run AND s.pos>:position ORDER`, `FROM pawl.signals s WHERE (s.run_id=:run OR true) AND s.pos>:position ORDER`, "export/sent"},
 	{"get-bounded-in-any-namespace", "name", sqliteCore + "runs.go", `ON r.id=unhex(j.value) AND r.namespace=?2 AND`, `ON r.id=unhex(j.value) AND ?2<>'' AND`, "namespaces/get-in-every-form"},
 	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
+	{"limit-keys-wait-in-any-namespace", "name", sqliteCore + "limitverbs.go", `INDEXED BY runs_flow WHERE r.namespace=?1 AND`, `INDEXED BY runs_flow WHERE r.namespace>='' AND`, "limit/namespaces"},
+	{"claim-beside-limits-takes-what-is-paused", "condition", sqliteCore + "limitsql.go", "AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "AND x.status<>{sleeping} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "limit/beside-free-runs"},
 	{"a-lost-transaction-leaves-calls-waiting", "condition", "backends/sqlite/runner.go", `finish(other, other.err)`, `if other == j { finish(other, other.err) }`, "TestSharedTransactionEnds"},
 
 	// Pages.

@@ -56,6 +56,7 @@ var tursoOnly = []place{
 	{sqliteCore + "commit.go", []string{"keepMany", "finalUpdate", "finalMany", "endMany", "putSteps", "commitMany", "nextPart", "updateMany"}},
 	{sqliteCore + "children.go", []string{"countMany", "wakeMany"}},
 	{sqliteCore + "table.go", nil},
+	{sqliteCore + "core.go", []string{"New"}},
 }
 
 // postgresOnly is PostgreSQL's part of what the SQL backends share.
@@ -64,7 +65,7 @@ var postgresOnly = []place{{sqlKit + "bounds.go", []string{"postgres", "fitting"
 var backends = map[string]*backend{
 	"sqlite": {
 		pkg: "./backends/sqlite", sources: []string{"backends/internal/sqlitecore/*.go", "backends/internal/sqlkit/*.go", "backends/sqlite/runner.go", "backends/sqlite/tx.go", "backends/sqlite/hints.go"},
-		unused: slices.Concat(tursoOnly, postgresOnly, []place{{file: sqliteCore + "plan.go"}, {file: sqliteCore + "schema.go"}}), store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
+		unused: slices.Concat(tursoOnly, postgresOnly, []place{{file: sqliteCore + "plan.go"}, {file: sqliteCore + "schema.go"}, {file: sqliteCore + "diagnose.go"}, {file: sqlKit + "split.go"}}), store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
 		tiers: append(storeTiers("TestConformanceInMemory"), tier{"^TestConformance$/^(faults|tx|durable)$", ""},
 			tier{"^TestEngineInMemory$", ""}, tier{"^TestRandomInMemory$", ""}, tier{"^TestLinearizable$", ""},
 			tier{"^Test", "^Test(Conformance.*|Engine.*|Random.*|Linearizable|CostOf.*)$"}),
