@@ -206,9 +206,10 @@ type Leases interface {
 	// A call takes at most [MaxBatch] commits, each with as many steps, children, consumed
 	// signals and answers; it takes at least [CallBytes] of payloads, and a single commit more. An item's Err
 	// matches ErrLeaseLost (also for a run that does not exist or was never claimed), ErrInvalid
-	// (also for a new step at the Position of another one, and for a child whose ID is another
-	// run's) or ErrTooLarge (P12). On ErrInvalid and ErrTooLarge nothing is stored and the lease
-	// stays valid. If Err is set, all other fields are zero.
+	// (also for two steps of one commit at one Position, and for a child whose ID is another
+	// run's) or ErrTooLarge (P12). A store may also refuse, with ErrInvalid, a new step at the Position of
+	// a step that is stored, which no holder may send. On ErrInvalid and ErrTooLarge nothing is stored
+	// and the lease stays valid. If Err is set, all other fields are zero.
 	Commit(ctx context.Context, p CommitParams) ([]CommitResult, error)
 }
 

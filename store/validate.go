@@ -398,6 +398,9 @@ func (c *Commit) Validate(l Limits) error {
 			if c.Steps[j].StepKey == c.Steps[i].StepKey {
 				return Invalid("step "+strconv.Quote(clip(c.Steps[i].String())), "it is recorded twice in one commit")
 			}
+			if c.Steps[j].Position == c.Steps[i].Position {
+				return Invalid("step "+strconv.Quote(clip(c.Steps[i].String())), fmt.Sprintf("another step of the commit has position %d", c.Steps[i].Position))
+			}
 		}
 	}
 	if err := validateWrites(c.State, l); err != nil {

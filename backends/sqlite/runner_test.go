@@ -208,6 +208,49 @@ func TestCanceledBesideAnother(t *testing.T) {
 	require.EqualValues(t, 1, count(t, s))
 }
 
+// TestSharedTransactionEnds ends a transaction of three calls in the middle of one of them. All three calls
+// return, none of them is applied, and each can be repeated.
+func TestSharedTransactionEnds(t *testing.T) {
+	t.Parallel()
+	s, _ := openFile(t)
+	var failed []chan error
+	calls := make([]store.CreateParams, 3)
+	c := <-s.runner.writer
+	require.NoError(t, c.exec("CREATE TRIGGER ends BEFORE INSERT ON runs WHEN new.workflow='bad' BEGIN SELECT RAISE(ROLLBACK, 'it ends'); END"))
+	for i := range calls {
+		calls[i] = createParams(1, 0)
+		if i == 1 {
+			calls[i].Runs[0].Workflow = "bad"
+		}
+		done := make(chan error, 1)
+		failed = append(failed, done)
+		go func() {
+			_, err := s.Create(t.Context(), calls[i])
+			done <- err
+		}()
+		for queued := 0; queued <= i; runtime.Gosched() {
+			s.runner.mu.Lock()
+			queued = len(s.runner.queue)
+			s.runner.mu.Unlock()
+		}
+	}
+	s.runner.writer <- c
+	for i, done := range failed {
+		err := <-done
+		require.Error(t, err)
+		if i != 1 {
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.NotErrorIs(t, err, store.ErrOutcomeUnknown)
+		}
+	}
+	require.Zero(t, count(t, s))
+	for _, p := range []store.CreateParams{calls[0], calls[2]} {
+		res, err := s.Create(t.Context(), p)
+		require.NoError(t, err)
+		require.True(t, res[0].Created)
+	}
+}
+
 // TestCanceledMidway cancels a write between its statements.
 func TestCanceledMidway(t *testing.T) {
 	t.Parallel()

@@ -381,6 +381,17 @@ var boundCases = []Case{
 			c.eq(fmt.Sprintf("whole runs without input up to %d bytes", tt.limit), get(store.GetParams{MaxBytes: tt.limit, NoInput: true}), tt.output)
 		}
 	}},
+	{"namespaces/get-in-every-form", "P15", "Get finds no run of another namespace, whatever it leaves out", func(c *C) {
+		id := c.recorded(complete("out")).Run.ID
+		for _, p := range []store.GetParams{{}, {NoInput: true}, {FinalOnly: true}, {MaxBytes: 1}, {MaxBytes: 1, NoInput: true}, {MaxBytes: 1, FinalOnly: true}} {
+			for ns, want := range map[string]int{c.ns: 1, c.ns + "-other": 0} {
+				p.Namespace, p.IDs = ns, []store.ID{id}
+				runs, err := c.s.Get(c.ctx, p)
+				c.ok("Get", err)
+				c.eq(fmt.Sprintf("runs in %q of %+v", ns, p), len(runs), want)
+			}
+		}
+	}},
 	{"children/bounded-in-bytes", "P12", "Children returns outputs and failures up to MaxBytes, but at least those of the first child; later children say that they were left out", func(c *C) {
 		parent := c.family(sleepOn(store.WakeSignal), kids(4)...)
 		for i := range 4 {

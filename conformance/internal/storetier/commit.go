@@ -559,12 +559,15 @@ var commitCases = []Case{
 		for _, t := range append(transitions(), nil) {
 			run := c.start()
 			c.commit(store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "")}})
+			for range 3 {
+				c.signal(run.Run.ID, "s", "")
+			}
 			before := c.get(run.Run.ID)
 			name := "without transition"
 			if t != nil {
 				name = t.Kind.String()
 			}
-			for _, seen := range []int64{0, 9} {
+			for _, seen := range []int64{0, 3, 9} {
 				c.lost(name, store.Commit{Lease: run.Lease, Seq: 3, Seen: seen, Steps: []store.StepRecord{step(2, "b", "")}, Transition: t})
 				c.eq("the run after "+name, c.get(run.Run.ID), before)
 			}
@@ -906,6 +909,19 @@ var stepCases = []Case{
 		see(2, store.StepCompleted, "two")
 		rec(9, 3, store.StepFailed, "three")
 		see(2, store.StepCompleted, "two")
+	}},
+	{"steps/one-position", "P16", "a commit with two steps at one Position is refused, whether it is plain or not, and leaves nothing", func(c *C) {
+		for _, t := range append(transitions(), nil) {
+			for _, state := range [][]store.StateWrite{nil, {{Key: "k"}}} {
+				run := c.start()
+				cm := store.Commit{Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", ""), step(2, "b", ""), step(2, "c", "")}, State: state, Transition: t}
+				c.fails("two new steps at one position", c.tryCommit(cm).Err, store.ErrInvalid)
+				c.eq("steps after it", len(c.steps(run.Run.ID)), 0)
+				cm.Steps[2].Position = 3
+				c.commit(cm)
+				c.cancelIfLive(run.Run.ID)
+			}
+		}
 	}},
 	{"steps/key-is-exact", "P4", "branch, name and occurrence together are a step's key", func(c *C) {
 		run := c.start()

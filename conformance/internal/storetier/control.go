@@ -351,6 +351,7 @@ var cancelCases = []Case{
 			c.status(id, store.Canceled)
 			c.claimNone("it is canceled")
 		}
+		c.recorded(sleepFor(24 * time.Hour)) // the steps of another run do not matter
 		run := c.start()
 		bad := step(1, "a", "")
 		bad.Status, bad.Failure = store.StepFailed, &store.Failure{Code: "error", Message: "x"}
@@ -685,23 +686,29 @@ var pauseCases = []Case{
 		c.eq("Attempt", c.claim1().Run.Attempt, 2)
 	}},
 	{"pause/event-while-paused", "P5", "an event that a paused sleeping run had asked for has woken it when it is resumed", func(c *C) {
-		for _, asked := range []bool{true, false} {
+		for _, wakes := range []store.WakeOn{store.WakeSignal, store.WakeState, 0} {
 			run := c.start()
 			id := run.Run.ID
 			t := sleepFor(time.Hour)
-			if asked {
-				t.Wakes = store.WakeSignal
-			}
+			t.Wakes = wakes
 			c.end(run, t)
 			c.pause(id)
-			c.signal(id, "n", "x")
+			if wakes != store.WakeState {
+				c.signal(id, "n", "x")
+			}
+			if wakes != store.WakeSignal {
+				c.setState(id, "k", "x")
+			}
 			c.status(id, store.Paused)
 			c.claimNone("it is paused")
 			c.eq("Resume", c.resume(id), store.Sleeping)
-			if asked {
+			switch wakes {
+			case store.WakeSignal:
 				c.eq("signals", payloads(c.claim1().Inbox.Signals), []string{"x"})
-			} else {
-				c.claimNone("it had not asked for signals")
+			case store.WakeState:
+				c.eq("state", values(c.claim1().Inbox.State), []string{"k=x"})
+			default:
+				c.claimNone("it had not asked for events")
 			}
 		}
 	}},

@@ -23,6 +23,7 @@ var exportCases = []Case{
 	{"export/sent", "P17", "Sent returns all signals that a run has received, in the order of sending; for consumed ones only the ID", func(c *C) {
 		run := c.start()
 		id := run.Run.ID
+		c.signal(c.create(store.NewRun{}), "n", "of another run")
 		c.eq("signals of a run that has had none", len(c.sent(store.SentParams{Run: id}).Signals), 0)
 		a, b, d := c.signal(id, "n", "a"), c.signal(id, "n", "b"), c.signal(id, "n", "d")
 		c.commit(store.Commit{Lease: run.Lease, Consumed: []store.SignalID{b}})

@@ -551,6 +551,9 @@ var permitCases = []Case{
 		c.eq("limits of the other namespace", other.limits(), []store.Limit{})
 		other.putLimit("l", oneAtATime)
 		c.takes("this namespace at its limit", 10)
+		other.createUnder(use("l", "k"), use("l", "k"))
+		other.takes("the other one, above its limit", 10)
+		c.eq("waiting runs of both", []int64{c.limitKey("l", "k").Waiting, other.limitKey("l", "k").Waiting}, []int64{1, 2})
 		c.end(first, complete(""))
 		c.takes("this namespace, whatever the other one holds", 10, mine[1])
 	}},
@@ -622,6 +625,38 @@ var permitCases = []Case{
 		c.eq("NextDue", got.NextDue, due)
 		c.now = due
 		c.takes("at its time", 2, later)
+	}},
+	{"limit/demands-alone", "P7", "a claim takes runs under limits of its own queues and workflows alone, also at the moment at which others are due", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 9})
+		lanes := []store.Demand{demand(aQueue, 9), demand(aQueue+"-2", 9), demand(aQueue, 9, aWorkflow+"-2")}
+		for _, after := range []time.Duration{0, time.Minute} {
+			var ids []store.ID
+			for _, lane := range lanes {
+				ids = append(ids, c.create(store.NewRun{Queue: lane.Queue, Workflow: lane.Workflows[0], After: after, Under: use("l", "k")}))
+			}
+			c.advance(after)
+			for i, lane := range lanes {
+				for _, want := range [][]store.ID{ids[i : i+1], {}} {
+					c.eq(fmt.Sprintf("runs of %+v", lane), runIDs(c.claim(store.ClaimParams{Demands: []store.Demand{lane}}).Runs), want)
+				}
+			}
+		}
+	}},
+	{"limit/beside-free-runs", "P7", "beside runs that wait under limits, a claim takes those under none that are due, in whatever status they wait, and no paused one", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		asleep, retried, pausedAsleep := c.start(), c.start(), c.start()
+		paused := c.create(store.NewRun{})
+		c.end(asleep, sleepFor(time.Minute))
+		c.advance(time.Microsecond)
+		c.end(retried, retryIn(time.Minute))
+		c.end(pausedAsleep, sleepFor(time.Minute))
+		c.pause(paused)
+		c.pause(pausedAsleep.Run.ID)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		c.advance(time.Minute)
+		fresh := c.create(store.NewRun{})
+		c.takes("the claim", 9, ids[0], asleep.Run.ID, retried.Run.ID, fresh)
+		c.takes("the next one", 9)
 	}},
 	{"limit/woken", "P5", "a sleeping run under a limit that an event wakes waits for a permit, and goes as soon as there is one", func(c *C) {
 		c.putLimit("one", oneAtATime)

@@ -183,6 +183,32 @@ var listCases = []Case{
 			c.eq(fmt.Sprintf("Count of %+v", tt.f), c.count(tt.f), int64(len(want)))
 		}
 	}},
+	{"list/by-external-id", "P14", "an external id selects its runs in every status, whatever their suffix and whether they still hold it", func(c *C) {
+		var want []store.ID
+		run := func(status store.Status, then func(run store.ClaimedRun)) {
+			r := fill(store.NewRun{ExternalID: "e", Suffix: status.String()})
+			want = append(want, c.create(r))
+			if then != nil {
+				then(c.claim1())
+			}
+			c.status(r.ID, status)
+		}
+		run(store.Completed, func(run store.ClaimedRun) { c.end(run, complete("")) })
+		run(store.Failed, func(run store.ClaimedRun) {
+			c.end(run, &store.Transition{Kind: store.FailRun, Failure: &store.Failure{Code: "error"}})
+		})
+		run(store.Canceled, func(run store.ClaimedRun) { c.end(run, cancelRun()) })
+		run(store.Sleeping, func(run store.ClaimedRun) { c.end(run, sleepFor(time.Hour)) })
+		run(store.Paused, func(run store.ClaimedRun) { c.end(run, sleepFor(time.Hour)); c.pause(run.Run.ID) })
+		run(store.Running, func(store.ClaimedRun) {})
+		run(store.Canceling, func(run store.ClaimedRun) { c.cancel(run.Run.ID) })
+		run(store.Pending, nil)
+		c.create(store.NewRun{ExternalID: "E", Suffix: "pending"})
+		f := store.RunFilter{ExternalID: "e"}
+		slices.SortFunc(want, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+		c.eq("List", c.listAll(store.ListParams{Filter: f, OldestFirst: true, Limit: 3}, nil), want)
+		c.eq("Count", c.count(f), int64(len(want)))
+	}},
 	{"list/by-end", "P14", "final runs are selected by their end, and listed in its order", func(c *C) {
 		var ids []store.ID
 		for range 4 {

@@ -269,6 +269,36 @@ var txCases = []Case{
 			c.eq("the run of a claim after it", c.claim1().Run.ID, held)
 		})
 	}},
+	{"tx/claim-in-order-beside-an-open-one", "P7", "a claim that skips runs to which an open transaction has written takes the others in their usual order, of each demand at most as many as it asks for", func(c *C) {
+		c.eachKind(ofPrograms, func(t store.Transactor, k *harness.TxKind) {
+			if k.Alone {
+				return // all writers wait while a transaction is open
+			}
+			var held, free []store.ID
+			for range 2 {
+				held = append(held, c.create(store.NewRun{Priority: 9}))
+			}
+			for _, priority := range []int{1, 5, 3} {
+				free = append(free, c.create(store.NewRun{Priority: priority}))
+				c.advance(time.Second)
+			}
+			tx, in := c.join(t, k, newMarker())
+			c.at(in, func() {
+				for _, id := range held {
+					c.signal(id, "n", "")
+				}
+			})
+			ctx, cancel := context.WithTimeout(c.ctx, hintTimeout)
+			defer cancel()
+			for _, want := range []store.ID{free[1], free[2]} {
+				got, err := c.s.Claim(ctx, c.claimParams(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 1, aWorkflow)}}))
+				c.ok("Claim beside an open transaction", err)
+				c.eq("the run of a claim beside an open transaction", runIDs(got.Runs), []store.ID{want})
+			}
+			c.ok("commit", tx.Commit())
+			c.eq("the runs of a claim after it", runIDs(c.claimN(3)), append(held, free[0]))
+		})
+	}},
 	{"tx/step-commits", "P3", "a step's own writes and its record become durable together, with its state and what it has read", func(c *C) {
 		c.eachKind(ofSteps, func(t store.Transactor, k *harness.TxKind) {
 			id := c.create(store.NewRun{})

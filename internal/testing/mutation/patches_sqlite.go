@@ -139,6 +139,16 @@ var sqlitePatches = []Patch{
 	{"workers-asked-twice", "condition", sqlKit + "registry.go", askedOnce, strings.NewReplacer(" AND w.asked_at IS NULL", "", " AND asked_at IS NULL", "").Replace(askedOnce), "workers/asked-once"},
 	{"workflows-updated-in-part", "condition", sqlKit + "registry.go", `SET queue=excluded.queue, meta=excluded.meta`, `SET meta=excluded.meta`, "workflows/replace"},
 
+	// What generated mutations broke unseen.
+	{"commit-number-is-the-count-of-events", "condition", sqliteCore + "commit.go", `AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`, `AND (seq=?-1 OR events>0) AND leased=1 AND status={running} AND pausing=0 AND events=?`, "commit/gap-of-any-kind"},
+	{"commit-two-steps-at-one-position", "condition", "store/validate.go", `if c.Steps[j].Position == c.Steps[i].Position {`, `if c.Steps[j].Position == c.Steps[i].Position && l.Payload < 0 {`, "steps/one-position"},
+	{"sent-signals-of-every-run", "condition", sqlKit + "reads.go", `FROM pawl.signals s WHERE s.run_id=:run AND s.pos>:position ORDER`, `FROM pawl.signals s WHERE (s.run_id=:run OR true) AND s.pos>:position ORDER`, "export/sent"},
+	{"get-bounded-in-any-namespace", "name", sqliteCore + "runs.go", `ON r.id=unhex(j.value) AND r.namespace=?2 AND`, `ON r.id=unhex(j.value) AND ?2<>'' AND`, "namespaces/get-in-every-form"},
+	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
+	{"limit-keys-wait-in-any-namespace", "name", sqliteCore + "limitverbs.go", `INDEXED BY runs_flow WHERE r.namespace=?1 AND`, `INDEXED BY runs_flow WHERE r.namespace>='' AND`, "limit/namespaces"},
+	{"claim-beside-limits-takes-what-is-paused", "condition", sqliteCore + "limitsql.go", "AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "AND x.status<>{sleeping} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "limit/beside-free-runs"},
+	{"a-lost-transaction-leaves-calls-waiting", "condition", "backends/sqlite/runner.go", `finish(other, other.err)`, `if other == j { finish(other, other.err) }`, "TestSharedTransactionEnds"},
+
 	// Pages.
 	{"bounds-ignore-bytes", "bound", sqliteCore + "bounds.go", `OR before+size<=`, `OR 0*before+0*size<=`, "claim/bounded-in-bytes"},
 	{"bounds-of-half-a-page", "bound", sqlKit + "page.go", "fits {\n\t\t*list", "fits && len(*list) < 400 {\n\t\t*list", "inbox/pages-of-signals"},

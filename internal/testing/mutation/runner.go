@@ -37,7 +37,7 @@ const slowNouns = "/^(sizes|names|cost)$"
 // postgresVerbs are the files that implement the verbs of the store. How PostgreSQL's package opens, migrates,
 // connects and passes hints is tested by tests of its own.
 var postgresVerbs = func() (out []string) {
-	for _, name := range []string{"bounds", "children", "claim", "commit", "control", "create", "errors", "extend", "import", "journal", "runs", "schedules", "signals", "state", "tx", "values", "verbs", "workers"} {
+	for _, name := range []string{"answers", "bounds", "children", "claim", "commit", "control", "create", "errors", "extend", "fates", "import", "journal", "limitclaim", "limitplan", "limits", "limitsql", "runs", "schedules", "signals", "state", "tx", "values", "verbs", "workers"} {
 		out = append(out, pg+name+".go")
 	}
 	return out
@@ -56,6 +56,7 @@ var tursoOnly = []place{
 	{sqliteCore + "commit.go", []string{"keepMany", "finalUpdate", "finalMany", "endMany", "putSteps", "commitMany", "nextPart", "updateMany"}},
 	{sqliteCore + "children.go", []string{"countMany", "wakeMany"}},
 	{sqliteCore + "table.go", nil},
+	{sqliteCore + "core.go", []string{"New"}},
 }
 
 // postgresOnly is PostgreSQL's part of what the SQL backends share.
@@ -64,7 +65,7 @@ var postgresOnly = []place{{sqlKit + "bounds.go", []string{"postgres", "fitting"
 var backends = map[string]*backend{
 	"sqlite": {
 		pkg: "./backends/sqlite", sources: []string{"backends/internal/sqlitecore/*.go", "backends/internal/sqlkit/*.go", "backends/sqlite/runner.go", "backends/sqlite/tx.go", "backends/sqlite/hints.go"},
-		unused: slices.Concat(tursoOnly, postgresOnly, []place{{file: sqliteCore + "plan.go"}, {file: sqliteCore + "schema.go"}}), store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
+		unused: slices.Concat(tursoOnly, postgresOnly, []place{{file: sqliteCore + "plan.go"}, {file: sqliteCore + "schema.go"}, {file: sqliteCore + "diagnose.go"}, {file: sqlKit + "split.go"}}), store: "TestConformanceInMemory", patches: slices.Concat(sqlitePatches, buildPatches, sqliteBuildPatches, sqliteOnlyBuildPatches),
 		tiers: append(storeTiers("TestConformanceInMemory"), tier{"^TestConformance$/^(faults|tx|durable)$", ""},
 			tier{"^TestEngineInMemory$", ""}, tier{"^TestRandomInMemory$", ""}, tier{"^TestLinearizable$", ""},
 			tier{"^Test", "^Test(Conformance.*|Engine.*|Random.*|Linearizable|CostOf.*)$"}),
