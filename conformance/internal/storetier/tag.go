@@ -400,3 +400,13 @@ var tagLives = []Case{
 		}
 	}},
 }
+
+// taggedAside creates two runs with a tag of their own, and returns a call that looks for them.
+func (c *C) taggedAside(look func(f store.RunFilter)) func() {
+	value := store.NewID().String()
+	for range 2 {
+		c.create(store.NewRun{Queue: "tagged", After: 500 * time.Hour, Tags: store.Tags{"probe": value}})
+	}
+	f := with("probe", value, "none")
+	return func() { look(f) }
+}
