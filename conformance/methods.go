@@ -31,6 +31,10 @@ var methods = map[string]string{
 	"inbox/":  "Coordination.Inbox",
 	"answer/": "Coordination.Answers, Leases.Commit",
 
+	"tag/": "Runs.List, Runs.Count", "tag/created": "Runs.Create", "tag/eager": "Runs.Create", "tag/repeated": "Runs.Create", "tag/committed": "Leases.Commit", "tag/with-transitions": "Leases.Commit",
+	"tag/refused-commit": "Leases.Commit", "tag/invalid": "Runs", "tag/restarted": "Runs.Restart", "tag/forked": "Runs.Fork", "tag/spawned": "Leases.Commit", "tag/fired": "Schedules.Fire",
+	"tag/purged": "Runs.Purge", "tag/imported": "Importer.Import", "tag/at-once": "Leases.Commit, Runs.List",
+
 	"workers/": "Registry.PutWorker", "workers/remove": "Registry.RemoveWorker", "workers/asked": "Registry.AskWorkers", "workers/asked-": "Registry.AskWorkers",
 	"workers/put-and-list": "Registry.PutWorker, Registry.ListWorkers", "workers/held": "Registry.ListWorkers", "workers/without-held": "Registry.ListWorkers",
 	"workers/bounded-": "Registry.ListWorkers", "workers/pages": "Registry.ListWorkers", "workers/behind-": "Registry.ListWorkers", "workers/not-needed": "Leases.Claim",

@@ -101,7 +101,7 @@ func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, 
 		return done, e.fault
 	}
 	if selectsAll(filter) {
-		return done, fmt.Errorf("%s of many runs: %w", verb, store.Invalid("filter", fmt.Sprintf("it selects every run of namespace %q; name a workflow, a queue, a time, or statuses", e.namespace)))
+		return done, fmt.Errorf("%s of many runs: %w", verb, store.Invalid("filter", fmt.Sprintf("it selects every run of namespace %q; name a workflow, a queue, a time, tags, or statuses", e.namespace)))
 	}
 	if len(filter.Statuses) == 0 {
 		filter.Statuses = statuses
@@ -138,7 +138,7 @@ func (e *Engine) bulk(ctx context.Context, verb string, filter store.RunFilter, 
 func selectsAll(f store.RunFilter) bool {
 	return len(f.Statuses) == 0 && f.Workflow == "" && f.Queue == "" && f.Parent.IsZero() && f.ExternalID == "" && f.IDPrefix == "" &&
 		f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero() && f.FinishedAfter.IsZero() && f.FinishedBefore.IsZero() &&
-		f.FailureCode == "" && f.FailureText == "" && f.FailedStep == "" && f.MinAttempt == 0 && !f.Pinned && len(f.PinnedTo) == 0
+		f.FailureCode == "" && f.FailureText == "" && f.FailedStep == "" && f.MinAttempt == 0 && !f.Pinned && len(f.PinnedTo) == 0 && len(f.Tags) == 0
 }
 
 // batched performs the action on a page with one call for many runs.

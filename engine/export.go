@@ -327,6 +327,7 @@ type exportedRun struct {
 
 	Build string     `json:"build,omitempty"` // that recorded the last step
 	Pin   *store.Pin `json:"pin,omitempty"`   // the build that takes the run, and why
+	Tags  store.Tags `json:"tags,omitempty"`
 
 	Input   *payload       `json:"input,omitempty"`
 	Output  *payload       `json:"output,omitempty"`
@@ -443,7 +444,7 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 		out.Reuse = "never"
 	}
 	out.Digest, out.Read = r.Digest, rec.Consumed
-	out.Build, out.Pin = r.Build, r.Pin
+	out.Build, out.Pin, out.Tags = r.Build, r.Pin, r.Tags
 	if rec.Waits() {
 		out.VisibleAt = r.VisibleAt
 	}
@@ -502,7 +503,7 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 		errs = append(errs, store.Invalid("reuse", fmt.Sprintf(`unknown value %q; want "never" or no value`, x.Reuse)))
 	}
 	r.Digest, r.VisibleAt, r.Worker, rec.Consumed = x.Digest, x.VisibleAt, x.Worker, x.Read
-	r.Build, r.Pin = x.Build, x.Pin
+	r.Build, r.Pin, r.Tags = x.Build, x.Pin, x.Tags
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		kind, err := byName(s.Kind, store.KindFunction, store.KindMark)

@@ -131,6 +131,7 @@ type Schedule struct {
 	Delay    time.Duration
 	Timeout  time.Duration
 	Under    []store.LimitUse // the limits that they are under
+	Tags     store.Tags
 
 	Paused    bool
 	NextAt    time.Time // the next fire time; zero: it is paused, or there is none
@@ -196,7 +197,7 @@ func MaxCatchUp(n int) ScheduleOption {
 func ScheduleOverlap(o Overlap) ScheduleOption { return func(s *scheduling) { s.Overlap = o } }
 
 // ScheduleRuns sets options of the runs that the schedule starts: [Queue], [Priority],
-// [Delay], [Timeout], [Under], [LimitKey] and [Tokens]. The schedule itself sets their ids. The runs
+// [Delay], [Timeout], [Tags], [Under], [LimitKey] and [Tokens]. The schedule itself sets their ids. The runs
 // are under the limits that are known when the schedule is put.
 func ScheduleRuns(opts ...StartOption) ScheduleOption {
 	return func(s *scheduling) { s.start = append(s.start, opts...) }
@@ -216,10 +217,11 @@ type scheduleMeta struct {
 	Timeout    time.Duration `json:"timeout,omitempty"`
 
 	Under []store.LimitUse `json:"under,omitempty"`
+	Tags  store.Tags       `json:"tags,omitempty"`
 }
 
 func (s *Schedule) stored() (store.Schedule, error) {
-	meta, err := json.Marshal(scheduleMeta{s.TimeZone, s.CatchUp, s.MaxCatchUp, s.Overlap, s.Priority, s.Delay, s.Timeout, s.Under})
+	meta, err := json.Marshal(scheduleMeta{s.TimeZone, s.CatchUp, s.MaxCatchUp, s.Overlap, s.Priority, s.Delay, s.Timeout, s.Under, s.Tags})
 	return store.Schedule{Name: s.Name, Workflow: s.Workflow, Queue: s.Queue, Spec: s.Spec, Input: s.Input, Meta: meta, Paused: s.Paused, NextAt: s.NextAt}, err
 }
 
@@ -230,7 +232,7 @@ func scheduleOf(v store.Schedule) (Schedule, error) {
 	}
 	return Schedule{
 		Name: v.Name, Workflow: v.Workflow, Queue: v.Queue, Spec: v.Spec, TimeZone: m.TimeZone, Input: v.Input,
-		CatchUp: m.CatchUp, MaxCatchUp: m.MaxCatchUp, Overlap: m.Overlap, Priority: m.Priority, Delay: m.Delay, Timeout: m.Timeout, Under: m.Under,
+		CatchUp: m.CatchUp, MaxCatchUp: m.MaxCatchUp, Overlap: m.Overlap, Priority: m.Priority, Delay: m.Delay, Timeout: m.Timeout, Under: m.Under, Tags: m.Tags,
 		Paused: v.Paused, NextAt: v.NextAt, LastAt: v.LastAt, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	}, nil
 }
@@ -325,7 +327,7 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 	if _, err := e.prepare(ctx, &run, nil, nil); err != nil {
 		return s.Schedule, rule, err
 	}
-	s.Queue, s.Under = run.Queue, store.SortUses(run.Under)
+	s.Queue, s.Under, s.Tags = run.Queue, store.SortUses(run.Under), run.Tags
 	return s.Schedule, rule, nil
 }
 
@@ -581,7 +583,7 @@ func ScheduleID(name string) string { return "schedule " + name }
 // run returns the run that the schedule starts.
 func (s *Schedule) run() store.NewRun {
 	return store.NewRun{
-		Workflow: s.Workflow, Queue: s.Queue, Input: s.Input, Priority: s.Priority, After: s.Delay, Timeout: s.Timeout, Under: s.Under,
+		Workflow: s.Workflow, Queue: s.Queue, Input: s.Input, Priority: s.Priority, After: s.Delay, Timeout: s.Timeout, Under: s.Under, Tags: s.Tags,
 		ExternalID: ScheduleID(s.Name),
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,6 +47,22 @@ func At(t time.Time) StartOption { return func(r *store.NewRun) { r.At = t } }
 // operations fail with workflow.ErrDeadline, and the run fails with workflow.CodeDeadline. The
 // default, also for 0, is none. A negative d is store.ErrInvalid.
 func Timeout(d time.Duration) StartOption { return func(r *store.NewRun) { r.Timeout = d } }
+
+// Tags gives the run tags: names with values by which lists, counts and actions on many runs find it
+// (see [store.RunFilter].Tags), such as {"customer": "4711"}. A start that finds an existing run does
+// not change that run's tags. Tags that [store.Tags.Validate] refuses make the start fail.
+func Tags(tags map[string]string) StartOption {
+	return func(r *store.NewRun) { r.Tags = store.Tags(tags).Clone() }
+}
+
+// WithTags returns a filter that selects the runs that have all of these tags.
+func WithTags(tags map[string]string) store.RunFilter {
+	var f store.RunFilter
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		f.Tags = append(f.Tags, store.TagMatch{Name: name, Values: []string{tags[name]}})
+	}
+	return f
+}
 
 // Started is the outcome of a start.
 type Started struct {

@@ -44,6 +44,9 @@ type Commit struct {
 	// Nil leaves the run's pin unchanged. A GiveBack requires a Pin. With a final transition, or a
 	// Continue, the commit is ErrInvalid.
 	Pin *Pin
+	// Tags replaces the run's tags (P26); empty but not nil: the run has none afterwards; nil: they
+	// stay. With a GiveBack, the commit is ErrInvalid.
+	Tags Tags
 	// Free ends the permits of the run's step, [Run.StepUnder], while the run keeps its lease and its own
 	// permits. It changes nothing if the run has none.
 	Free       bool

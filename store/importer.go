@@ -72,7 +72,7 @@ func (p *ImportParams) Validate(l Limits) error {
 
 func (r *RunRecord) validateRun(l Limits) error {
 	run := &r.Run
-	like := NewRun{ID: run.ID, Workflow: run.Workflow, Queue: run.Queue, Input: run.Input, Meta: run.Meta, Priority: run.Priority, ExternalID: run.ExternalID, Suffix: run.Suffix, Reuse: run.Reuse, Digest: run.Digest, Under: run.Under}
+	like := NewRun{ID: run.ID, Workflow: run.Workflow, Queue: run.Queue, Input: run.Input, Meta: run.Meta, Priority: run.Priority, ExternalID: run.ExternalID, Suffix: run.Suffix, Reuse: run.Reuse, Digest: run.Digest, Under: run.Under, Tags: run.Tags}
 	if err := first(like.validate(l), size("output", len(run.Output), l.Payload), failureSize("failure", run.Failure), optionalName("group", run.Group), optionalName("worker", run.Worker), optionalName("build", run.Build), run.Pin.check()); err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (r *RunRecord) validateGroups() error {
 func (p *ImportParams) Imported() Run {
 	r := p.Record.Run
 	r.Namespace, r.Pausing = p.Namespace, false
-	r.Under, r.StepUnder = SortUses(r.Under), nil
+	r.Under, r.StepUnder, r.Tags = SortUses(r.Under), nil, r.Tags.Clone()
 	if !p.Record.Waits() {
 		r.VisibleAt = time.Time{}
 	}

@@ -135,6 +135,8 @@ type Run struct {
 	Under     []LimitUse
 	StepUnder []LimitUse
 
+	Tags Tags // nil: none
+
 	// Omitted says that Input, Output, Meta and Failure were left out, because the call's limit in
 	// bytes was reached. To get them, read the run alone.
 	Omitted bool
@@ -173,6 +175,9 @@ type NewRun struct {
 	// all of them permit it: see [Leases.Claim]. The run keeps them, also when it is restarted or continues
 	// as new, and its forks are under the same.
 	Under []LimitUse
+
+	// Tags are what the run can be found by: see [RunFilter.Tags].
+	Tags Tags
 
 	// Group, Ordinal and OnClose are for children, in [Commit.Spawn] only. Group is the parent's
 	// group that counts the child, and Ordinal its place there, from 1. Without a Group, Ordinal is

@@ -91,7 +91,9 @@ type Runs interface {
 	// run looked at, with the runs selected so far. A filter by Parent, by ExternalID, or by an
 	// IDPrefix of [FewIDs] characters has an index of its own and no such limit. Of the runs that
 	// are not final, a filter by PinnedTo with at most [FewBuilds] builds looks only at those that
-	// are pinned to one of them; an index on the build has them. With ByEnd, no run
+	// are pinned to one of them; an index on the build has them. A filter by Tags, of which one has
+	// Values, looks only at runs that have one of these values; an index on the tag has them in the
+	// order of their creation (P26). With ByEnd, Tags are checked for each run. With ByEnd, no run
 	// is read that ended before FinishedAfter or after FinishedBefore.
 	List(ctx context.Context, p ListParams) (RunPage, error)
 
@@ -110,7 +112,9 @@ type Runs interface {
 	// FinishedAfter or FinishedBefore, among the final ones. In a namespace of fewer than
 	// MaxScan runs, no status is capped. A filter by Parent, by ExternalID, or by an IDPrefix
 	// of [FewIDs] characters has an index of its own, and its counts are exact. Of the runs that are
-	// not final, a filter by PinnedTo looks at the same runs as in List.
+	// not final, a filter by PinnedTo looks at the same runs as in List. So does a filter by Tags of
+	// which one has Values, unless it has FinishedAfter or FinishedBefore; then MaxScan is shared
+	// among all statuses.
 	Count(ctx context.Context, p CountParams) ([]RunCount, error)
 
 	// Children returns the children in one group of a parent, in the order of their ordinals: those
@@ -233,7 +237,7 @@ type Runs interface {
 	// the same call is sent again, the items that the first call restarted are ErrConflict.
 	Restart(ctx context.Context, p RestartParams) ([]ControlResult, error)
 
-	// Fork creates a run, p.New, with the workflow, queue, priority, limits, input and meta of an old run, and with the
+	// Fork creates a run, p.New, with the workflow, queue, priority, limits, tags, input and meta of an old run, and with the
 	// completed steps of the old run that were recorded before p.Before: those with a lower Position. The new run is
 	// pending and due at once. It has no parent, external id, deadline or pin; its Build is that of the old run, and
 	// ForkedFrom names the old run. The old run, which may be active or itself a fork, does not change.
@@ -323,6 +327,8 @@ type RunFilter struct {
 	// Pinned selects runs that have a Pin; PinnedTo those pinned to one of these builds.
 	Pinned   bool     `json:",omitempty"`
 	PinnedTo []string `json:",omitempty"`
+	// Tags selects runs that all of these matches select, at most [MaxTags].
+	Tags []TagMatch `json:",omitempty"`
 }
 
 // ListParams is the input of [Runs.List].

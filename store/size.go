@@ -1,7 +1,7 @@
 package store
 
 // Size returns how many bytes of payload a new run has, as [CallBytes] counts them.
-func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) }
+func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) + r.Tags.size() }
 
 // Size returns how many bytes of payload a signal has, as [CallBytes] counts them.
 func (s *NewSignal) Size() int { return len(s.Payload) }
@@ -17,7 +17,7 @@ func (s *StepRecord) Size() int {
 
 // Size returns how many bytes of payload a commit has, as [CallBytes] counts them.
 func (c *Commit) Size() int {
-	n := 0
+	n := c.Tags.size()
 	for i := range c.Steps {
 		n += c.Steps[i].Size()
 	}

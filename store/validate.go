@@ -141,7 +141,7 @@ const FewBuilds = 16
 
 // ByBuild reports whether a filter selects unfinished runs by an index on their build.
 func (f *RunFilter) ByBuild() bool {
-	return len(f.PinnedTo) > 0 && len(f.PinnedTo) <= FewBuilds && !f.Few()
+	return len(f.PinnedTo) > 0 && len(f.PinnedTo) <= FewBuilds && !f.Few() && f.ByTag() == nil
 }
 
 // Wants reports whether a filter may select runs of a status.
@@ -150,6 +150,11 @@ func (f *RunFilter) Wants(s Status) bool {
 		return false
 	}
 	return len(f.Statuses) == 0 || slices.Contains(f.Statuses, s)
+}
+
+// Wanted lists the statuses of which a filter may select runs.
+func (f *RunFilter) Wanted() []Status {
+	return slices.DeleteFunc(Statuses(), func(s Status) bool { return !f.Wants(s) })
 }
 
 // IDRange returns the lowest and the highest ID whose text begins with prefix.
@@ -220,6 +225,7 @@ func (r *NewRun) validate(l Limits) error {
 		duration("start delay", r.After),
 		duration("timeout", r.Timeout),
 		CheckUses(r.Under, nil),
+		r.Tags.Validate(),
 	)
 }
 
@@ -264,7 +270,7 @@ func (f *RunFilter) validate() error {
 		return Invalid("attempts", fmt.Sprintf("%d is negative", f.MinAttempt))
 	}
 	_, _, err := IDRange(f.IDPrefix)
-	return first(err, validateBuilds(f.PinnedTo), optionalName("workflow", f.Workflow), optionalName("queue", f.Queue),
+	return first(err, validateBuilds(f.PinnedTo), f.validateTags(), optionalName("workflow", f.Workflow), optionalName("queue", f.Queue),
 		plainText("failure code", f.FailureCode), plainText("failure text", f.FailureText), plainText("step name", f.FailedStep))
 }
 
@@ -422,7 +428,7 @@ func (c *Commit) Validate(l Limits) error {
 	case c.Crashes > 0 && t != nil && t.Kind != Release && len(t.Under) == 0:
 		return Invalid("commit", "a "+t.Kind.String()+" is progress and cannot keep Crashes; only a release, a wait for permits, or a commit without a transition, can")
 	}
-	if err := first(c.validatePin(), c.validateAnswers(l), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
+	if err := first(c.validatePin(), c.validateTags(), c.validateAnswers(l), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err
 	}
 	if c.Transition != nil {

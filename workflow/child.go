@@ -42,6 +42,15 @@ func ChildDelay(d time.Duration) ChildOption { return func(o *childOptions) { o.
 // ChildTimeout gives the child a deadline, counted from its creation. The default, also for 0, is none.
 func ChildTimeout(d time.Duration) ChildOption { return func(o *childOptions) { o.Timeout = d } }
 
+// ChildTags gives the child tags, as [engine.Tags] does for a start.
+func ChildTags(tags map[string]string) ChildOption {
+	return func(o *childOptions) { o.Tags.Own = store.Tags(tags).Clone() }
+}
+
+// InheritTags gives the child the tags that this run has when it starts the child, in addition to
+// those of [ChildTags], whose values win.
+func InheritTags() ChildOption { return func(o *childOptions) { o.Tags.Inherit = true } }
+
 // Child runs a workflow as a child of this run and returns its output. Any worker that has
 // registered the workflow may take the child. This run sleeps meanwhile and holds no slot.
 // To run a workflow that another program defines, pass a [Reference].
@@ -93,7 +102,7 @@ func StartChild[In, Out any](ctx Context, name string, wf Callable[In, Out], in 
 	for _, opt := range opts {
 		opt(&o)
 	}
-	r := store.NewRun{ID: store.NewID(), Workflow: o.Workflow, Queue: cmp.Or(o.Queue, o.Workflow), Priority: o.Priority, After: o.Delay, Timeout: o.Timeout}
+	r := store.NewRun{ID: store.NewID(), Workflow: o.Workflow, Queue: cmp.Or(o.Queue, o.Workflow), Priority: o.Priority, After: o.Delay, Timeout: o.Timeout, Tags: o.Tags.Own}
 	if err := r.Validate(store.Limits{}); err != nil {
 		return nil, fmt.Errorf("child %q: %w", name, err)
 	}

@@ -44,8 +44,17 @@ func ItemTimeout(d time.Duration) ItemsOption {
 	return func(o *itemOptions) { o.Timeout = d }
 }
 
+// ItemTags gives each item tags, as [engine.Tags] does for a start.
+func ItemTags(tags map[string]string) ItemsOption {
+	return func(o *itemOptions) { o.Tags.Own = store.Tags(tags).Clone() }
+}
+
+// ItemsInheritTags gives each item the tags that this run has when it spawns the item, in addition to
+// those of [ItemTags], whose values win.
+func ItemsInheritTags() ItemsOption { return func(o *itemOptions) { o.Tags.Inherit = true } }
+
 func checkItems(of string, o itemOptions) error {
-	r := store.NewRun{ID: store.NewID(), Workflow: o.Workflow, Queue: cmp.Or(o.Queue, o.Workflow), Priority: o.Priority, Timeout: o.Timeout}
+	r := store.NewRun{ID: store.NewID(), Workflow: o.Workflow, Queue: cmp.Or(o.Queue, o.Workflow), Priority: o.Priority, Timeout: o.Timeout, Tags: o.Tags.Own}
 	if err := r.Validate(store.Limits{}); err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}

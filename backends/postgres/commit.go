@@ -136,15 +136,15 @@ var (
 		WHERE run_id=$1::uuid AND id = ANY($3::uuid[]) AND` + applied12
 
 	// Only children that are created here count. Parameters: $1 now, $2 parent, $3 stamp,
-	// $4 namespace, $5 to $19 the columns of c.
+	// $4 namespace, $5 to $20 the columns of c.
 	spawnRuns = sqlkit.Text(`WITH made AS (INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, external_id, suffix, created_at,
-			deadline, input, meta, parent, grp, ordinal, on_close, under, flow)
+			deadline, input, meta, parent, grp, ordinal, on_close, under, tags, flow)
 		SELECT c.id, $4::text, c.workflow, c.queue, {pending}, c.priority, least(greatest(` + now + `+c.after, c.at), ` + now + `+c.timeout),
 			c.external_id, c.suffix, ` + now + `, ` + now + `+c.timeout, c.input, c.meta, $2::uuid, c.grp, c.ordinal, c.on_close,
-			c.under, ` + hashOf(`$4::text, c.queue, c.workflow, c.priority`, `c.under`, `NULL`, `false`) + `
+			c.under, c.tags, ` + hashOf(`$4::text, c.queue, c.workflow, c.priority`, `c.under`, `NULL`, `false`) + `
 		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
-			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[], $19::text[])
-			AS c(id, workflow, queue, priority, after, at, timeout, external_id, suffix, input, meta, grp, ordinal, on_close, under)
+			$14::bytea[], $15::bytea[], $16::text[], $17::bigint[], $18::bigint[], $19::text[], $20::text[])
+			AS c(id, workflow, queue, priority, after, at, timeout, external_id, suffix, input, meta, grp, ordinal, on_close, under, tags)
 		WHERE` + applied23 + ` ON CONFLICT DO NOTHING RETURNING queue, workflow, parent, grp),
 		counted AS (INSERT INTO pawl.groups AS g (run_id, name, total, open) SELECT m.parent, m.grp, count(*), count(*) FROM made m WHERE m.grp IS NOT NULL GROUP BY 1, 2
 		ON CONFLICT (run_id, name) DO UPDATE SET total=g.total+excluded.total, open=g.open+excluded.open)
@@ -163,6 +163,9 @@ var (
 
 	// pinRun: $1 run, $2 stamp, $3 the build, $4 the whole pin.
 	pinRun = `UPDATE pawl.runs SET pin=$3::text, pinned=$4::text WHERE id=$1::uuid AND stamp=$2::bigint`
+
+	// setTags: $1 run, $2 stamp, $3 the tags. Triggers keep pawl.run_tags.
+	setTags = `UPDATE pawl.runs SET tags=$3::text WHERE id=$1::uuid AND stamp=$2::bigint`
 
 	forgetGroups = `DELETE FROM pawl.groups WHERE run_id=$1::uuid AND` + applied12
 	forgetSteps  = `DELETE FROM pawl.steps WHERE run_id=$1::uuid AND` + applied12
@@ -568,6 +571,9 @@ func (b *commit) statements(stmts []stmt) []stmt {
 	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
 		guarded(pinRun, *p.Pin, p.Pinned)
 	}
+	if b.Tags != nil {
+		guarded(setTags, text(sqlkit.TagsText(b.Tags)))
+	}
 	again := t != nil && t.Kind == store.Continue
 	if len(b.Steps) > 0 && !again {
 		for _, part := range perStatement(b.Steps, stepBytes) {
@@ -714,7 +720,7 @@ func (b *commit) spawn(children []store.NewRun) stmt {
 	ids, workflows, queues, suffixes := make([]store.ID, n), make([]string, n), make([]string, n), make([]string, n)
 	priorities, afters, ordinals, closes := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	ats, timeouts := make([]*int64, n), make([]*int64, n)
-	externals, groups, unders := make([]*string, n), make([]*string, n), make([]*string, n)
+	externals, groups, unders, tags := make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
 	inputs, metas := make([][]byte, n), make([][]byte, n)
 	for i := range children {
 		c := &children[i]
@@ -724,11 +730,11 @@ func (b *commit) spawn(children []store.NewRun) stmt {
 			v := sqlkit.Span(c.Timeout)
 			timeouts[i] = &v
 		}
-		unders[i] = text(sqlkit.UsesText(c.Under))
+		unders[i], tags[i] = text(sqlkit.UsesText(c.Under)), text(sqlkit.TagsText(c.Tags))
 		externals[i], groups[i], inputs[i], metas[i] = text(c.ExternalID), text(c.Group), c.Input, c.Meta
 	}
 	args := []any{b.setnow, uuid(b.Lease.Run), b.stamp, b.namespace, uuids(ids), workflows, queues, priorities, afters, ats,
-		timeouts, externals, suffixes, inputs, metas, groups, ordinals, closes, unders}
+		timeouts, externals, suffixes, inputs, metas, groups, ordinals, closes, unders, tags}
 	return stmt{sql: spawnRuns, args: args, rows: func(scan func(...any) error) error {
 		var queue, workflow string
 		var made int64

@@ -262,9 +262,9 @@ var (
 	// If a step is named, it must exist: its position is the limit. Parameters: $1 now, $2 new run, $3
 	// old run, $4 namespace, $5 stamp, $6 whether all steps are kept, $7 to $9 the key of the step
 	// before which the fork begins.
-	forkRun = sqlkit.Text(`INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta, under, flow)
+	forkRun = sqlkit.Text(`INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta, under, tags, flow)
 		SELECT $2::uuid, r.namespace, r.workflow, r.queue, {pending}, r.priority, ` + now + `, $5::bigint, r.parts & {partSteps}, ` + now + `, r.id, ` + sqlkit.RunBuild + `, r.input, r.meta,
-			r.under, ` + flowOf(`r.`, `r.under`, `NULL`, `false`) + `
+			r.under, r.tags, ` + flowOf(`r.`, `r.under`, `NULL`, `false`) + `
 		FROM pawl.runs r WHERE r.id=$3::uuid AND r.namespace=$4::text AND ($6::bool OR EXISTS (SELECT 1 FROM pawl.steps s
 			WHERE s.run_id=r.id AND s.branch=$7::text AND s.name=$8::text AND s.occurrence=$9::bigint))
 		ON CONFLICT DO NOTHING`)

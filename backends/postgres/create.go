@@ -90,13 +90,13 @@ var healLanes = sqlkit.Text(`WITH RECURSIVE pair AS (SELECT * FROM unnest($2::te
 // insertOne begins an insert of one run that waits for a worker; insertArgs fills its
 // parameters. It is followed by a guard, if any, and ON CONFLICT DO NOTHING.
 var insertOne = sqlkit.Text(`INSERT INTO pawl.runs (status, id, namespace, workflow, queue, priority, visible_at, external_id, suffix,
-	created_at, deadline, input, meta, parent, grp, ordinal, on_close, under, flow)
+	created_at, deadline, input, meta, parent, grp, ordinal, on_close, under, tags, flow)
 	SELECT {pending}, $2::uuid, $3::text, $4::text, $5::text, $6::smallint,
 	least(greatest(` + now + `+$7::bigint, $8::bigint), ` + now + `+$9::bigint), $10::text, $11::text,
-	` + now + `, ` + now + `+$9::bigint, $12::bytea, $13::bytea, $14::uuid, $15::text, $16::bigint, $17::smallint, $18::text, ` +
+	` + now + `, ` + now + `+$9::bigint, $12::bytea, $13::bytea, $14::uuid, $15::text, $16::bigint, $17::smallint, $18::text, $19::text, ` +
 	hashOf(`$3::text, $5::text, $4::text, $6::smallint`, `$18::text`, `NULL`, `false`))
 
-// The parameters of a guard begin at $19.
+// The parameters of a guard begin at $20.
 
 // insertArgs returns the parameters of insertOne; setnow is the result of setNow.
 func insertArgs(setnow any, namespace string, r *store.NewRun, parent store.ID) []any {
@@ -107,21 +107,21 @@ func insertArgs(setnow any, namespace string, r *store.NewRun, parent store.ID) 
 	}
 	return []any{
 		setnow, uuid(r.ID), namespace, r.Workflow, r.Queue, int16(r.Priority), sqlkit.Span(r.After), micros(r.At), timeout,
-		text(r.ExternalID), r.Suffix, r.Input, r.Meta, uuid(parent), text(r.Group), r.Ordinal, int16(r.OnClose), text(sqlkit.UsesText(r.Under)),
+		text(r.ExternalID), r.Suffix, r.Input, r.Meta, uuid(parent), text(r.Group), r.Ordinal, int16(r.OnClose), text(sqlkit.UsesText(r.Under)), text(sqlkit.TagsText(r.Tags)),
 	}
 }
 
 var (
 	createInto = `INSERT INTO pawl.runs (id, namespace, workflow, queue, priority, external_id, suffix, created_at, deadline,
-		input, meta, visible_at, ordinal, on_close, grp, reuse, digest, under, flow, status`
+		input, meta, visible_at, ordinal, on_close, grp, reuse, digest, under, flow, tags, status`
 	// An array that is NULL stands for the default value of each row: see column.
 	createValues = `SELECT t.id, $2::text, coalesce(t.workflow, $17::text), coalesce(t.queue, $18::text), coalesce(t.priority, 0)::smallint,
 		t.external_id, coalesce(t.suffix, ''), ` + now + `, ` + now + `+t.timeout, t.input, t.meta, `
 	createPending = `least(greatest(` + now + `+coalesce(t.after, 0), t.at), ` + now + `+t.timeout)`
-	createMore    = `, coalesce(t.ordinal, 0), coalesce(t.on_close, 0)::smallint, t.grp, coalesce(t.reuse, 0)::smallint, t.digest, t.under, t.flow, `
+	createMore    = `, coalesce(t.ordinal, 0), coalesce(t.on_close, 0)::smallint, t.grp, coalesce(t.reuse, 0)::smallint, t.digest, t.under, t.flow, t.tags, `
 	createFrom    = ` FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
-		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[], $19::bigint[], $20::bytea[], $21::text[], $22::uuid[]`
-	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp, reuse, digest, under, flow`
+		$11::bigint[], $12::bytea[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[], $19::bigint[], $20::bytea[], $21::text[], $22::uuid[], $23::text[]`
+	createNames = `t(id, workflow, queue, priority, external_id, suffix, after, at, timeout, input, meta, ordinal, on_close, grp, reuse, digest, under, flow, tags`
 	createEnd   = ` ON CONFLICT DO NOTHING` + createGives
 	// createFresh creates all of the runs, or none if one of their ids exists.
 	createFresh = ` WHERE NOT EXISTS (SELECT 1 FROM unnest($3::uuid[]) i(id) CROSS JOIN LATERAL (SELECT 1 FROM pawl.runs x WHERE x.id = i.id OFFSET 0) x)`
@@ -131,11 +131,11 @@ var (
 	// createEager also takes the leases that are asked for, unless the lane is paused. OFFSET
 	// prevents the subquery from being evaluated once for each column.
 	createEager = sqlkit.Text(createInto + `, epoch, leased, worker, started_at, lease_build) ` + createValues +
-		`CASE WHEN e.eager THEN ` + now + `+coalesce(t.lease, $26::bigint) ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN {running} ELSE {pending} END,
-		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN coalesce(t.worker, $25::text) END, CASE WHEN e.eager THEN ` + now + ` END,
-		CASE WHEN e.eager THEN nullif(coalesce(t.build, $28::text), '') END` +
-		createFrom + `, $23::text[], $24::bigint[], $27::text[]) ` + createNames + `, worker, lease, build)
-		CROSS JOIN LATERAL (SELECT coalesce(t.worker, $25::text) <> '' AND t.under IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
+		`CASE WHEN e.eager THEN ` + now + `+coalesce(t.lease, $27::bigint) ELSE ` + createPending + ` END` + createMore + `CASE WHEN e.eager THEN {running} ELSE {pending} END,
+		CASE WHEN e.eager THEN 1 ELSE 0 END, e.eager, CASE WHEN e.eager THEN coalesce(t.worker, $26::text) END, CASE WHEN e.eager THEN ` + now + ` END,
+		CASE WHEN e.eager THEN nullif(coalesce(t.build, $29::text), '') END` +
+		createFrom + `, $24::text[], $25::bigint[], $28::text[]) ` + createNames + `, worker, lease, build)
+		CROSS JOIN LATERAL (SELECT coalesce(t.worker, $26::text) <> '' AND t.under IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace = $2::text
 			AND (p.queue = coalesce(t.queue, $18::text) AND p.workflow = '' OR p.queue = '' AND p.workflow = coalesce(t.workflow, $17::text))) AS eager OFFSET 0) e` + createEnd)
 
 	// createMet reads the run that prevented a creation: the run with that id, or the one that
@@ -281,6 +281,7 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		column(n, 0, func(k int) int64 { return int64(at(k).Reuse) }),
 		payloads(n, func(k int) []byte { return digest(at(k).Digest) }),
 		column(n, nil, func(k int) *string { return text(sqlkit.UsesText(at(k).Under)) }), flowsOf(p, which),
+		column(n, nil, func(k int) *string { return text(sqlkit.TagsText(at(k).Tags)) }),
 	}
 	if eager {
 		query, args = createEager, append(args,

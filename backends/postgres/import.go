@@ -10,11 +10,11 @@ import (
 var (
 	importRun = sqlkit.Text(`INSERT INTO pawl.runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
-			input, meta, output, failure, reuse, digest, worker, build, pin, pinned, under, flow)
+			input, meta, output, failure, reuse, digest, worker, build, pin, pinned, under, tags, flow)
 		VALUES ($2::uuid, $3::text, $4::text, $5::text, $6::smallint, CASE WHEN $6::smallint={paused} THEN {pending} ELSE 0 END, $7::smallint,
 			CASE WHEN $6::smallint={paused} THEN greatest(` + now + `, $32::bigint) END, $8::bigint, $9::smallint, $10::bigint, $11::bigint, $12::bigint,
 			$13::bigint, $14::bigint, $15::text, $16::text, $17::uuid, $18::text, $19::bigint, $20::smallint, $21::bigint, $22::bigint, $23::bigint,
-			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text, $30::smallint, $31::bytea, $33::text, $34::text, $35::text, $36::text, $37::text, ` + hashOf(`$3::text, $5::text, $4::text, $7::smallint`, `$37::text`, `NULL`, `false`) + `) ON CONFLICT DO NOTHING`)
+			$24::bigint, $25::uuid, $26::bytea, $27::bytea, $28::bytea, $29::text, $30::smallint, $31::bytea, $33::text, $34::text, $35::text, $36::text, $37::text, $38::text, ` + hashOf(`$3::text, $5::text, $4::text, $7::smallint`, `$37::text`, `NULL`, `false`) + `) ON CONFLICT DO NOTHING`)
 	// ours is true for rows that belong to a run that this import has created.
 	ours       = ` WHERE (SELECT n.stamp FROM pawl.runs n WHERE n.id=$1::uuid)=$2::bigint`
 	importStep = `INSERT INTO pawl.steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
@@ -55,7 +55,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		args: []any{setNow(p.Now), id, r.Namespace, r.Workflow, r.Queue, int16(r.Status), int16(r.Priority), stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
 			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, uuid(r.Parent), text(r.Group), r.Ordinal, int16(r.OnClose),
 			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), uuid(r.ForkedFrom),
-			r.Input, r.Meta, r.Output, failure(r.Failure), int16(r.Reuse), digest(r.Digest), micros(r.VisibleAt), text(r.Worker), text(r.Build), r.PinnedTo(), text(sqlkit.PinText(r.Pin)), text(sqlkit.UsesText(r.Under))},
+			r.Input, r.Meta, r.Output, failure(r.Failure), int16(r.Reuse), digest(r.Digest), micros(r.VisibleAt), text(r.Worker), text(r.Build), r.PinnedTo(), text(sqlkit.PinText(r.Pin)), text(sqlkit.UsesText(r.Under)), text(sqlkit.TagsText(r.Tags))},
 	}}
 	add := func(sql string, args ...any) {
 		stmts = append(stmts, stmt{sql: sql, args: append([]any{id, stamp}, args...)})

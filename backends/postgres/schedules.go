@@ -24,9 +24,9 @@ var (
 			AND NOT EXISTS (SELECT 1 FROM pawl.runs r WHERE r.id=$5::uuid AND r.namespace<>$2::text)
 		FOR UPDATE OF s ON CONFLICT DO NOTHING`
 
-	// $1 to $18 are insertArgs, $19 namespace, $20 schedule, $21 at.
-	fireRun = insertOne + ` WHERE EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$19::text AND f.schedule=$20::text
-		AND f.at=$21::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid) ON CONFLICT DO NOTHING`
+	// $1 to $19 are insertArgs, $20 namespace, $21 schedule, $22 at.
+	fireRun = insertOne + ` WHERE EXISTS (SELECT 1 FROM pawl.firings f WHERE f.namespace=$20::text AND f.schedule=$21::text
+		AND f.at=$22::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid) ON CONFLICT DO NOTHING`
 
 	// The run was not created because another one has its external id: that one is the
 	// firing's run. It may have become final since. $1 namespace, $2 schedule, $3 at, $4

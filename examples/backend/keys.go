@@ -37,6 +37,7 @@ const (
 	kindEnded  = 'E' // namespace, status, end, id: the runs that are final
 	kindChild  = 'P' // parent, group, ordinal, id
 	kindPinned = 'B' // namespace, build, status, creation, id: the runs that are pinned to a build and not final
+	kindTagged = 'G' // namespace, tag, value, creation, id
 	kindCloses = 'W' // parent, id: the children that are canceled with their parent
 
 	// Limits.
@@ -93,6 +94,10 @@ func pinnedKey(namespace, build string, status store.Status) key {
 	return keyOf(kindPinned).Name(namespace).Name(build).And(byte(status))
 }
 
+func tagKey(namespace, name, value string) key {
+	return keyOf(kindTagged).Name(namespace).Name(name).Name(value)
+}
+
 func childKey(parent store.ID, group string) key { return keyOf(kindChild).ID(parent).Name(group) }
 
 func heldKey(namespace, worker string) key { return keyOf(kindHeld).Name(namespace).Name(worker) }
@@ -130,6 +135,9 @@ func indexKeys(r *storekit.Run) []key {
 		for _, k := range storekit.KeysOf(slices.Concat(r.Under, r.StepUnder)) {
 			keys = append(keys, keyOf(kindUse).Name(r.Namespace).Name(k.Limit).Name(k.Key).ID(r.ID))
 		}
+	}
+	for name, value := range r.Tags {
+		keys = append(keys, tagKey(r.Namespace, name, value).Time(r.CreatedAt).ID(r.ID))
 	}
 	if r.Closes() {
 		keys = append(keys, keyOf(kindCloses).ID(r.Parent).ID(r.ID))

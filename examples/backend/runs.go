@@ -111,13 +111,10 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 		counts := map[store.RunCount]int64{} // by rows without their count
 		var tally store.CountTally
 		parts := make([][]store.Status, store.Canceled+1)
-		for _, status := range store.Statuses() {
-			parts[status] = []store.Status{status}
-			if !p.Filter.Wants(status) {
-				continue
-			}
+		for part, statuses := range countParts(&p.Filter, order) {
+			parts[part] = statuses
 			filter, others := p.Filter, int64(0)
-			filter.Statuses = parts[status]
+			filter.Statuses = statuses
 			ids, left := t.candidates(p.Namespace, &filter, order, p.MaxScan)
 			for id := range ids {
 				if left == 0 {
@@ -129,20 +126,34 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 					others++
 					continue
 				}
-				row := store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: status}
+				row := store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}
 				if p.ByFailure && r.Failure != nil {
 					row.FailureCode = r.Failure.Code
 				}
 				counts[row]++
 			}
-			tally.Add(int(status), store.RunCount{Count: others}, false)
-		}
-		for row, n := range counts {
-			row.Count = n
-			tally.Add(int(row.Status), row, true)
+			tally.Add(part, store.RunCount{Count: others}, false)
+			for row, n := range counts {
+				row.Count = n
+				tally.Add(part, row, true)
+			}
+			clear(counts)
 		}
 		return tally.Rows(scans(&p.Filter, p.MaxScan), parts), nil
 	})
+}
+
+// countParts divides the statuses of a count: each has a part of its own, unless an index has the
+// runs of all statuses together.
+func countParts(f *store.RunFilter, order listing) (parts [][]store.Status) {
+	wanted := f.Wanted()
+	if f.ByTag() != nil && !order.byEnd && len(wanted) > 0 {
+		return [][]store.Status{wanted}
+	}
+	for _, status := range wanted {
+		parts = append(parts, []store.Status{status})
+	}
+	return parts
 }
 
 // matches applies a filter to a run.
@@ -181,16 +192,23 @@ func (t *tx) candidates(namespace string, f *store.RunFilter, order listing, max
 	return t.listed(namespace, f, order), scans(f, maxScan)
 }
 
-// listed yields the runs of the filter's statuses, of its times, and, if they are not final, of its
-// builds, by indexes that have them in their order.
+// listed yields the runs of the filter's statuses or of its tag, of its times, and, if they are not
+// final, of its builds, by indexes that have them in their order.
 func (t *tx) listed(namespace string, f *store.RunFilter, order listing) iter.Seq[store.ID] {
 	kind, since, before := byte(kindMade), f.CreatedAfter, f.CreatedBefore
 	if order.byEnd {
 		kind, since, before = kindEnded, f.FinishedAfter, f.FinishedBefore
 	}
 	var lines []storekit.Line
-	for _, status := range store.Statuses() {
-		if !f.Wants(status) || order.byEnd && !status.Final() {
+	statuses := f.Wanted()
+	if m := f.ByTag(); m != nil && !order.byEnd {
+		for _, value := range slices.Compact(slices.Sorted(slices.Values(m.Values))) {
+			lines = append(lines, order.line(tagKey(namespace, m.Name, value), since, before))
+		}
+		statuses = nil
+	}
+	for _, status := range statuses {
+		if order.byEnd && !status.Final() {
 			continue
 		}
 		prefixes := []key{statusKey(kind, namespace, status)}

@@ -34,6 +34,7 @@ type ChildOptions struct {
 	OnClose         store.ClosePolicy
 	Open            bool // its limits are those that workers have registered
 	Detached        bool // the parent does not wait for it
+	Tags            ChildTags
 }
 
 // ChildNote is the JSON content of the record of a child step. Once the child is final,
@@ -131,7 +132,7 @@ func (c *Child) spawnLocked() {
 	c.note = ChildNote{Run: store.DeriveID(inv.run.ID, group), Workflow: c.opts.Workflow}
 	r := store.NewRun{
 		ID: c.note.Run, Workflow: c.opts.Workflow, Queue: c.opts.Queue, Input: c.input, Priority: c.opts.Priority,
-		After: c.opts.Delay, Timeout: c.opts.Timeout, OnClose: c.opts.OnClose, Under: c.under,
+		After: c.opts.Delay, Timeout: c.opts.Timeout, OnClose: c.opts.OnClose, Under: c.under, Tags: inv.tagsOf(c.opts.Tags),
 	}
 	status := store.StepCompleted
 	if !c.opts.Detached {

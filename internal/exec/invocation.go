@@ -133,6 +133,7 @@ type Invocation struct {
 	interruption interruption // whether it is canceled or past its deadline
 	ending       ending       // how the execution ends
 
+	tags      tags                    // of the run
 	children  children                // the run's child runs
 	undecoded error                   // the first error that the code was told of a recorded payload
 	answered  map[store.SignalID]bool // the requests that the code has answered
@@ -150,6 +151,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 	}
 	inv.ending.done = make(chan struct{})
 	inv.permits.granted = cr.Run.StepUnder
+	inv.tags.set(cr.Run.Tags)
 	inv.history.loose = inv.def.Graph != nil
 	inv.children.inv = inv
 	inv.outbox.lease, inv.outbox.crashes = cr.Lease, cr.Run.Crashes

@@ -21,6 +21,7 @@ type ItemOptions struct {
 	Priority        int
 	Timeout         time.Duration
 	Open            bool // their limits are those that workers have registered
+	Tags            ChildTags
 	// AtOnce limits the items that are spawned and not final; 0 means no limit.
 	AtOnce int64
 	// Failures is how many items may fail or be canceled before the others are
@@ -168,7 +169,7 @@ func (s *itemStep) item(place int64, key string, input ChildInput) store.NewRun 
 	}
 	return store.NewRun{
 		ID: id, Workflow: s.opts.Workflow, Queue: s.opts.Queue, Input: input.Data, Under: input.Under,
-		Priority: s.opts.Priority, Timeout: s.opts.Timeout, Group: s.note.Group, Ordinal: place,
+		Priority: s.opts.Priority, Timeout: s.opts.Timeout, Group: s.note.Group, Ordinal: place, Tags: s.op.b.inv.tagsOf(s.opts.Tags),
 	}
 }
 

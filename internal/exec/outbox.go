@@ -28,6 +28,7 @@ type outbox struct {
 	consumed []store.SignalID
 	answers  []store.Answer // to consumed signals
 	children []store.NewRun // to spawn
+	tags     store.Tags     // of the run from the commit on; nil: they stay
 	bytes    int            // of all of the above
 	free     bool           // the permits of the run's step end
 
@@ -85,6 +86,12 @@ func (x *outbox) answer(a store.Answer) {
 	x.appended++
 }
 
+// tag adds the tags that the run is to have.
+func (x *outbox) tag(t store.Tags) {
+	x.tags = t
+	x.appended++
+}
+
 // freePermits adds the end of the permits of the run's step.
 func (x *outbox) freePermits() {
 	x.free = true
@@ -121,11 +128,11 @@ func (x *outbox) take(seen int64) *store.Commit {
 			delete(x.dues, r.StepKey)
 		}
 	}
-	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Answers: x.answers, Spawn: x.children, Free: x.free, Seen: seen}
+	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Answers: x.answers, Spawn: x.children, Tags: x.tags, Free: x.free, Seen: seen}
 	if !isProgress(c) {
 		c.Crashes = x.crashes
 	}
-	x.records, x.writes, x.sent, x.consumed, x.answers, x.children, x.bytes, x.free = nil, nil, x.writes, nil, nil, nil, 0, false
+	x.records, x.writes, x.sent, x.consumed, x.answers, x.children, x.tags, x.bytes, x.free = nil, nil, x.writes, nil, nil, nil, nil, 0, false
 	return c
 }
 

@@ -76,7 +76,7 @@ func (inv *Invocation) Mark(alone bool) {
 // isProgress reports whether a commit shows that the run gets on. That a step has begun
 // does not, and neither does a release, a wait for permits, or a run that is given back.
 func isProgress(c *store.Commit) bool {
-	if len(c.State) > 0 || len(c.Consumed) > 0 || len(c.Answers) > 0 || len(c.Spawn) > 0 || c.Transition != nil && c.Transition.Kind != store.Release && c.Transition.Kind != store.GiveBack && len(c.Transition.Under) == 0 {
+	if len(c.State) > 0 || len(c.Consumed) > 0 || len(c.Answers) > 0 || len(c.Spawn) > 0 || c.Tags != nil || c.Transition != nil && c.Transition.Kind != store.Release && c.Transition.Kind != store.GiveBack && len(c.Transition.Under) == 0 {
 		return true
 	}
 	for i := range c.Steps {

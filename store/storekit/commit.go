@@ -44,6 +44,9 @@ func (r *Run) Begin(c *store.Commit) (unseen bool) {
 		pin := *c.Pin
 		r.Pin = &pin
 	}
+	if c.Tags != nil {
+		r.Tags = c.Tags.Clone()
+	}
 	if c.Free {
 		r.StepUnder = nil
 	}

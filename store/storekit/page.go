@@ -130,6 +130,7 @@ func Matches(f *store.RunFilter, r *store.Run, anyStep func(like func(*store.Ste
 		strings.HasPrefix(idDigits(r.ID.String()), idDigits(strings.ToLower(f.IDPrefix))) &&
 		(!f.Pinned || r.Pin != nil) &&
 		(len(f.PinnedTo) == 0 || r.Pin != nil && slices.Contains(f.PinnedTo, r.Pin.Build)) &&
+		f.MatchesTags(r.Tags) &&
 		(f.FailureCode == "" || failure.Code == f.FailureCode) &&
 		(f.FailureText == "" || strings.Contains(failure.Message, f.FailureText)) &&
 		(f.FailedStep == "" || anyStep(func(st *store.Step) bool { return st.Status == store.StepFailed && st.Name == f.FailedStep })) &&

@@ -48,7 +48,7 @@ func New(namespace string, n *store.NewRun, now time.Time) *Run {
 	if len(n.Digest) > 0 {
 		r.Digest = n.Digest
 	}
-	r.Under = store.SortUses(n.Under)
+	r.Under, r.Tags = store.SortUses(n.Under), n.Tags.Clone()
 	if at := Micro(n.At); at.After(r.VisibleAt) {
 		r.VisibleAt = at
 	}
@@ -70,7 +70,7 @@ func (r *Run) Spawn(n *store.NewRun, now time.Time) *Run {
 // Fork makes the fork of a run: see [store.Runs.Fork]. The fork gets the steps
 // for which [ForkKeeps] holds.
 func (r *Run) Fork(id store.ID, now time.Time) *Run {
-	f := New(r.Namespace, &store.NewRun{ID: id, Workflow: r.Workflow, Queue: r.Queue, Priority: r.Priority, Input: r.Input, Meta: r.Meta, Under: r.Under}, now)
+	f := New(r.Namespace, &store.NewRun{ID: id, Workflow: r.Workflow, Queue: r.Queue, Priority: r.Priority, Input: r.Input, Meta: r.Meta, Under: r.Under, Tags: r.Tags}, now)
 	f.ForkedFrom, f.Build = r.ID, r.Build
 	return f
 }

@@ -81,6 +81,9 @@ var (
 	// pinRun: the build, the whole pin, run.
 	pinRun = `UPDATE runs SET pin=?, pinned=? WHERE id=? AND` + applied
 
+	// setTags: the tags, run. Triggers keep run_tags.
+	setTags = `UPDATE runs SET tags=? WHERE id=? AND` + applied
+
 	// freeStep ends the permits of the run's step.
 	freeStep = `UPDATE runs SET step_under=NULL WHERE id=? AND step_under IS NOT NULL AND leased=1 AND` + applied + ` RETURNING queue`
 
@@ -367,6 +370,9 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
 		guarded(pinRun, *p.Pin, p.Pinned, run)
 	}
+	if b.Tags != nil {
+		guarded(setTags, text(sqlkit.TagsText(b.Tags)), run)
+	}
 	if b.Free {
 		stmts = append(stmts, Stmt{SQL: freeStep, Args: []any{run, run, b.stamp}, Unneeded: b.missed, Rows: func(scan func(...any) error) error { return freed(scan, b.hints) }})
 	}
@@ -426,7 +432,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 // another kind.
 func (b *commit) plain() (Stmt, bool) {
 	t := b.Transition
-	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || b.Free || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
+	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || b.Tags != nil || b.Free || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
 		return Stmt{}, false
 	}
 	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}

@@ -209,8 +209,8 @@ func restart(namespace string, id store.ID, now int64, res *store.ControlResult,
 var (
 	// If a step is named, it must exist: its position is the limit. Parameters: new run, now, stamp, now,
 	// old run, namespace, whether all steps are kept, the key of the step before which the fork begins.
-	forkRun = sqlkit.Text(`INSERT INTO runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta, under, limited)
-		SELECT ?, namespace, workflow, queue, {pending}, priority, ?, ?, parts & ({partSteps} | {partLargeInput}), ?, id, ` + runBuild + `, input, meta, under, under IS NOT NULL FROM runs
+	forkRun = sqlkit.Text(`INSERT INTO runs (id, namespace, workflow, queue, status, priority, visible_at, stamp, parts, created_at, forked_from, build, input, meta, under, limited, tags)
+		SELECT ?, namespace, workflow, queue, {pending}, priority, ?, ?, parts & ({partSteps} | {partLargeInput}), ?, id, ` + runBuild + `, input, meta, under, under IS NOT NULL, tags FROM runs
 		WHERE id=? AND namespace=? AND (? OR EXISTS (SELECT 1 FROM steps WHERE run_id=runs.id AND branch=? AND name=? AND occurrence=?))
 		ON CONFLICT DO NOTHING`)
 	forkSteps = sqlkit.Text(`INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)

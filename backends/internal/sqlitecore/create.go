@@ -12,13 +12,13 @@ import (
 // guard, follows; insertArgs returns the arguments.
 var (
 	insertColumns = `INSERT INTO runs (status, id, namespace, workflow, queue, priority, visible_at, parts,
-		external_id, suffix, created_at, deadline, input, meta, parent, grp, ordinal, on_close, reuse, digest, under, limited`
+		external_id, suffix, created_at, deadline, input, meta, parent, grp, ordinal, on_close, reuse, digest, under, limited, tags`
 	insertPending = insertColumns + `) `
-	insertMarks   = sqlkit.Text(`{pending},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?`)
+	insertMarks   = sqlkit.Text(`{pending},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?`)
 
 	createRun = insertPending + `VALUES (` + insertMarks + `) ON CONFLICT DO NOTHING`
 	// createEager takes the lease in the same write, unless the run's lane is paused.
-	createEager = sqlkit.Text(insertColumns + `, epoch, leased, worker, started_at, lease_build) SELECT {running},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?, 1,1,?,?,?
+	createEager = sqlkit.Text(insertColumns + `, epoch, leased, worker, started_at, lease_build) SELECT {running},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, 1,1,?,?,?
 		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?)) ON CONFLICT DO NOTHING`)
 	spawnRun   = insertPending + `SELECT ` + insertMarks + ` WHERE EXISTS (SELECT 1 FROM runs WHERE id=? AND stamp=?) ON CONFLICT DO NOTHING`
 	fireRun    = insertPending + `SELECT ` + insertMarks + ` WHERE changes()=1 ON CONFLICT DO NOTHING`
@@ -48,7 +48,7 @@ func insertArgs(namespace string, r *store.NewRun, parent store.ID, m moment) []
 		input, parts = nil, sqlkit.PartLargeInput
 	}
 	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(r.Priority), visible, parts,
-		text(r.ExternalID), r.Suffix, m.now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose), int64(r.Reuse), digest(r.Digest), text(sqlkit.UsesText(r.Under)), flag(len(r.Under) > 0)}
+		text(r.ExternalID), r.Suffix, m.now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose), int64(r.Reuse), digest(r.Digest), text(sqlkit.UsesText(r.Under)), flag(len(r.Under) > 0), text(sqlkit.TagsText(r.Tags))}
 }
 
 // digest returns a digest as it is stored; an empty one is NULL.
@@ -161,7 +161,7 @@ var createMany = sqlkit.Text(`WITH t(v, eager) AS MATERIALIZED (SELECT value, va
 		AND (queue=j.value->>2 AND workflow='' OR queue='' AND workflow=j.value->>1)) FROM json_each(?1) j)
 	` + insertColumns + `, epoch, leased, worker, started_at, lease_build)
 	SELECT CASE WHEN eager THEN {running} ELSE {pending} END, unhex(v->>0), ?3, v->>1, v->>2, v->>3, CASE WHEN eager THEN v->>19 ELSE v->>4 END, v->>5,
-		v->>6, v->>7, ?4, v->>8, substr(?2, v->>9, v->>10), substr(?2, v->>11, v->>12), NULL, v->>13, v->>14, v->>15, v->>20, substr(?2, v->>21, v->>22), v->>24, v->>24 IS NOT NULL,
+		v->>6, v->>7, ?4, v->>8, substr(?2, v->>9, v->>10), substr(?2, v->>11, v->>12), NULL, v->>13, v->>14, v->>15, v->>20, substr(?2, v->>21, v->>22), v->>24, v->>24 IS NOT NULL, v->>25,
 		eager, eager, CASE WHEN eager THEN v->>18 END, CASE WHEN eager THEN ?4 END, CASE WHEN eager THEN v->>23 END
 	FROM t WHERE true ON CONFLICT DO NOTHING RETURNING id, leased`)
 
@@ -193,7 +193,7 @@ func (c *Core) createMany(ctx context.Context, p *store.CreateParams, which []in
 		}
 		// a: id, namespace, workflow, queue, priority, visible_at, parts, external_id, suffix, created_at, deadline
 		t.row(r.ID, a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[10], input, payload(r.Meta), text(r.Group), r.Ordinal, int64(r.OnClose),
-			big, worker, lease, int64(r.Reuse), known, text(r.Build), a[19])
+			big, worker, lease, int64(r.Reuse), known, text(r.Build), a[19], a[21])
 	}
 	fresh := make(map[store.ID]bool, len(which))
 	stmts := []Stmt{{SQL: createMany, Args: t.args(p.Namespace, m.now), Rows: func(scan func(...any) error) error {

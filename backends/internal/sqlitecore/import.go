@@ -12,8 +12,8 @@ import (
 var (
 	importRun = `INSERT INTO runs (id, namespace, workflow, queue, status, paused_from, priority, visible_at, stamp, parts, epoch, attempt, crashes,
 			generation, events, external_id, suffix, parent, grp, ordinal, on_close, created_at, started_at, finished_at, deadline, forked_from,
-			input, meta, output, failure, reuse, digest, worker, build, pin, pinned, under, limited)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`
+			input, meta, output, failure, reuse, digest, worker, build, pin, pinned, under, limited, tags)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`
 	importInput = `INSERT INTO large_inputs (run_id, data) SELECT ?,? WHERE` + applied
 	importStep  = `INSERT INTO steps (run_id, branch, name, occurrence, kind, status, position, idx, attempt, epoch, output, failure, started_at, finished_at, due_at)
 		SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,? WHERE` + applied
@@ -59,7 +59,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 		Args: []any{id, r.Namespace, r.Workflow, r.Queue, int64(r.Status), pausedFrom, int64(r.Priority), visible, stamp, parts, r.Epoch, int64(r.Attempt), int64(r.Crashes),
 			int64(r.Generation), r.Events, text(r.ExternalID), r.Suffix, idBlob(r.Parent), text(r.Group), r.Ordinal, int64(r.OnClose),
 			micros(r.CreatedAt), micros(r.StartedAt), micros(r.FinishedAt), micros(r.Deadline), idBlob(r.ForkedFrom),
-			input, blob(r.Meta), blob(r.Output), failure(r.Failure), int64(r.Reuse), digest(r.Digest), text(r.Worker), text(r.Build), r.PinnedTo(), text(sqlkit.PinText(r.Pin)), text(sqlkit.UsesText(r.Under)), flag(len(r.Under) > 0)},
+			input, blob(r.Meta), blob(r.Output), failure(r.Failure), int64(r.Reuse), digest(r.Digest), text(r.Worker), text(r.Build), r.PinnedTo(), text(sqlkit.PinText(r.Pin)), text(sqlkit.UsesText(r.Under)), flag(len(r.Under) > 0), text(sqlkit.TagsText(r.Tags))},
 	}}
 	add := func(sql string, args ...any) {
 		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, id, stamp), Unneeded: missed})

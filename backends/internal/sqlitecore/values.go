@@ -68,7 +68,7 @@ func runColumnsIf(condition, input, meta, output string) string {
 // bareColumns is runColumns without the large columns.
 var bareColumns = runHead + `NULL` + runPolicy + `NULL, NULL, NULL`
 
-var runPolicy = `, reuse, digest, pinned, ` + runBuild + sqlkit.Text(`, under, CASE WHEN status<{final} THEN step_under END, `)
+var runPolicy = `, reuse, digest, pinned, ` + runBuild + sqlkit.Text(`, under, CASE WHEN status<{final} THEN step_under END, tags, `)
 
 // runBuild is the build that recorded the last step: under the last lease, if its holder has
 // recorded one, or else under an earlier lease.
@@ -87,7 +87,7 @@ func scanRun(scan func(...any) error, r *store.Run, more ...any) error {
 		sqlkit.ID(&r.Parent), sqlkit.TextOrNull(&r.Group), &r.Ordinal, &r.OnClose,
 		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, sqlkit.TextOrNull(&r.Worker), &r.Events, &r.Pausing, sqlkit.Time(&r.VisibleAt),
 		sqlkit.Time(&r.CreatedAt), sqlkit.Time(&r.StartedAt), sqlkit.Time(&r.FinishedAt), sqlkit.Time(&r.Deadline), sqlkit.ID(&r.ForkedFrom),
-		sqlkit.Failure(&r.Failure), &r.Reuse, sqlkit.Blob(&r.Digest), sqlkit.Pin(&r.Pin), sqlkit.TextOrNull(&r.Build), sqlkit.Uses(&r.Under), sqlkit.Uses(&r.StepUnder), sqlkit.Blob(&r.Input), sqlkit.Blob(&r.Meta), sqlkit.Blob(&r.Output),
+		sqlkit.Failure(&r.Failure), &r.Reuse, sqlkit.Blob(&r.Digest), sqlkit.Pin(&r.Pin), sqlkit.TextOrNull(&r.Build), sqlkit.Uses(&r.Under), sqlkit.Uses(&r.StepUnder), sqlkit.TagsOf(&r.Tags), sqlkit.Blob(&r.Input), sqlkit.Blob(&r.Meta), sqlkit.Blob(&r.Output),
 	}, more...)...)
 }
 

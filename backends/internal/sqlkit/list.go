@@ -32,6 +32,7 @@ func ListRuns(db DB, p store.ListParams, limit int) (string, []any, error) {
 	if p.OldestFirst {
 		order, beyond = "", ">"
 	}
+	tables, column, place := q.from(column)
 	if p.Filter.Few() {
 		column = q.d.unindexed(column)
 	}
@@ -39,11 +40,11 @@ func ListRuns(db DB, p store.ListParams, limit int) (string, []any, error) {
 		// On SQLite the index search begins at the bound on the time alone, and the second
 		// condition excludes the runs of the same time.
 		at, id := q.time(last.At), q.id(last.ID)
-		q.bound = append(q.bound, q.d.pick("("+column+", r.id)"+beyond+"("+at+", "+id+")",
-			column+beyond+"="+at+" AND ("+column+beyond+at+" OR r.id"+beyond+id+")"))
+		q.bound = append(q.bound, q.d.pick("("+column+", "+place+")"+beyond+"("+at+", "+id+")",
+			column+beyond+"="+at+" AND ("+column+beyond+at+" OR "+place+beyond+id+")"))
 	}
 	item := func(ok string) string {
-		return "SELECT " + q.d.pick("r.*", "r.id, "+failureSize+" AS size") + ", " + column + " AS at, " + ok + " AS ok FROM pawl.runs r WHERE "
+		return "SELECT " + q.d.pick("r.*", place+" AS id, "+failureSize+" AS size") + ", " + column + " AS at, " + ok + " AS ok FROM " + tables + " WHERE "
 	}
 	sorted := " ORDER BY at" + order + ", id" + order
 	most := q.arg(int64(limit), "bigint") + "+1"
@@ -136,8 +137,9 @@ func CountRuns(db DB, p store.CountParams) (string, []any, [][]store.Status, err
 		grouped = `SELECT part, CASE WHEN ok THEN queue ELSE '' END, CASE WHEN ok THEN workflow ELSE '' END, status, CASE WHEN ok THEN code ELSE '' END, ok, count(*) FROM (`
 		by      = `) r GROUP BY 1, 2, 3, 4, 5, 6`
 	)
+	tables, column, place := q.from(column)
 	item := func(part int, ok string) string {
-		return "SELECT " + strconv.Itoa(part) + " AS part, r.queue, r.workflow, r.status, " + code + q.d.pick(` COLLATE "C"`, ``) + " AS code, " + ok + " AS ok, " + column + " AS at, r.id FROM pawl.runs r WHERE "
+		return "SELECT " + strconv.Itoa(part) + " AS part, r.queue, r.workflow, r.status, " + code + q.d.pick(` COLLATE "C"`, ``) + " AS code, " + ok + " AS ok, " + column + " AS at, " + place + " AS id FROM " + tables + " WHERE "
 	}
 	if p.Filter.Few() {
 		return q.text(grouped + item(0, "true") + q.fewRuns(&p.Filter) + by), q.args, nil, nil

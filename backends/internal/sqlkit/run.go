@@ -8,7 +8,7 @@ func RunColumns(failure, input, meta, output string) string {
 	return runHead + failure + runPolicy + input + `, ` + meta + `, ` + output
 }
 
-var runPolicy = `, r.reuse, r.digest, r.pinned, ` + RunBuild + Text(`, r.under, CASE WHEN r.status<{final} THEN r.step_under END, `)
+var runPolicy = `, r.reuse, r.digest, r.pinned, ` + RunBuild + Text(`, r.under, CASE WHEN r.status<{final} THEN r.step_under END, r.tags, `)
 
 // RunBuild is the build that recorded the last step of a run, r: under the last lease, if its
 // holder has recorded one, or else under an earlier lease.
@@ -37,7 +37,7 @@ func NewRunReader(blob func(*[]byte) any, more ...any) *RunReader {
 		ID(&r.Parent), TextOrNull(&r.Group), &r.Ordinal, &w.onClose,
 		&r.Attempt, &r.Crashes, &r.Generation, &r.Epoch, TextOrNull(&r.Worker), &r.Events, &r.Pausing, Time(&r.VisibleAt),
 		Time(&r.CreatedAt), Time(&r.StartedAt), Time(&r.FinishedAt), Time(&r.Deadline), ID(&r.ForkedFrom),
-		Failure(&r.Failure), &w.reuse, blob(&r.Digest), Pin(&r.Pin), TextOrNull(&r.Build), Uses(&r.Under), Uses(&r.StepUnder), blob(&r.Input), blob(&r.Meta), blob(&r.Output),
+		Failure(&r.Failure), &w.reuse, blob(&r.Digest), Pin(&r.Pin), TextOrNull(&r.Build), Uses(&r.Under), Uses(&r.StepUnder), TagsOf(&r.Tags), blob(&r.Input), blob(&r.Meta), blob(&r.Output),
 	}, more...)
 	return w
 }

@@ -22,10 +22,11 @@ type selection struct {
 	db        DB
 	d         Dialect
 	args      []any
-	namespace string   // the condition on the namespace
-	bound     []string // conditions on the time that gives the order: the limits of an index search
-	rest      []string // conditions that are checked for each run
-	builds    []string // the builds of PinnedTo, if an index on the build is read
+	namespace string          // the condition on the namespace
+	bound     []string        // conditions on the time that gives the order: the limits of an index search
+	rest      []string        // conditions that are checked for each run
+	builds    []string        // the builds of PinnedTo, if an index on the build is read
+	tag       *store.TagMatch // the tag whose index is read; nil: none
 }
 
 func newSelection(db DB, namespace string) *selection {
@@ -83,12 +84,14 @@ func selectRuns(db DB, namespace string, f *store.RunFilter, column string) (*se
 		}
 		q.look("r.id>=" + q.id(lo) + " AND r.id<=" + q.id(hi))
 	}
+	q.tagged(f, column)
 	between := func(of string, after, before time.Time) {
 		to := &q.rest
 		if f.Few() {
 			of = q.d.unindexed(of)
 		} else if of == column {
 			to = &q.bound
+			_, of, _ = q.from(column)
 		}
 		if !after.IsZero() {
 			*to = append(*to, of+">"+q.time(after))
@@ -199,9 +202,15 @@ func (q *selection) arms(f *store.RunFilter, column string, apart bool) (list []
 		case !f.Wants(s):
 		case s.Final():
 			final = append(final, s)
-		case column == "r.created_at":
+		case column != "r.finished_at":
 			active = append(active, s)
 		}
+	}
+	if q.tag != nil {
+		if len(active)+len(final) == 0 {
+			return nil
+		}
+		return q.byTag(append(active, final...))
 	}
 	if len(q.builds) == 0 {
 		return q.byStatus(active, final, column, apart)

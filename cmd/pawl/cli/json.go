@@ -63,6 +63,7 @@ type runJSON struct {
 	Pin        *store.Pin       `json:"pin,omitempty"`
 	Under      []store.LimitUse `json:"under,omitempty"`
 	StepUnder  []store.LimitUse `json:"step_under,omitempty"`
+	Tags       store.Tags       `json:"tags,omitempty"`
 	Input      *payloadJSON     `json:"input,omitempty"`
 	Output     *payloadJSON     `json:"output,omitempty"`
 }
@@ -80,7 +81,7 @@ func asRun(r store.Run) runJSON {
 		ExternalID: r.ExternalID, Suffix: r.Suffix, Parent: asID(r.Parent), Group: r.Group, Ordinal: r.Ordinal, ForkedFrom: asID(r.ForkedFrom),
 		Attempt: r.Attempt, Crashes: engine.Crashes(&r), Generation: r.Generation, Epoch: r.Epoch, Worker: r.Worker, Pausing: r.Pausing,
 		VisibleAt: asTime(r.VisibleAt), CreatedAt: asTime(r.CreatedAt), StartedAt: asTime(r.StartedAt), FinishedAt: asTime(r.FinishedAt), Deadline: asTime(r.Deadline),
-		Failure: r.Failure, Pin: r.Pin, Under: r.Under, StepUnder: r.StepUnder, Input: asPayload(r.Input), Output: asPayload(r.Output),
+		Failure: r.Failure, Pin: r.Pin, Under: r.Under, StepUnder: r.StepUnder, Tags: r.Tags, Input: asPayload(r.Input), Output: asPayload(r.Output),
 	}
 }
 

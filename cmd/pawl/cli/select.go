@@ -124,6 +124,7 @@ type many struct {
 	step       string
 	attempts   int
 	byBuild    byBuild
+	byTags     byTags
 }
 
 func (m *many) flags(cmd *cobra.Command) {
@@ -143,6 +144,7 @@ func (m *many) flags(cmd *cobra.Command) {
 	f.StringVar(&m.step, "step", "", "`name` of a failed step")
 	f.IntVar(&m.attempts, "attempts", 0, "at least this `number` of attempts of the run, or of a step that has not ended")
 	m.byBuild.flags(m.a, cmd)
+	m.byTags.flags(f)
 	m.a.complete(cmd, "status", func(context.Context, *engine.Engine, string) ([]string, error) {
 		return append(statusNames(), "active", "final"), nil
 	})
@@ -162,7 +164,7 @@ func statusNames() []string {
 // given reports whether any selecting flag is set.
 func (m *many) given() bool {
 	return len(m.statuses) > 0 || m.workflow != "" || m.queue != "" || m.parent != "" || m.externalID != "" || m.prefix != "" || m.ended() ||
-		!m.madeSince.IsZero() || !m.madeUntil.IsZero() || m.code != "" || m.text != "" || m.step != "" || m.attempts > 0 || m.byBuild.given()
+		!m.madeSince.IsZero() || !m.madeUntil.IsZero() || m.code != "" || m.text != "" || m.step != "" || m.attempts > 0 || m.byBuild.given() || m.byTags.given()
 }
 
 // ended reports whether runs are selected by their end.
@@ -214,6 +216,9 @@ func (m *many) filter(ctx context.Context, eng *engine.Engine) (store.RunFilter,
 	if err := m.byBuild.apply(ctx, eng, &f); err != nil {
 		return f, err
 	}
+	if err := m.byTags.apply(&f); err != nil {
+		return f, err
+	}
 	err := m.checkEnds(f.Statuses)
 	if err != nil {
 		return f, err
@@ -255,7 +260,7 @@ func (m *many) says(statuses []store.Status, n int64) string {
 	case len(names) > 0:
 		s += strings.Join(names, " or ") + " "
 	}
-	s += plural(n, "run") + m.byBuild.says()
+	s += plural(n, "run") + m.byBuild.says() + m.byTags.says()
 	if m.workflow != "" {
 		s += fmt.Sprintf(" of workflow %q", m.workflow)
 	}

@@ -192,6 +192,9 @@ func (a *app) printRun(v *view, outputs bool) {
 		}
 		line("parent", "%s", s)
 	}
+	if len(r.Tags) > 0 {
+		line("tags", "%s", tagsText(r.Tags))
+	}
 	if !r.ForkedFrom.IsZero() {
 		line("forked from", "%s", r.ForkedFrom)
 	}

@@ -72,6 +72,9 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	if c.Pin != nil {
 		r.Pin = clonePin(c.Pin)
 	}
+	if c.Tags != nil {
+		r.Tags = c.Tags.Clone()
+	}
 	if c.Free && len(r.StepUnder) > 0 && s.breaks != LimitLeaksFree {
 		r.StepUnder = nil
 		s.hintFreed(r)

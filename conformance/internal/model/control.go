@@ -223,7 +223,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 		before = old.steps[i].Position
 	}
 	r := s.insert(p.Namespace, &store.NewRun{
-		ID: p.New, Workflow: old.Workflow, Queue: old.Queue, Priority: old.Priority, Input: old.Input, Meta: old.Meta, Under: old.Under,
+		ID: p.New, Workflow: old.Workflow, Queue: old.Queue, Priority: old.Priority, Input: old.Input, Meta: old.Meta, Under: old.Under, Tags: old.Tags,
 	}, clock(p.Now))
 	r.ForkedFrom, r.Build = old.ID, old.Build
 	for _, st := range old.steps {

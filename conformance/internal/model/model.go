@@ -256,7 +256,7 @@ func (r *run) row() store.Run {
 	out.Input, out.Output, out.Meta = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Meta)
 	out.Failure, out.Digest = cloneFailure(r.Failure), digest(r.Digest)
 	out.Pin = clonePin(r.Pin)
-	out.Under, out.StepUnder = slices.Clone(r.Under), slices.Clone(r.StepUnder)
+	out.Under, out.StepUnder, out.Tags = slices.Clone(r.Under), slices.Clone(r.StepUnder), r.Tags.Clone()
 	return out
 }
 

@@ -69,7 +69,7 @@ func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 			ID: n.ID, Namespace: namespace, Workflow: n.Workflow, Queue: n.Queue, Status: store.Pending,
 			Priority: n.Priority, ExternalID: n.ExternalID, Suffix: n.Suffix, Reuse: n.Reuse, Digest: digest(n.Digest),
 			Input: bytes.Clone(n.Input), Meta: bytes.Clone(n.Meta),
-			Attempt: 1, CreatedAt: now, VisibleAt: after(now, n.After), Under: store.SortUses(n.Under),
+			Attempt: 1, CreatedAt: now, VisibleAt: after(now, n.After), Under: store.SortUses(n.Under), Tags: n.Tags.Clone(),
 		},
 		state:  map[string]store.StateEntry{},
 		had:    map[store.SignalID]bool{},
@@ -153,7 +153,9 @@ func indexed(f store.RunFilter) store.RunFilter {
 
 // scan returns the runs that a call may look at, oldest first, with those that its filter
 // selects, and how many of them it may look at.
-func (s *Store) scan(namespace string, f store.RunFilter, most int) (looked []*run, selected map[*run]bool, bound int) {
+//
+// byEnd says that the order is that of the ends.
+func (s *Store) scan(namespace string, f store.RunFilter, byEnd bool, most int) (looked []*run, selected map[*run]bool, bound int) {
 	rows := s.selected(namespace, f)
 	selected = make(map[*run]bool, len(rows))
 	for _, r := range rows {
@@ -161,6 +163,10 @@ func (s *Store) scan(namespace string, f store.RunFilter, most int) (looked []*r
 	}
 	if f.Few() {
 		return rows, selected, store.ScanAll
+	}
+	if m := f.ByTag(); m != nil && !byEnd {
+		with := store.RunFilter{CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore, Tags: []store.TagMatch{{Name: m.Name, Values: m.Values}}}
+		return s.selected(namespace, with), selected, cmp.Or(most, store.DefaultScan)
 	}
 	rows = s.selected(namespace, indexed(f))
 	if f.ByBuild() {
@@ -186,6 +192,7 @@ func (s *Store) selected(namespace string, f store.RunFilter) []*run {
 			(f.FinishedAfter.IsZero() || r.Status.Final() && r.FinishedAt.After(micro(f.FinishedAfter))) &&
 			(f.FinishedBefore.IsZero() || r.Status.Final() && r.FinishedAt.Before(micro(f.FinishedBefore))) &&
 			(!f.Pinned || r.Pin != nil) && (len(f.PinnedTo) == 0 || r.Pin != nil && slices.Contains(f.PinnedTo, r.Pin.Build)) &&
+			f.MatchesTags(r.Tags) &&
 			(f.FailureCode == "" || r.Failure != nil && r.Failure.Code == f.FailureCode) &&
 			(f.FailureText == "" || r.Failure != nil && strings.Contains(r.Failure.Message, f.FailureText)) &&
 			(f.FailedStep == "" || r.anyStep(func(st store.Step) bool { return st.Status == store.StepFailed && st.Name == f.FailedStep })) &&
@@ -212,7 +219,7 @@ func (s *Store) List(ctx context.Context, p store.ListParams) (store.RunPage, er
 	}
 	defer s.mu.Unlock()
 	limit, _ := store.Page(p.Limit)
-	rows, selected, bound := s.scan(p.Namespace, p.Filter, p.MaxScan)
+	rows, selected, bound := s.scan(p.Namespace, p.Filter, p.ByEnd, p.MaxScan)
 	if p.ByEnd {
 		rows = slices.DeleteFunc(rows, func(r *run) bool { return !r.Status.Final() })
 		slices.SortFunc(rows, func(a, b *run) int { return p.PositionOf(&a.Run).Compare(p.PositionOf(&b.Run)) })
@@ -252,20 +259,30 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	rows, selected, bound := s.scan(p.Namespace, p.Filter, p.MaxScan)
-	if !p.Filter.FinishedAfter.IsZero() || !p.Filter.FinishedBefore.IsZero() {
+	ended := !p.Filter.FinishedAfter.IsZero() || !p.Filter.FinishedBefore.IsZero()
+	rows, selected, bound := s.scan(p.Namespace, p.Filter, ended, p.MaxScan)
+	part := func(st store.Status) store.Status { return st }
+	parts := make([][]store.Status, store.Canceled+1)
+	for _, st := range store.Statuses() {
+		parts[st] = []store.Status{st}
+	}
+	if p.Filter.ByTag() != nil && !ended { // all statuses share the bound
+		part = func(store.Status) store.Status { return 0 }
+		parts[0] = p.Filter.Wanted()
+	}
+	if ended {
 		byEnd := store.ListParams{ByEnd: true}
 		slices.SortFunc(rows, func(a, b *run) int { return byEnd.PositionOf(&a.Run).Compare(byEnd.PositionOf(&b.Run)) })
 	}
 	looked, others := map[store.Status]int{}, map[store.Status]int64{}
 	counts := map[store.RunCount]int64{} // by rows without their count
 	for _, r := range slices.Backward(rows) {
-		if looked[r.Status] == bound {
+		if looked[part(r.Status)] == bound {
 			continue
 		}
-		looked[r.Status]++
+		looked[part(r.Status)]++
 		if !selected[r] {
-			others[r.Status]++
+			others[part(r.Status)]++
 			continue
 		}
 		row := store.RunCount{Queue: r.Queue, Workflow: r.Workflow, Status: r.Status}
@@ -277,14 +294,10 @@ func (s *Store) Count(ctx context.Context, p store.CountParams) ([]store.RunCoun
 	var tally store.CountTally
 	for c, n := range counts {
 		c.Count = n
-		tally.Add(int(c.Status), c, true)
+		tally.Add(int(part(c.Status)), c, true)
 	}
 	for st, n := range others {
 		tally.Add(int(st), store.RunCount{Count: n}, false)
-	}
-	parts := make([][]store.Status, store.Canceled+1)
-	for _, st := range store.Statuses() {
-		parts[st] = []store.Status{st}
 	}
 	return tally.Rows(bound, parts), nil
 }

@@ -194,6 +194,7 @@ func (q *sequence) newRun(again int) store.NewRun {
 	if q.chance(15) {
 		r.Timeout = q.span()
 	}
+	r.Tags = q.tags()
 	return r
 }
 
@@ -668,6 +669,9 @@ func (q *sequence) someCommit(h *ops.Holding) store.Commit {
 	}
 	if q.chance(10) {
 		return store.Commit{Lease: c.Lease, Seq: c.Seq, Seen: c.Seen, Pin: q.pin(), Transition: &store.Transition{Kind: store.GiveBack}}
+	}
+	if q.chance(15) {
+		c.Tags = q.tags()
 	}
 	if q.chance(40) && len(q.free()) > 3 {
 		for range 1 + q.pick(3) {
@@ -1205,6 +1209,14 @@ func (q *sequence) workflows() {
 	_, _ = do(q, "PutWorkflows", p, ops.Alone(store.Store.PutWorkflows))
 }
 
+// tags returns tags of a run; usually none.
+func (q *sequence) tags() store.Tags {
+	if !q.chance(25) {
+		return nil
+	}
+	return of(q, store.Tags{"t": "a"}, store.Tags{"t": "b"}, store.Tags{"t": "ab", "u": "1"}, store.Tags{"u": "2"}, store.Tags{})
+}
+
 func (q *sequence) filter() store.RunFilter {
 	var f store.RunFilter
 	if q.chance(30) {
@@ -1243,6 +1255,12 @@ func (q *sequence) filter() store.RunFilter {
 	}
 	if q.chance(10) {
 		f.PinnedTo = of(q, []string{"v1"}, []string{"v2", "none"})
+	}
+	if q.chance(20) {
+		f.Tags = append(f.Tags, of(q, store.TagMatch{Name: "t", Values: []string{"a"}}, store.TagMatch{Name: "t", Values: []string{"b", "ab"}}, store.TagMatch{Name: "t", Prefix: "a"}, store.TagMatch{Name: "u"}))
+	}
+	if q.chance(5) {
+		f.Tags = append(f.Tags, store.TagMatch{Name: "u", Values: []string{"1"}})
 	}
 	if q.chance(10) {
 		f.FailureCode = of(q, "error", "panic", store.FailureCanceled)

@@ -266,7 +266,8 @@ func (b *aside) fill(c *C, n int) {
 	// Then the runs that are only created.
 	c.createN(part, store.NewRun{Queue: "other", Priority: 5})
 	c.createN(part, store.NewRun{Workflow: "other", Priority: 5})
-	c.createN(2*part+part/2, store.NewRun{After: 500 * time.Hour, Priority: 5})
+	c.createN(2*part, store.NewRun{After: 500 * time.Hour, Priority: 5})
+	c.createN(part/2, store.NewRun{After: 500 * time.Hour, Priority: 5, Tags: store.Tags{"other": "x", "probe": "other"}})
 	for _, ids := range batches(c.createN(part, store.NewRun{Priority: 5})) {
 		c.tryPause(false, ids...)
 	}
@@ -575,6 +576,23 @@ var probes = []probe{
 			counts, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: f, MaxScan: store.ScanAll})
 			c.ok("Count", err)
 			c.eq("rows", counts, []store.RunCount{{Queue: aQueue, Workflow: aWorkflow, Status: store.Pending, Count: 1}})
+		})
+	}},
+	{"list-tag", "a page of the runs that have a tag is read at its own cost, however many others there are, with other values of the tag or none", func(c *C, _ *aside) func() {
+		return c.taggedAside(func(f store.RunFilter) {
+			for _, oldest := range []bool{false, true} {
+				page, err := c.s.List(c.ctx, store.ListParams{Namespace: c.ns, Filter: f, OldestFirst: oldest, Limit: 10, MaxScan: store.ScanAll})
+				c.ok("List", err)
+				c.eq("runs of the page", len(page.Runs), 2)
+				c.eq("Next", page.Next, "")
+			}
+		})
+	}},
+	{"count-tag", "the runs that have a tag are counted at their own cost, however many others there are", func(c *C, _ *aside) func() {
+		return c.taggedAside(func(f store.RunFilter) {
+			counts, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: f, MaxScan: store.ScanAll})
+			c.ok("Count", err)
+			c.eq("rows", counts, []store.RunCount{{Queue: "tagged", Workflow: aWorkflow, Status: store.Pending, Count: 2}})
 		})
 	}},
 	{"builds", "a page of builds is read at the cost of what it lists, however many runs are pinned to builds before it", func(c *C, _ *aside) func() {

@@ -15,7 +15,7 @@ var needs = map[store.Ability][]string{
 	},
 	store.Processes:    {"hints/other-handle", "close/tells-first", "close/leaves-the-data"},
 	store.Journals:     {"journal/", "clock/actions", "names/registry", "sizes/lists"},
-	store.Imports:      {"import/", "build/imported", "limit/import", "clock/imports", "sizes/events", "sizes/imported-numbers"},
+	store.Imports:      {"import/", "build/imported", "tag/imported", "limit/import", "clock/imports", "sizes/events", "sizes/imported-numbers"},
 	store.Exports:      {"export/", "import/consumed-signals"},
 	store.Transactions: {"tx/"},
 	store.Diagnoses:    {"diagnose/"},
