@@ -9,8 +9,8 @@ import (
 // transactions refuses them.
 var engineNeeds = map[store.Ability][]string{
 	store.Hints:        {"lost/end-and-hints"},
-	store.Imports:      {"export/", "update/exported"},
-	store.Exports:      {"export/", "update/exported", "histories/checked", "histories/open-items", "metrics/balance"},
+	store.Imports:      {"export/", "update/exported", "tags/kept"},
+	store.Exports:      {"export/", "update/exported", "tags/kept", "histories/checked", "histories/open-items", "metrics/balance"},
 	store.Ranks:        {"explain/waiting-for-a-worker"},
 	store.Transactions: {"flow/transaction", "lost/recorded"},
 }
