@@ -12,12 +12,14 @@ import (
 // Parcel is what a customer has ordered.
 type Parcel struct{ Order, Customer, Region string }
 
+// Label prints the label of a parcel.
+var Label = workflow.New("label", func(_ workflow.Context, p Parcel) (string, error) { return "label of " + p.Order, nil })
+
 // Delivery sends a parcel. Its runs are found by the customer, the region and the state of the
 // delivery.
 func Delivery(pack func(context.Context, Parcel) error, transit time.Duration) *workflow.Workflow[Parcel, string] {
-	label := workflow.New("label", func(ctx workflow.Context, p Parcel) (string, error) { return "label of " + p.Order, nil })
 	return workflow.New("delivery", func(ctx workflow.Context, p Parcel) (string, error) {
-		text, err := workflow.Child(ctx, "label", label, p, workflow.InheritTags())
+		text, err := workflow.Child(ctx, "label", Label, p, workflow.InheritTags())
 		if err != nil {
 			return "", err
 		}

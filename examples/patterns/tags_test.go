@@ -14,6 +14,7 @@ import (
 
 func TestDelivery(t *testing.T) {
 	workflowtest.Run(t, func(env *workflowtest.Env) {
+		env.Register(Label)
 		delivery := Delivery(func(context.Context, Parcel) error { return nil }, 48*time.Hour)
 		tags := func(p Parcel) engine.StartOption {
 			return engine.Tags(map[string]string{"customer": p.Customer, "region": p.Region, "state": "new"})

@@ -60,16 +60,3 @@ func tagsText(t store.Tags) string {
 	}
 	return strings.Join(list, " ")
 }
-
-// parseTags reads the --tag flags of a start.
-func parseTags(list []string) (map[string]string, error) {
-	tags := map[string]string{}
-	for _, tag := range list {
-		name, value, ok := strings.Cut(tag, "=")
-		if !ok {
-			return nil, usage("--tag %q is not name=value", tag)
-		}
-		tags[name] = value
-	}
-	return tags, nil
-}

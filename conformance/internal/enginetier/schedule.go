@@ -685,7 +685,7 @@ var scheduleEngineCases = []Case{
 		want := e.put(eng, "b", "0 9 * * MON", engine.ScheduleTimeZone("Europe/Berlin"), engine.ScheduleCatchUp(engine.CatchUpAll), engine.MaxCatchUp(5),
 			engine.ScheduleOverlap(engine.OverlapQueue), engine.ScheduleRuns(engine.Queue("q"), engine.Priority(3), engine.Delay(time.Minute), engine.Timeout(time.Hour)))
 		e.eq("what was put", fmt.Sprintf("%+v", want), `{Name:b Workflow:wf Queue:q Spec:0 9 * * MON TimeZone:Europe/Berlin Input:[49] CatchUp:all MaxCatchUp:5 Overlap:queue `+
-			`Priority:3 Delay:1m0s Timeout:1h0m0s Under:[] Paused:false NextAt:1998-06-08 07:00:00 +0000 UTC LastAt:0001-01-01 00:00:00 +0000 UTC `+
+			`Priority:3 Delay:1m0s Timeout:1h0m0s Under:[] Tags:map[] Paused:false NextAt:1998-06-08 07:00:00 +0000 UTC LastAt:0001-01-01 00:00:00 +0000 UTC `+
 			`CreatedAt:1998-06-01 10:20:30 +0000 UTC UpdatedAt:1998-06-01 10:20:30 +0000 UTC}`)
 		e.put(eng, "a", "@daily", engine.SchedulePaused())
 		page, err := eng.Schedules(e.ctx, "", 1)
