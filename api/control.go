@@ -72,7 +72,7 @@ func (c *call) startOptions(b *wire.Start) (opts []engine.StartOption, err error
 	reuse := map[string]engine.Reuse{"": engine.Forever, "forever": engine.Forever, "while-active": engine.WhileActive, "reject": engine.Reject}[b.Reuse]
 	opts = []engine.StartOption{
 		engine.Priority(b.Priority), engine.Delay(delay), engine.At(timeOf(b.At)), engine.Timeout(deadline), engine.Queue(b.Queue),
-		engine.ExternalID(b.ExternalID, reuse), engine.Suffix(b.Suffix),
+		engine.ExternalID(b.ExternalID, reuse), engine.Suffix(b.Suffix), engine.Tags(b.Tags),
 	}
 	id, err := c.ownID("run", b.RunID)
 	if err != nil {

@@ -48,7 +48,7 @@ func asRun(r *store.Run) wire.Run {
 		ExternalID: r.ExternalID, Suffix: r.Suffix, Parent: asID(r.Parent), Group: r.Group, Ordinal: r.Ordinal, ForkedFrom: asID(r.ForkedFrom),
 		Attempt: r.Attempt, Crashes: engine.Crashes(r), Generation: r.Generation, Epoch: r.Epoch, Worker: r.Worker, Pausing: r.Pausing,
 		VisibleAt: asTime(r.VisibleAt), CreatedAt: asTime(r.CreatedAt), StartedAt: asTime(r.StartedAt), FinishedAt: asTime(r.FinishedAt), Deadline: asTime(r.Deadline),
-		Failure: asFailure(r.Failure), Build: r.Build, Under: asUses(r.Under), StepUnder: asUses(r.StepUnder),
+		Failure: asFailure(r.Failure), Build: r.Build, Tags: r.Tags, Under: asUses(r.Under), StepUnder: asUses(r.StepUnder),
 	}
 	if p := r.Pin; p != nil {
 		out.Pin = &wire.Pin{Build: p.Build, By: p.By, Step: p.Step, Expected: p.Expected, Found: p.Found, Ramp: p.Ramp}
@@ -136,6 +136,9 @@ func (c *call) filter(w *wire.RunFilter) (f store.RunFilter, err error) {
 		Workflow: w.Workflow, Queue: w.Queue, ExternalID: w.ExternalID, IDPrefix: w.IDPrefix,
 		CreatedAfter: timeOf(w.CreatedAfter), CreatedBefore: timeOf(w.CreatedBefore), FinishedAfter: timeOf(w.FinishedAfter), FinishedBefore: timeOf(w.FinishedBefore),
 		FailureCode: w.FailureCode, FailureText: w.FailureText, FailedStep: w.FailedStep, MinAttempt: w.MinAttempt, Pinned: w.Pinned, PinnedTo: w.PinnedTo,
+	}
+	if f.Tags, err = store.ParseTagMatches(w.Tag); err != nil {
+		return f, err
 	}
 	if f.Statuses, err = statuses(w.Status); err != nil {
 		return f, err

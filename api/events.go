@@ -175,7 +175,7 @@ func selects(f *store.RunFilter, r *store.Run) bool {
 		f.IDPrefix != "" && !prefixed(r.ID, f.IDPrefix),
 		!within(r.CreatedAt, f.CreatedAfter, f.CreatedBefore), !within(r.FinishedAt, f.FinishedAfter, f.FinishedBefore),
 		f.FailureCode != "" && f.FailureCode != code, f.FailureText != "" && !strings.Contains(message, f.FailureText),
-		f.Pinned && r.Pin == nil, len(f.PinnedTo) > 0 && !slices.Contains(f.PinnedTo, r.PinnedTo()):
+		!f.MatchesTags(r.Tags), f.Pinned && r.Pin == nil, len(f.PinnedTo) > 0 && !slices.Contains(f.PinnedTo, r.PinnedTo()):
 		return false
 	}
 	return true

@@ -18,6 +18,7 @@ var statuses = []string{"active", "pending", "running", "sleeping", "paused", "c
 // address is a saved filter: times may be relative to now.
 type runFilter struct {
 	Status, Workflow, Queue, ExternalID, Error, Code, Step, ID string
+	Tags                                                       string // with commas between them
 	After, Before, EndedAfter, EndedBefore                     string // when the run was created, and when it ended
 	Attempts, Parent, Build                                    string
 	Stranded                                                   bool
@@ -26,7 +27,7 @@ type runFilter struct {
 func filterOf(q url.Values) runFilter {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	return runFilter{
-		Status: get("status"), Workflow: q.Get("workflow"), Queue: q.Get("queue"), ExternalID: q.Get("external_id"), Error: q.Get("error"), Code: q.Get("code"), Step: q.Get("step"),
+		Status: get("status"), Workflow: q.Get("workflow"), Queue: q.Get("queue"), ExternalID: q.Get("external_id"), Tags: get("tags"), Error: q.Get("error"), Code: q.Get("code"), Step: q.Get("step"),
 		ID: get("id"), After: get("after"), Before: get("before"), EndedAfter: get("ended_after"), EndedBefore: get("ended_before"),
 		Attempts: get("attempts"), Parent: get("parent"), Build: q.Get("build"), Stranded: q.Get("stranded") != "",
 	}
@@ -39,7 +40,7 @@ func (f runFilter) Query() []any {
 		stranded = "1"
 	}
 	return []any{
-		"status", f.Status, "workflow", f.Workflow, "queue", f.Queue, "external_id", f.ExternalID, "error", f.Error, "code", f.Code, "step", f.Step, "id", f.ID,
+		"status", f.Status, "workflow", f.Workflow, "queue", f.Queue, "external_id", f.ExternalID, "tags", f.Tags, "error", f.Error, "code", f.Code, "step", f.Step, "id", f.ID,
 		"after", f.After, "before", f.Before, "ended_after", f.EndedAfter, "ended_before", f.EndedBefore,
 		"attempts", f.Attempts, "parent", f.Parent, "build", f.Build, "stranded", stranded,
 	}
@@ -84,6 +85,7 @@ func (f runFilter) Words() string {
 	add("of workflow %q", f.Workflow)
 	add("in queue %q", f.Queue)
 	add("with external id %q", f.ExternalID)
+	add("with the tags %s", f.Tags)
 	add("whose error contains %q", f.Error)
 	add("whose failure has the code %q", f.Code)
 	add("with the failed step %q", f.Step)
@@ -113,6 +115,11 @@ func (f runFilter) api(now time.Time) (wire.RunFilter, error) {
 	w := wire.RunFilter{
 		Workflow: f.Workflow, Queue: f.Queue, ExternalID: f.ExternalID, FailureText: f.Error, FailureCode: f.Code, FailedStep: f.Step,
 		IDPrefix: f.ID, Parent: f.Parent, Stranded: f.Stranded,
+	}
+	for tag := range strings.SplitSeq(f.Tags, ",") {
+		if tag = strings.TrimSpace(tag); tag != "" {
+			w.Tag = append(w.Tag, tag)
+		}
 	}
 	if f.Status != "" {
 		w.Status = []string{f.Status}

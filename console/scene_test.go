@@ -170,7 +170,7 @@ func (s *scene) fill() *scene {
 	order := func(n int) Order { return Order{Number: n, Customer: "Ada Lovelace", Cents: 100 * n} }
 	all := []workflow.Definition{fulfil, approve, refuse, deadlocked, patient, item, pack, report}
 	s.work("v2", all...)
-	start(s, "order-41", fulfil, order(41))
+	start(s, "order-41", fulfil, order(41), engine.Tags(map[string]string{"customer": "4711", "region": "eu-west"}))
 	start(s, "refund-7", approve, order(7)) // its signal is never sent
 	start(s, "charge-9", refuse, order(9))
 	start(s, "reconcile-2", deadlocked, order(2))

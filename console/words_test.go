@@ -53,7 +53,7 @@ func TestTimesOfFilters(t *testing.T) {
 }
 
 func TestFilterSurvivesItsAddress(t *testing.T) {
-	q := url.Values{"status": {"failed"}, "workflow": {" a&b=c"}, "queue": {"q"}, "external_id": {"e"}, "error": {"boom"}, "code": {"c"}, "step": {"s"}, "id": {"01a2"}, "after": {"24h"},
+	q := url.Values{"status": {"failed"}, "workflow": {" a&b=c"}, "queue": {"q"}, "external_id": {"e"}, "tags": {"a=b, c"}, "error": {"boom"}, "code": {"c"}, "step": {"s"}, "id": {"01a2"}, "after": {"24h"},
 		"before": {"1h"}, "ended_after": {"2d"}, "ended_before": {"1d"}, "attempts": {"3"}, "parent": {"p"}, "build": {"v1"}, "stranded": {"1"}}
 	f := filterOf(q)
 	address, err := view{Base: "./"}.URL("runs", f.Query())

@@ -72,6 +72,31 @@ type TagMatch struct {
 	Prefix string `json:",omitempty"`
 }
 
+// ParseTagMatches reads matches as people write them: name=value, name=prefix* or name. Values of one
+// name are alternatives. It fails with ErrInvalid for name= without a value.
+func ParseTagMatches(texts []string) (matches []TagMatch, err error) {
+	for _, text := range texts {
+		name, value, valued := strings.Cut(text, "=")
+		m := TagMatch{Name: name}
+		prefix, starred := strings.CutSuffix(value, "*")
+		switch {
+		case valued && value == "":
+			return nil, Invalid("tag", fmt.Sprintf("%q has no value; leave out the = to select all runs that have the tag", clip(text)))
+		case starred:
+			m.Prefix = prefix
+		case valued:
+			i := slices.IndexFunc(matches, func(o TagMatch) bool { return o.Name == name && len(o.Values) > 0 })
+			if i >= 0 {
+				matches[i].Values = append(matches[i].Values, value)
+				continue
+			}
+			m.Values = []string{value}
+		}
+		matches = append(matches, m)
+	}
+	return matches, nil
+}
+
 func (m *TagMatch) validate() error {
 	err := validateTagName(m.Name)
 	for _, v := range m.Values {

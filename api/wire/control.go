@@ -24,6 +24,8 @@ type Start struct {
 	Delay    string     `json:"delay,omitempty"`
 	At       *time.Time `json:"at,omitempty"`
 	Deadline string     `json:"deadline,omitempty"`
+	// Tags are what the run can be found by.
+	Tags map[string]string `json:"tags,omitempty"`
 }
 
 // Started is the run that a start has created or found.

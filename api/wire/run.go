@@ -65,6 +65,8 @@ type Run struct {
 	Group      string `json:"group,omitempty"`
 	Ordinal    int64  `json:"ordinal,omitempty"`
 	ForkedFrom string `json:"forked_from,omitempty"`
+	// Tags are what the run can be found by.
+	Tags map[string]string `json:"tags,omitempty"`
 	// Under are the limits of the run, and StepUnder those of the step that it waits for or executes.
 	Under     []LimitUse `json:"under,omitempty"`
 	StepUnder []LimitUse `json:"step_under,omitempty"`
@@ -109,6 +111,8 @@ type RunFilter struct {
 	Status   []string `json:"status,omitempty" enum:"pending,running,sleeping,paused,canceling,completed,failed,canceled,active,final"`
 	Workflow string   `json:"workflow,omitempty"`
 	Queue    string   `json:"queue,omitempty"`
+	// Tag has tags as name=value, name=prefix* or name. A run has any of the values of one name, and all names.
+	Tag []string `json:"tag,omitempty"`
 	// Parent is the id of the parent run.
 	Parent string `json:"parent,omitempty"`
 	// ExternalID selects runs with that external id and any suffix.

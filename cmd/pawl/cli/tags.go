@@ -23,26 +23,9 @@ func (b *byTags) given() bool { return len(b.tags) > 0 }
 // apply adds the tags to a filter. Values of one name are alternatives; different names must all
 // match.
 func (b *byTags) apply(f *store.RunFilter) error {
-	for _, tag := range b.tags {
-		name, value, valued := strings.Cut(tag, "=")
-		m := store.TagMatch{Name: name}
-		prefix, starred := strings.CutSuffix(value, "*")
-		switch {
-		case valued && value == "":
-			return usage("--tag %q has no value; leave out the = to select all runs that have the tag", tag)
-		case starred:
-			m.Prefix = prefix
-		case valued:
-			i := slices.IndexFunc(f.Tags, func(o store.TagMatch) bool { return o.Name == name && len(o.Values) > 0 })
-			if i >= 0 {
-				f.Tags[i].Values = append(f.Tags[i].Values, value)
-				continue
-			}
-			m.Values = []string{value}
-		}
-		f.Tags = append(f.Tags, m)
-	}
-	return nil
+	matches, err := store.ParseTagMatches(b.tags)
+	f.Tags = append(f.Tags, matches...)
+	return err
 }
 
 func (b *byTags) says() string {
