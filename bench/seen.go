@@ -126,7 +126,7 @@ func (b *bench) viewers(ctx context.Context, st store.Store) error {
 				}
 			}
 			from := counted.n.Load()
-			rest(ctx, 5*time.Second)
+			pauseFor(ctx, 5*time.Second)
 			asked := counted.n.Load() - from
 			stop()
 			srv.CloseClientConnections()
@@ -170,7 +170,7 @@ func follow(ctx context.Context, url string) error {
 	return nil
 }
 
-func rest(ctx context.Context, d time.Duration) {
+func pauseFor(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
