@@ -68,7 +68,7 @@ var tagBasics = []Case{
 				runs[i].Tags = nil
 			}
 			if i%7 == 0 {
-				runs[i].ExternalID, runs[i].Input = fmt.Sprint("x", i), make([]byte, 5000)
+				runs[i].ExternalID, runs[i].Input = fmt.Sprint("x", i), make([]byte, min(5000, c.s.Limits().Payload))
 			}
 		}
 		c.creates(runs...)
