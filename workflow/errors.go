@@ -78,6 +78,7 @@ const (
 	CodeExited           = "exited"           // the code ended its goroutine with runtime.Goexit
 	CodeItems            = "items-failed"     // too many items of a map or a generator failed: see [ItemsError]
 	CodeRestarted        = "restarted"        // a child was restarted before its parent had read why it ended
+	CodeTags             = "tags"             // tags were refused: see [SetTags]
 )
 
 // Permanent marks an error as permanent: the step or run that returns it is not tried again. The

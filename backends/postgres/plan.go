@@ -112,7 +112,7 @@ var (
 	renamesIndex = regexp.MustCompile(`^ALTER INDEX pawl\.(\w+) RENAME TO (\w+)`)
 	altersTable  = regexp.MustCompile(`^ALTER TABLE pawl\.(\w+) (ADD COLUMN|DROP COLUMN|ALTER COLUMN)`)
 	writesTable  = regexp.MustCompile(`^(?:INSERT INTO|UPDATE) pawl\.(\w+)`)
-	makesTrigger = regexp.MustCompile(`^CREATE TRIGGER \w+ AFTER \w+ ON pawl\.(\w+)`)
+	makesTrigger = regexp.MustCompile(`^CREATE TRIGGER \w+ AFTER \w+(?: OF [\w, ]+)? ON pawl\.(\w+)`)
 	makesOther   = regexp.MustCompile(`^CREATE (?:TABLE|VIEW|FUNCTION) `)
 )
 

@@ -102,7 +102,7 @@ var postgresPatches = []Patch{
 	{"signal-of-a-transaction-that-failed", "transaction", pg + "signals.go", `		clear(stored)
 `, "", "TestSignalInASecondTransaction"},
 	{"commit-two-steps-at-one-position", "condition", "store/validate.go", `if c.Steps[j].Position == c.Steps[i].Position {`, `if c.Steps[j].Position == c.Steps[i].Position && l.Payload < 0 {`, "steps/one-position"},
-	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$21::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$21::bigint)`, "fire/not-again-after-a-purge"},
+	{"fire-makes-its-run-twice", "transaction", pg + "schedules.go", `AND f.at=$22::bigint AND f.xmin=pg_current_xact_id_if_assigned()::xid)`, `AND f.at=$22::bigint)`, "fire/not-again-after-a-purge"},
 	{"fire-does-not-advance", "condition", pg + "schedules.go", `SET next_at=$4::bigint, last_at=s.next_at`, `SET next_at=s.next_at, last_at=coalesce(s.next_at, $4::bigint)`, "fire/advances"},
 	{"schedules-due-when-paused", "condition", sqlKit + "schedules.go", `{unpaused} AND s.next_at IS NOT NULL AND NOT s.name`, `s.next_at IS NOT NULL AND NOT s.name`, "schedules/due"},
 	{"workers-asked-while-they-speak", "condition", sqlKit + "registry.go", `AND w.seen_at<=:now-:silent`, `AND w.seen_at<=:now-0*:silent`, "workers/asked-whom"},
