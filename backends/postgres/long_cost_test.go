@@ -33,6 +33,10 @@ var finder = map[string]string{
 	"schedules_due":        "cost/schedules-due",
 	"actions_at":           "cost/journal",
 	"actions_run":          "cost/journal",
+	"runs_flow":            "cost/limit-claim",
+	"limit_flows_parked":   "cost/limit-freed",
+	"limit_flows_ready":    "cost/limit-claim-ready",
+	"limit_flows_timed":    "cost/limit-rate",
 	"a scan in each claim": "cost/claim",
 }
 

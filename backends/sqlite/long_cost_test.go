@@ -34,6 +34,17 @@ var finder = map[string]string{
 	"actions_at":           "cost/journal",
 	"actions_run":          "cost/journal",
 	"workers_asked":        "cost/claim-none",
+	"runs_flow":            "cost/limit-claim",
+	"limit_flows_flow":     "cost/limit-claim",
+	"limit_flows_due":      "cost/limit-claim",
+	"limit_flows_later":    "cost/limit-claim",
+	"limit_flows_parked":   "cost/limit-freed",
+	"limit_flows_ready":    "cost/limit-claim-none",
+	"limit_flows_turn":     "cost/limit-claim-fair",
+	"limit_keys_rates":     "cost/limit-claim",
+	"limit_keys_turns":     "cost/limit-claim-fair",
+	"limit_parks_told":     "cost/limit-claim-none",
+	"limit_parks_wake":     "cost/limit-freed",
 	"a scan in each claim": "cost/claim",
 }
 
@@ -78,13 +89,18 @@ func TestCostOfMissingIndexes(t *testing.T) {
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(all))) { // those of actions last: created again, they are chosen in another order
 		definition := all[name]
 		drop := func(s store.Store) { s.(*scanning).Exec(t, "DROP INDEX "+name) }
-		if strings.Contains(definition, "UNIQUE") { // without it, rows might be inserted that it forbids
+		if name == "runs_external" { // without it, rows might be inserted that it forbids
 			last = append(last, conformance.CostFault{Name: name, Begin: func(s store.Store) func() { drop(s); return nil }})
 			continue
 		}
 		faults = append(faults, conformance.CostFault{Name: name, Begin: func(s store.Store) func() {
 			drop(s)
-			return func() { s.(*scanning).Exec(t, definition) }
+			return func() {
+				if name == "limit_flows_flow" {
+					s.(*scanning).Exec(t, "DELETE FROM limit_flows WHERE id NOT IN (SELECT min(id) FROM limit_flows GROUP BY namespace, queue, workflow, pin, priority, flow)")
+				}
+				s.(*scanning).Exec(t, definition)
+			}
 		}})
 	}
 	require.Len(t, last, 1)

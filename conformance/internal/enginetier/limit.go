@@ -270,14 +270,23 @@ var limitEngineCases = []Case{
 func limitedStep(e *E) {
 	var g atWork
 	two := limit.New("two", limit.Concurrency(2))
+	hold := newGate()
 	wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
-		return in, workflow.Do(ctx, "limited", func(sctx context.Context) error { return g.work(sctx, "k", e.d(4*time.Second)) }, workflow.StepUnder(two))
+		return in, workflow.Do(ctx, "limited", func(sctx context.Context) error {
+			g.begin("k")
+			defer g.end("k")
+			return hold.pass(sctx)
+		}, workflow.StepUnder(two))
 	})
 	free := workflow.New("free", func(_ workflow.Context, in int) (int, error) { return in, nil })
 	e.process(defs(wf, free), worker.Concurrency(3))
 	hs := startN(e, wf, 8)
+	for range 2 {
+		receive(e, "a limited step", hold.entered)
+	}
 	e.waitingAt(two, "", 6)
 	e.eq("output of a run under no limit", result(e, start(e, free, 7)), 7)
+	close(hold.open)
 	results(e, hs)
 	e.eq("at work at most", g.atMost("k"), 2)
 	for _, h := range hs {

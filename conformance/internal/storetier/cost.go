@@ -55,7 +55,7 @@ type costs struct {
 // costCases has a case for each probe.
 func costCases() []Case {
 	var cases []Case
-	for _, p := range probes {
+	for _, p := range allProbes {
 		cases = append(cases, Case{"cost/" + p.name, "P18", p.rule, func(c *C) { c.cost(p) }})
 	}
 	return cases
@@ -91,7 +91,7 @@ func (all *costs) measure(c *C) {
 	few := m.all(fewAside)
 	many := m.all(m.much)
 	if testing.Verbose() {
-		for _, p := range probes {
+		for _, p := range allProbes {
 			c.Logf("%-20s %6d reads, %v beside few runs; %d, %v beside many", p.name, few[p.name].reads, few[p.name].time, many[p.name].reads, many[p.name].time)
 		}
 	}
@@ -134,7 +134,7 @@ func (m *metered) all(n int) map[string]cost {
 		m.meter.Settle()
 	}
 	got := map[string]cost{}
-	for _, p := range probes {
+	for _, p := range allProbes {
 		got[p.name] = m.of(p)
 	}
 	return got
@@ -190,14 +190,14 @@ func CostOfFaults(t testing.TB, h harness.Harness, faults []CostFault) map[strin
 	few := m.all(fewAside)
 	many := m.all(m.much)
 	found := map[string][]string{}
-	for _, p := range probes {
+	for _, p := range allProbes {
 		if m.wrong(few[p.name], many[p.name]) != "" {
 			found[""] = append(found[""], "cost/"+p.name)
 		}
 	}
 	for _, f := range faults {
 		end := f.Begin(m.meter.Store)
-		for _, p := range probes {
+		for _, p := range allProbes {
 			if m.finds(t, p, few[p.name]) {
 				found[f.Name] = append(found[f.Name], "cost/"+p.name)
 			}
@@ -226,7 +226,8 @@ func (m *metered) finds(t testing.TB, p probe, few cost) (yes bool) {
 
 // clear ends runs that failed probes have left due.
 func (m *metered) clear() {
-	for runs := m.claimN(100); len(runs) > 0; runs = m.claimN(100) {
+	all := store.ClaimParams{Demands: []store.Demand{demand(aQueue, 100), demand(limitedQueue, 100)}}
+	for runs := m.claim(all).Runs; len(runs) > 0; runs = m.claim(all).Runs {
 		for _, run := range runs {
 			m.end(run, cancelRun())
 		}
@@ -278,6 +279,7 @@ func (b *aside) fill(c *C, n int) {
 	c.ns = ns + "/other"
 	c.createN(part, store.NewRun{Priority: 5})
 	c.ns = ns
+	b.limited(c, part)
 	b.externals(c, part)
 	b.rest(c, part, first)
 }
@@ -439,7 +441,9 @@ func during[T any](c *C, what string, call func() (T, error)) func() {
 	}
 }
 
-// probes are the calls whose cost must depend only on what they are about.
+// allProbes are the calls whose cost must depend only on what they are about.
+var allProbes = slices.Concat(probes, limitProbes)
+
 var probes = []probe{
 	{"claim", "a claim reads what it returns, however many runs sleep, are final, paused, canceled, held, scheduled or foreign", func(c *C, _ *aside) func() {
 		c.create(store.NewRun{})
