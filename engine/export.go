@@ -329,6 +329,8 @@ type exportedRun struct {
 	Pin   *store.Pin `json:"pin,omitempty"`   // the build that takes the run, and why
 	Tags  store.Tags `json:"tags,omitempty"`
 
+	Under []exportedUse `json:"under,omitempty"` // the limits that the run is under
+
 	Input   *payload       `json:"input,omitempty"`
 	Output  *payload       `json:"output,omitempty"`
 	Meta    *payload       `json:"meta,omitempty"`
@@ -340,6 +342,12 @@ type exportedRun struct {
 	Read    []store.ID       `json:"read_signals,omitempty"` // (version 2)
 	Answers []exportedAnswer `json:"answers,omitempty"`      // to signals that were read
 	Groups  []exportedGroup  `json:"groups,omitempty"`
+}
+
+type exportedUse struct {
+	Limit  string `json:"limit"`
+	Key    string `json:"key,omitempty"`
+	Tokens int64  `json:"tokens,omitempty"`
 }
 
 type exportedStep struct {
@@ -451,6 +459,9 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 	if r.Status.Final() {
 		out.Worker = r.Worker
 	}
+	for _, u := range r.Under {
+		out.Under = append(out.Under, exportedUse(u))
+	}
 	for i := range rec.Steps {
 		s := &rec.Steps[i]
 		out.Steps = append(out.Steps, exportedStep{
@@ -504,6 +515,9 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	}
 	r.Digest, r.VisibleAt, r.Worker, rec.Consumed = x.Digest, x.VisibleAt, x.Worker, x.Read
 	r.Build, r.Pin, r.Tags = x.Build, x.Pin, x.Tags
+	for _, u := range x.Under {
+		r.Under = append(r.Under, store.LimitUse(u))
+	}
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		kind, err := byName(s.Kind, store.KindFunction, store.KindMark)

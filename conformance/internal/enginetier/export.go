@@ -166,7 +166,7 @@ var exportEngineCases = []Case{
 		e.ok("import", err)
 		e.eq("imported without children", len(made), 1)
 	}},
-	{Name: "export/carries-everything", Promise: "P4", Rule: "A run that waits for its start time waits as long where it is imported. Its unread signals, the ids of those that it has read, its state steps and its hold on its external id are imported, too.", Run: func(e *E) {
+	{Name: "export/carries-everything", Promise: "P4", Rule: "A run that waits for its start time waits as long where it is imported. Its unread signals, the ids of those that it has read, its state steps, the limits that it is under and its hold on its external id are imported, too.", Run: func(e *E) {
 		next := workflow.NewSignal[int]("next")
 		sums := workflow.NewState[int]("sum")
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
@@ -195,7 +195,8 @@ var exportEngineCases = []Case{
 		for i := range n {
 			e.ok("send", next.Send(e.ctx, e.eng, h.ID(), i+2))
 		}
-		later, err := wf.Start(e.ctx, e.eng, 0, engine.Delay(e.d(24*time.Hour)))
+		under := []store.LimitUse{{Limit: "tenant", Key: "acme", Tokens: 2}}
+		later, err := wf.Start(e.ctx, e.eng, 0, engine.Delay(e.d(24*time.Hour)), engine.Under(under...))
 		e.ok("start", err)
 		there := e.elsewhere(wf)
 		for _, id := range []store.ID{h.ID(), later.ID()} {
@@ -218,7 +219,7 @@ var exportEngineCases = []Case{
 		e.ok("get", err)
 		run, err := there.Get(e.ctx, later.ID())
 		e.ok("get", err)
-		e.eq("status and start of the run that waits", []any{run.Status, run.VisibleAt}, []any{store.Pending, here.VisibleAt})
+		e.eq("status, start and limits of the run that waits", []any{run.Status, run.VisibleAt, run.Under}, []any{store.Pending, here.VisibleAt, under})
 	}},
 	{Name: "export/version-1", Promise: "P4", Rule: "An export of version 1 can be imported.", Run: func(e *E) {
 		there := e.elsewhere()
