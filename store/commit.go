@@ -29,8 +29,8 @@ type Commit struct {
 	// both an output and a failure.
 	Answers []Answer
 	// Spawn creates children, which are counted in their Group; see [Group]. A child is identified
-	// by its parent: it has no ExternalID, Suffix, Reuse, MustBeNew or Digest, and no Worker. With
-	// any of them the commit is ErrInvalid, and nothing of it is stored.
+	// by its parent: it has no ExternalID, Suffix, Reuse, MustBeNew, Digest or Debounce, and no Worker.
+	// With any of them the commit is ErrInvalid, and nothing of it is stored.
 	Spawn []NewRun
 	// Seen is the run's event count that the holder has taken into account. A negative value is
 	// ErrInvalid.

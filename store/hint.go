@@ -57,6 +57,7 @@ func (t HintTopic) Has(k HintKind) bool {
 // may omit a hint that it has sent already.
 //
 //	Create, of a run that is not leased                      queue
+//	Create, that makes a debounced run due earlier           queue
 //	Commit, Spawn                                            queue of the child
 //	Commit, State                                            state
 //	Commit, State with CompleteRun                           state, final

@@ -179,6 +179,14 @@ type NewRun struct {
 	// Tags are what the run can be found by: see [RunFilter.Tags].
 	Tags Tags
 
+	// Debounce is a key, with the rules of an external id. If the last run that was created with the
+	// key, for the namespace and the workflow, waits to begin, the start replaces what that run was
+	// started with, instead of creating one: see [Runs.Create]. AtMost limits how long a run is
+	// delayed in that way, counted from its creation; 0: no limit. A run with a key has no ExternalID,
+	// MustBeNew, Digest and Worker.
+	Debounce string
+	AtMost   time.Duration
+
 	// Group, Ordinal and OnClose are for children, in [Commit.Spawn] only. Group is the parent's
 	// group that counts the child, and Ordinal its place there, from 1. Without a Group, Ordinal is
 	// 0 and the child is not counted.

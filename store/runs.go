@@ -39,6 +39,17 @@ type Runs interface {
 	// with MustBeNew or a Digest may fail instead of returning the run that it found;
 	// [NewRun.Meets] decides that, also for a run of the same ID.
 	//
+	// P27: of a namespace, a workflow and a key of [NewRun.Debounce], at most one run can be replaced:
+	// the last one that was created, as long as it is pending or paused and its Epoch is 0: it has
+	// never been leased, and not been restarted. A start with the key replaces that run's Input, Meta, Under and Tags with its own, and its due
+	// time and deadline with those that its own After, At and Timeout give now; the due time is at
+	// most AtMost after the run's CreatedAt. Everything else of the run stays. The result has the
+	// run's ID, and Created is false. If no run can be replaced, the start creates one. Concurrent
+	// starts agree on one run, and the last of them decides its input. A claim has the input of all
+	// starts before it, and a start that comes later creates another run: no input is lost, and none
+	// is executed twice. P4: for [DebounceMemory], and as long as the run is kept, the store knows
+	// a start that has replaced by its ID; sent again it changes nothing, and its result is the same.
+	//
 	// A call takes at most [MaxBatch] runs; with more, the whole call is ErrInvalid. It takes
 	// at least [CallBytes] of inputs and metas. P12: a run over a limit of [Limits] is
 	// not stored.

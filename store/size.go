@@ -1,7 +1,7 @@
 package store
 
 // Size returns how many bytes of payload a new run has, as [CallBytes] counts them.
-func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) + r.Tags.size() }
+func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) + len(r.Debounce) + r.Tags.size() }
 
 // Size returns how many bytes of payload a signal has, as [CallBytes] counts them.
 func (s *NewSignal) Size() int { return len(s.Payload) }

@@ -215,6 +215,7 @@ func (r *NewRun) validate(l Limits) error {
 	}
 	return first(
 		r.validateReuse(),
+		r.validateDebounce(),
 		ValidateName("workflow", r.Workflow),
 		ValidateName("queue", r.Queue),
 		externalID("external id", r.ExternalID),
@@ -244,7 +245,7 @@ func (r *NewRun) validateChild(l Limits) error {
 	case r.OnClose > CloseAbandon:
 		return Invalid("close policy", "it is neither cancel nor abandon")
 	}
-	return first(optionalName("group", r.Group), r.validate(l))
+	return first(optionalName("group", r.Group), noDebounce("a child", r), r.validate(l))
 }
 
 // Validate checks the call.
@@ -697,7 +698,7 @@ func (p *FireParams) Validate(l Limits) error {
 		if p.Run.Reuse != ReuseAfterEnd || p.Run.MustBeNew || len(p.Run.Digest) > 0 {
 			return Invalid("reuse policy", "a fired run holds its external id only while it is active and has no digest")
 		}
-		if err := p.Run.Validate(l); err != nil {
+		if err := first(noDebounce("a fired run", p.Run), p.Run.Validate(l)); err != nil {
 			return err
 		}
 	}

@@ -27,30 +27,33 @@ type Store struct {
 	limits store.Limits
 	hub    store.Hub
 
-	mu        sync.Mutex
-	closed    bool
-	runs      map[store.ID]*run
-	live      map[store.ID]*run       // those of runs that are not final
-	holders   map[external]store.ID   // P8: who holds an external id
-	children  map[store.ID][]store.ID // by parent, in the order of spawning
-	workers   map[name]*store.Worker
-	workflows map[name]store.Workflow
-	paused    map[target]time.Time // since when
-	locks     map[name]lock
-	schedules map[name]*schedule
-	rules     map[name]*limit        // the limits that exist
-	keys      map[limitKey]*keyState // what is known of keys beside the leases
-	turns     map[name]int64         // the virtual clocks of limits
-	actions   []action
-	counted   map[limitKey]int64                    // the permits, during a claim
-	breaks    LimitFault                            // 0: none
-	edges     map[limitKey]time.Time                // for LimitBurstTwice
-	leaked    map[limitKey]int64                    // permits without a lease, of a fault
-	at        time.Time                             // of the claim, for LimitForgetsExpired
-	offered   []store.ID                            // the runs that claims may return; nil: all
-	deaf      atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
-	ended     []store.RunCount                      // by the cancels of the item or commit under way
-	markers   map[string]int                        // rows of programs: see Tx.Mark
+	mu             sync.Mutex
+	closed         bool
+	runs           map[store.ID]*run
+	live           map[store.ID]*run        // those of runs that are not final
+	holders        map[external]store.ID    // P8: who holds an external id
+	debounced      map[debounceKey]store.ID // the last run that was created with a key
+	replaced       map[name]replacement     // by the IDs of the starts
+	children       map[store.ID][]store.ID  // by parent, in the order of spawning
+	workers        map[name]*store.Worker
+	workflows      map[name]store.Workflow
+	paused         map[target]time.Time // since when
+	locks          map[name]lock
+	schedules      map[name]*schedule
+	rules          map[name]*limit        // the limits that exist
+	keys           map[limitKey]*keyState // what is known of keys beside the leases
+	turns          map[name]int64         // the virtual clocks of limits
+	actions        []action
+	counted        map[limitKey]int64                    // the permits, during a claim
+	breaks         LimitFault                            // 0: none
+	breaksDebounce DebounceFault                         // 0: none
+	edges          map[limitKey]time.Time                // for LimitBurstTwice
+	leaked         map[limitKey]int64                    // permits without a lease, of a fault
+	at             time.Time                             // of the claim, for LimitForgetsExpired
+	offered        []store.ID                            // the runs that claims may return; nil: all
+	deaf           atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
+	ended          []store.RunCount                      // by the cancels of the item or commit under way
+	markers        map[string]int                        // rows of programs: see Tx.Mark
 
 	transactions bool
 	open         chan struct{} // closed when the transaction that is open ends; nil: none is
@@ -107,6 +110,8 @@ func New(opts Options) *Store {
 		runs:      map[store.ID]*run{},
 		live:      map[store.ID]*run{},
 		holders:   map[external]store.ID{},
+		debounced: map[debounceKey]store.ID{},
+		replaced:  map[name]replacement{},
 		children:  map[store.ID][]store.ID{},
 		workers:   map[name]*store.Worker{},
 		workflows: map[name]store.Workflow{},

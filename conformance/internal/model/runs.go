@@ -39,6 +39,11 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 		}
 		return res
 	}
+	if n.Debounce != "" {
+		if id, replaced := s.replace(namespace, n, now); replaced {
+			return store.CreateResult{ID: id}
+		}
+	}
 	if n.ExternalID != "" {
 		if id, taken := s.holders[external{namespace, n.ExternalID, n.Suffix}]; taken {
 			return n.Meets(id, s.runs[id].Workflow, s.runs[id].Digest) // P8
@@ -69,24 +74,36 @@ func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 			ID: n.ID, Namespace: namespace, Workflow: n.Workflow, Queue: n.Queue, Status: store.Pending,
 			Priority: n.Priority, ExternalID: n.ExternalID, Suffix: n.Suffix, Reuse: n.Reuse, Digest: digest(n.Digest),
 			Input: bytes.Clone(n.Input), Meta: bytes.Clone(n.Meta),
-			Attempt: 1, CreatedAt: now, VisibleAt: after(now, n.After), Under: store.SortUses(n.Under), Tags: n.Tags.Clone(),
+			Attempt: 1, CreatedAt: now, Under: store.SortUses(n.Under), Tags: n.Tags.Clone(),
 		},
 		state:  map[string]store.StateEntry{},
 		had:    map[store.SignalID]bool{},
 		groups: map[string]*store.Group{},
 	}
+	r.plan(n, now)
+	s.runs[r.ID], s.live[r.ID] = r, r
+	if r.ExternalID != "" {
+		s.holders[external{namespace, r.ExternalID, r.Suffix}] = r.ID
+	}
+	if n.Debounce != "" {
+		s.debounced[debounceKey{namespace, n.Workflow, n.Debounce}] = r.ID
+	}
+	return r
+}
+
+// plan sets when a run is due that is started now, and its deadline.
+func (r *run) plan(n *store.NewRun, now time.Time) {
+	r.VisibleAt, r.Deadline = after(now, n.After), time.Time{}
 	if at := micro(n.At); at.After(r.VisibleAt) {
 		r.VisibleAt = at
+	}
+	if n.AtMost > 0 {
+		r.VisibleAt = earliest(r.VisibleAt, after(r.CreatedAt, n.AtMost))
 	}
 	if n.Timeout > 0 {
 		r.Deadline = after(now, n.Timeout)
 		r.VisibleAt = earliest(r.VisibleAt, r.Deadline)
 	}
-	s.runs[r.ID], s.live[r.ID] = r, r
-	if r.ExternalID != "" {
-		s.holders[external{namespace, r.ExternalID, r.Suffix}] = r.ID
-	}
-	return r
 }
 
 func (s *Store) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {

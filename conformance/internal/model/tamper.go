@@ -53,6 +53,7 @@ func (s *Store) takeLocked(from *Store) {
 	s.workers, s.workflows, s.paused, s.locks, s.schedules = from.workers, from.workflows, from.paused, from.locks, from.schedules
 	s.actions, s.markers = from.actions, from.markers
 	s.rules, s.keys, s.turns, s.leaked = from.rules, from.keys, from.turns, from.leaked
+	s.debounced, s.replaced = from.debounced, from.replaced
 }
 
 // Reopen closes the store and returns another one with the same contents, as if they had been on a
@@ -204,7 +205,8 @@ func (s *Store) OfferOnly(ids []store.ID) {
 func (s *Store) Same(other *Store) bool {
 	return reflect.DeepEqual(s.runs, other.runs) && reflect.DeepEqual(s.holders, other.holders) && reflect.DeepEqual(s.children, other.children) &&
 		reflect.DeepEqual(s.workers, other.workers) && reflect.DeepEqual(s.workflows, other.workflows) && reflect.DeepEqual(s.paused, other.paused) &&
-		reflect.DeepEqual(s.locks, other.locks) && reflect.DeepEqual(s.schedules, other.schedules) && reflect.DeepEqual(s.actions, other.actions)
+		reflect.DeepEqual(s.locks, other.locks) && reflect.DeepEqual(s.schedules, other.schedules) && reflect.DeepEqual(s.actions, other.actions) &&
+		reflect.DeepEqual(s.debounced, other.debounced) && reflect.DeepEqual(s.replaced, other.replaced)
 }
 
 // copyLocked copies what is stored. It shares byte slices, which are replaced and never written to.
@@ -214,6 +216,7 @@ func (s *Store) copyLocked() *Store {
 		workers: map[name]*store.Worker{}, workflows: maps.Clone(s.workflows), paused: maps.Clone(s.paused), locks: maps.Clone(s.locks),
 		schedules: map[name]*schedule{}, actions: slices.Clone(s.actions), markers: maps.Clone(s.markers),
 		rules: map[name]*limit{}, keys: map[limitKey]*keyState{}, turns: maps.Clone(s.turns), breaks: s.breaks, edges: maps.Clone(s.edges), leaked: maps.Clone(s.leaked),
+		debounced: maps.Clone(s.debounced), replaced: maps.Clone(s.replaced), breaksDebounce: s.breaksDebounce,
 	}
 	for id, l := range s.rules {
 		n := *l

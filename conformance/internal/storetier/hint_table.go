@@ -126,6 +126,16 @@ var hintRows = []hintRow{
 			}
 		}, []store.Hint{c.queueHint(aQueue), c.queueHint("q2")}
 	}},
+	{"replace", "Create, that makes a debounced run due earlier", "queue", func(c *C) (func(), []store.Hint) {
+		r := debounced("k", "")
+		r.Queue = "early"
+		id := c.makes(r)
+		return func() {
+			r := debounced("k", "")
+			r.After = time.Second
+			c.replaces(id, r)
+		}, []store.Hint{c.queueHint("early")}
+	}},
 	{"spawn", "Commit, Spawn", "queue of the child", func(c *C) (func(), []store.Hint) {
 		run := c.start()
 		return func() { c.commit(store.Commit{Lease: run.Lease, Spawn: kids(2)}) }, []store.Hint{c.queueHint(kidQueue)}
