@@ -183,6 +183,8 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	if err := s.ensureSpace(ctx, p.Namespace, anyUnder(p.Runs)); err != nil {
 		return nil, err
 	}
+	keyed := &debounces{params: &p}
+	open = keyed.apart(open)
 	// Concurrent batches lock external ids in the same order.
 	slices.SortStableFunc(open, func(a, b int) int {
 		x, y := &p.Runs[a], &p.Runs[b]
@@ -191,12 +193,13 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	h := sqlkit.NewHints(p.Namespace)
 	wrote := false
 	for range createTries {
-		made, err := s.insertRuns(ctx, &p, open)
+		made, err := s.insertRuns(ctx, &p, open, keyed)
 		if err != nil {
 			s.publishAll(h)
 			return nil, inPart(ctx, wrote, err)
 		}
-		wrote = wrote || len(made) > 0
+		wrote = wrote || len(made) > 0 || len(keyed.which) > 0
+		keyed.take(results, h)
 		open = slices.DeleteFunc(open, func(i int) bool {
 			r := &p.Runs[i]
 			m, ok := made[r.ID]
@@ -243,8 +246,11 @@ type madeRun struct {
 	at            time.Time
 }
 
-// insertRuns inserts the runs with one statement.
-func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int) (map[store.ID]madeRun, error) {
+// insertRuns inserts the runs with one statement, and in the same write those that have keys.
+func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int, keyed *debounces) (map[store.ID]madeRun, error) {
+	if len(which) == 0 {
+		return nil, s.write(ctx, keyed.stmts()...)
+	}
 	n, first := len(which), &p.Runs[which[0]]
 	at := func(k int) *store.NewRun { return &p.Runs[which[k]] }
 	ids := make([]pgtype.UUID, n)
@@ -300,7 +306,7 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		return err
 	}}
 	if named || s.in != nil || len(own) < n {
-		return made, s.write(ctx, insert)
+		return made, s.write(ctx, slices.Concat([]stmt{insert}, keyed.stmts())...)
 	}
 	// Being ready for a conflict costs as much again as the insert. If only ids can
 	// conflict, there is no conflict unless a call is repeated, and checking the ids
@@ -313,11 +319,13 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 	} else {
 		bold.rows, bold.affected = nil, &rows
 	}
-	err := s.write(ctx, bold)
+	err := s.write(ctx, slices.Concat([]stmt{bold}, keyed.stmts())...)
 	var pg *pgconn.PgError
 	switch {
-	case err == nil && rows == 0 && len(made) == 0, errors.As(err, &pg) && pg.Code == "23505": // in the second case, another call has just created it
+	case err == nil && rows == 0 && len(made) == 0:
 		err = s.write(ctx, insert)
+	case errors.As(err, &pg) && pg.Code == "23505": // another call has just created it
+		err = s.write(ctx, slices.Concat([]stmt{insert}, keyed.stmts())...)
 	case err == nil && !eager:
 		for k := range ids {
 			made[ids[k].Bytes] = madeRun{queue: at(k).Queue}

@@ -34,9 +34,9 @@ var createMet = `SELECT id, namespace, epoch, iif(leased, worker, NULL), created
 				ORDER BY 1 LIMIT 1)`
 
 func insertArgs(namespace string, r *store.NewRun, parent store.ID, m moment) []any {
-	visible, parts := m.after(r.After), int64(0)
-	if !r.At.IsZero() {
-		visible = max(visible, r.At.UnixMicro())
+	visible, parts := m.due(r), int64(0)
+	if r.AtMost > 0 {
+		visible = min(visible, m.now+sqlkit.Span(r.AtMost))
 	}
 	var deadline any
 	if r.Timeout > 0 {
@@ -49,6 +49,14 @@ func insertArgs(namespace string, r *store.NewRun, parent store.ID, m moment) []
 	}
 	return []any{r.ID[:], namespace, r.Workflow, r.Queue, int64(r.Priority), visible, parts,
 		text(r.ExternalID), r.Suffix, m.now, deadline, input, blob(r.Meta), idBlob(parent), text(r.Group), r.Ordinal, int64(r.OnClose), int64(r.Reuse), digest(r.Digest), text(sqlkit.UsesText(r.Under)), flag(len(r.Under) > 0), text(sqlkit.TagsText(r.Tags))}
+}
+
+// due returns when a run is due that is started now, whatever limits that.
+func (m moment) due(r *store.NewRun) int64 {
+	if r.At.IsZero() {
+		return m.after(r.After)
+	}
+	return max(m.after(r.After), r.At.UnixMicro())
 }
 
 // digest returns a digest as it is stored; an empty one is NULL.
@@ -85,8 +93,8 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		}
 	}
 	some := false
-	if c.config.Batched && len(open) > 0 {
-		fresh, err := c.createMany(ctx, &p, open, m)
+	if plain := slices.DeleteFunc(slices.Clone(open), func(i int) bool { return p.Runs[i].Debounce != "" }); c.config.Batched && len(plain) > 0 {
+		fresh, err := c.createMany(ctx, &p, plain, m)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +110,11 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	}
 	stmts := make([]Stmt, 0, 2*len(open))
 	for _, i := range open {
-		stmts = createOne(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], m)
+		if p.Runs[i].Debounce != "" {
+			stmts = createDebouncedOne(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], hints, m)
+		} else {
+			stmts = createOne(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], m)
+		}
 	}
 	if len(stmts) > 0 {
 		if err := c.runner.Write(ctx, stmts); err != nil {
