@@ -57,7 +57,7 @@ var randomBranches = []string{
 	"claim takes several runs", "claim finds nothing", "claim leaves some that are due", "claim tells the next due time", "claim of a canceling run",
 	"claim by a bound in bytes", "bare claim", "inbox goes on", "claim with several demands",
 	"takeover by another worker", "own lease taken again", "second crash in a row",
-	"eager lease", "eager lease repeated", "no eager lease on a paused queue", "create repeated", "external id taken", "id of another namespace",
+	"eager lease", "eager lease repeated", "no eager lease on a paused queue", "create repeated", "external id taken", "debounced start found its run", "id of another namespace",
 	"commit keeps the lease", "commit keeps crashes", "commit repeated", "commit repeated after its transition", "commit under a lost lease", "commit over a gap", "commit refused as invalid", "commit refused as too large",
 	"one run twice in a batch", "batch of commits",
 	"complete", "fail", "cancel", "sleep", "retry", "release", "continue",
@@ -218,6 +218,15 @@ func (q *sequence) ownRun() store.NewRun {
 			r.After, r.At = 0, time.Time{}
 		}
 	}
+	if r.ExternalID == "" && q.chance(25) {
+		r.Debounce = of(q, "d1", "d2", "D1")
+		if !q.chance(5) {
+			r.Worker, r.LeaseFor, r.Build, r.Digest, r.MustBeNew = "", 0, "", nil, false
+		}
+		if q.chance(40) {
+			r.AtMost = q.span()
+		}
+	}
 	if q.chance(2) {
 		r.Queue = ""
 	}
@@ -235,10 +244,15 @@ func (q *sequence) create() {
 		if was, ok := q.before[r.ID]; ok && q.chance(60) { // just as it was sent before, as far as is known
 			p.Namespace = was.Namespace
 			if was.Epoch == 1 && was.Worker != "" {
-				r.Worker, r.LeaseFor, r.After, r.At = was.Worker, time.Minute, 0, time.Time{}
+				r.Worker, r.LeaseFor, r.After, r.At, r.Debounce, r.AtMost = was.Worker, time.Minute, 0, time.Time{}, "", 0
 			}
 		}
-		p.Runs = append(p.Runs, r)
+		// One ID stands for one request: it is not sent with a key and without one in the same call.
+		if !slices.ContainsFunc(p.Runs, func(o store.NewRun) bool {
+			return o.ID == r.ID && (o.Debounce != r.Debounce || o.Workflow != r.Workflow)
+		}) {
+			p.Runs = append(p.Runs, r)
+		}
 	}
 	res, err := do(q, "Create", p, store.Store.Create)
 	if err != nil {
@@ -251,6 +265,8 @@ func (q *sequence) create() {
 		case is(x.Err, store.ErrAlreadyExists):
 			q.hit("id of another namespace")
 		case x.Err != nil:
+		case !x.Created && n.Debounce != "":
+			q.hit("debounced start found its run")
 		case !x.Created:
 			q.hit("external id taken")
 		case x.Lease.Epoch > 0 && existed:
@@ -1120,7 +1136,7 @@ func (q *sequence) fire() {
 		}
 		r.Worker, r.LeaseFor = "", 0 // a firing has no worker to give the lease to
 		if !q.chance(5) {
-			r.Reuse, r.MustBeNew, r.Digest = store.ReuseAfterEnd, false, nil
+			r.Reuse, r.MustBeNew, r.Digest, r.Debounce, r.AtMost = store.ReuseAfterEnd, false, nil, "", 0
 		}
 		p.Run = &r
 	}
