@@ -69,10 +69,17 @@ func (c *call) startOptions(b *wire.Start) (opts []engine.StartOption, err error
 	if err != nil {
 		return nil, err
 	}
+	atMost, err := duration("at_most", b.AtMost)
+	if err != nil {
+		return nil, err
+	}
 	reuse := map[string]engine.Reuse{"": engine.Forever, "forever": engine.Forever, "while-active": engine.WhileActive, "reject": engine.Reject}[b.Reuse]
 	opts = []engine.StartOption{
 		engine.Priority(b.Priority), engine.Delay(delay), engine.At(timeOf(b.At)), engine.Timeout(deadline), engine.Queue(b.Queue),
 		engine.ExternalID(b.ExternalID, reuse), engine.Suffix(b.Suffix), engine.Tags(b.Tags),
+	}
+	if b.Debounce != "" || b.AtMost != "" {
+		opts = append(opts, engine.Debounce(b.Debounce, delay, atMost))
 	}
 	id, err := c.ownID("run", b.RunID)
 	if err != nil {

@@ -33,7 +33,7 @@ func (l *localWorkers) holds(id store.ID) bool {
 // reserve makes a start eager if possible. A run under limits is always claimed.
 func (l *localWorkers) reserve(run *store.NewRun) bridge.LocalWorker {
 	w := l.worker.Load()
-	if w == nil || run.Worker != "" || len(run.Under) > 0 || run.After > 0 || !run.At.IsZero() || !w.Reserve(run.Queue, run.Workflow) {
+	if w == nil || run.Worker != "" || len(run.Under) > 0 || run.Debounce != "" || run.After > 0 || !run.At.IsZero() || !w.Reserve(run.Queue, run.Workflow) {
 		return nil
 	}
 	run.Worker, run.Build, run.LeaseFor = w.Identity()

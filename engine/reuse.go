@@ -101,7 +101,7 @@ func hashed(scheme, data []byte) []byte {
 
 // compare gives a run that has an id of the program's own what it is compared by.
 func (e *Engine) compare(run *store.NewRun, fresh bool) error {
-	if fresh && run.ExternalID == "" {
+	if fresh && run.ExternalID == "" || run.Debounce != "" {
 		run.Digest = nil
 		return nil
 	}

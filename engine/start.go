@@ -48,6 +48,19 @@ func At(t time.Time) StartOption { return func(r *store.NewRun) { r.At = t } }
 // default, also for 0, is none. A negative d is store.ErrInvalid.
 func Timeout(d time.Duration) StartOption { return func(r *store.NewRun) { r.Timeout = d } }
 
+// Debounce makes the start replace the run of the workflow and the key that has not begun, if there is
+// one: it gets this start's input, tags, limits and [Timeout], and begins when no further start has come
+// for the time quiet, but at most atMost after its creation; 0: without such a limit. The start then
+// returns that run, with Started.Existing set. Otherwise it creates a run, which begins after the time
+// quiet. Thus a run begins with the input of the last of several starts, no input is lost, and none is
+// executed twice. A start that is sent again has no second effect within store.DebounceMemory.
+//
+// Debounce sets the [Delay]. The start cannot have an [ExternalID]. A key has at most 512 bytes of UTF-8;
+// an empty key means none. An atMost that is shorter than quiet is store.ErrInvalid.
+func Debounce(key string, quiet, atMost time.Duration) StartOption {
+	return func(r *store.NewRun) { r.Debounce, r.After, r.AtMost = key, quiet, atMost }
+}
+
 // Tags gives the run tags: names with values by which lists, counts and actions on many runs find it
 // (see [store.RunFilter].Tags), such as {"customer": "4711"}. A start that finds an existing run does
 // not change that run's tags. Tags that [store.Tags.Validate] refuses make the start fail.
@@ -67,8 +80,8 @@ func WithTags(tags map[string]string) store.RunFilter {
 // Started is the outcome of a start.
 type Started struct {
 	ID store.ID
-	// Existing says that another run has the external id (see [ExternalID]): ID is that of the other
-	// run, and no run was created.
+	// Existing says that another run has the external id (see [ExternalID]), or was replaced (see
+	// [Debounce]): ID is that of the other run, and no run was created.
 	Existing bool
 }
 

@@ -22,6 +22,8 @@ func (r *NewRun) validateDebounce() error {
 		return Invalid("debounce", "a run with a key of Debounce has no external id and no digest")
 	case r.Worker != "":
 		return Invalid("debounce", "a run with a key of Debounce cannot be leased at its creation")
+	case r.AtMost > 0 && r.AtMost < r.After:
+		return Invalid("longest delay", fmt.Sprintf("%v is shorter than the delay of %v", r.AtMost, r.After))
 	}
 	return first(externalID("debounce key", r.Debounce), duration("longest delay", r.AtMost))
 }

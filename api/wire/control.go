@@ -24,6 +24,10 @@ type Start struct {
 	Delay    string     `json:"delay,omitempty"`
 	At       *time.Time `json:"at,omitempty"`
 	Deadline string     `json:"deadline,omitempty"`
+	// Debounce is a key: the start replaces the workflow's run of that key that has not begun, and
+	// delays it again by Delay, up to AtMost after its creation.
+	Debounce string `json:"debounce,omitempty"`
+	AtMost   string `json:"at_most,omitempty"`
 	// Tags are what the run can be found by.
 	Tags map[string]string `json:"tags,omitempty"`
 }
@@ -31,7 +35,7 @@ type Start struct {
 // Started is the run that a start has created or found.
 type Started struct {
 	ID string `json:"id"`
-	// Existing means that another run has the external id, and no run was created.
+	// Existing means that another run has the external id or was replaced, and no run was created.
 	Existing bool `json:"existing"`
 }
 

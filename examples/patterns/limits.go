@@ -2,7 +2,9 @@ package patterns
 
 import (
 	"context"
+	"time"
 
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/limit"
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -42,25 +44,19 @@ type Change struct {
 	Version  int
 }
 
-// Documents has the present version of each document, and publishes it.
-type Documents interface {
-	Version(ctx context.Context, document string) (int, error)
-	Publish(ctx context.Context, document string) error
-}
-
 // OnePerDocument keeps two runs of one document from publishing it at the same time.
 var OnePerDocument = limit.New("document", limit.Concurrency(1))
 
-// PublishLast publishes a document unless a later change has come since: that one's run publishes it.
-// Start it with engine.Delay, the time for which a document must be quiet.
-func PublishLast(docs Documents) *workflow.Workflow[Change, bool] {
-	return workflow.New("publish-last", func(ctx workflow.Context, c Change) (bool, error) {
-		return workflow.Step(ctx, "publish", func(ctx context.Context) (bool, error) {
-			newest, err := docs.Version(ctx, c.Document)
-			if err != nil || c.Version < newest {
-				return false, err
-			}
-			return true, docs.Publish(ctx, c.Document)
-		})
+// PublishLast publishes a version of a document.
+func PublishLast(publish func(ctx context.Context, c Change) error) *workflow.Workflow[Change, int] {
+	return workflow.New("publish-last", func(ctx workflow.Context, c Change) (int, error) {
+		err := workflow.Do(ctx, "publish", func(ctx context.Context) error { return publish(ctx, c) })
+		return c.Version, err
 	}, workflow.UnderKey(OnePerDocument, func(c Change) string { return c.Document }))
+}
+
+// Changed has the last version of a document published when the document has not changed for a
+// minute, and at the latest ten minutes after its first change.
+func Changed(ctx context.Context, eng *engine.Engine, flow *workflow.Workflow[Change, int], c Change) (workflow.Handle[int], error) {
+	return flow.Start(ctx, eng, c, engine.Debounce(c.Document, time.Minute, 10*time.Minute))
 }

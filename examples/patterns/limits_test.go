@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawlhq/pawl/engine"
+	"github.com/pawlhq/pawl/workflow"
 	"github.com/pawlhq/pawl/workflowtest"
 )
 
@@ -68,42 +68,31 @@ func TestCrawlThreePagesOfATenantAtATime(t *testing.T) {
 	})
 }
 
-// drafts counts how often documents are published.
-type drafts struct {
-	mu        sync.Mutex
-	newest    int
-	published []int
-}
-
-func (d *drafts) Version(context.Context, string) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.newest, nil
-}
-
-func (d *drafts) Publish(context.Context, string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.published = append(d.published, d.newest)
-	return nil
-}
-
 func TestPublishLastChangeOnly(t *testing.T) {
 	workflowtest.Run(t, func(env *workflowtest.Env) {
-		d := &drafts{}
-		flow := PublishLast(d)
-		var runs []*workflowtest.Started[bool]
-		for range 5 {
-			d.mu.Lock()
-			d.newest++
-			change := Change{"report", d.newest}
-			d.mu.Unlock()
-			runs = append(runs, workflowtest.Start(env, flow, change, engine.Delay(time.Minute)))
-			env.Advance(10 * time.Second)
+		var published []int
+		flow := PublishLast(func(_ context.Context, c Change) error { published = append(published, c.Version); return nil })
+		env.Register(flow)
+		change := func(version int) workflow.Handle[int] {
+			h, err := Changed(env.Context(), env.Engine(), flow, Change{"report", version})
+			env.NoError(err)
+			return h
 		}
-		for i, r := range runs {
-			require.Equal(t, i == 4, r.Result(), "change %d", i+1)
+		first := change(1)
+		for version := 2; version <= 5; version++ {
+			env.Advance(30 * time.Second)
+			require.Equal(t, first.ID(), change(version).ID())
 		}
-		require.Equal(t, []int{5}, d.published)
+		env.Advance(59 * time.Second)
+		require.Empty(t, published)
+		env.Advance(2 * time.Second)
+		require.Equal(t, []int{5}, published)
+		second := change(6)
+		require.NotEqual(t, first.ID(), second.ID())
+		for version := 7; version <= 40; version++ { // never quiet
+			env.Advance(30 * time.Second)
+			change(version)
+		}
+		require.Equal(t, []int{5, 25}, published[:2], "ten minutes after the first change")
 	})
 }

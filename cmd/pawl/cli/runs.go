@@ -346,11 +346,12 @@ time.`,
 
 func (a *app) startCommand() *cobra.Command {
 	var (
-		file, externalID, suffix, queue, runID string
-		raw, anyway, wait                      bool
-		priority                               int
-		delay, timeout, patience               time.Duration
-		at                                     time.Time
+		file, externalID, suffix, queue, runID, debounce string
+		raw, anyway, wait                                bool
+		priority                                         int
+		delay, timeout, patience, atMost                 time.Duration
+		at                                               time.Time
+		tags                                             map[string]string
 	)
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT] [flags]",
@@ -364,7 +365,9 @@ payloads, it rejects any input; start the run from a program that has the worker
 codec.`,
 		Example: `  pawl runs start fulfil-order '{"Item":"a lamp"}' --external-id order-42
   pawl runs start report --input-file report.json --wait
-  pawl runs start cleanup --delay 2h`,
+  pawl runs start cleanup --delay 2h
+  pawl runs start publish '{"Document":"report"}' --debounce report --delay 1m --at-most 10m
+  pawl runs start report '{}' --tag customer=4711`,
 		Args:              between(1, 2),
 		ValidArgsFunction: a.completeArgs(1, workflowNames),
 	}
@@ -377,8 +380,11 @@ codec.`,
 	f.StringVarP(&queue, "queue", "q", "", "queue `name`, if not the workflow's own queue")
 	f.IntVar(&priority, "priority", 0, "priority from -100 to 100; higher is claimed first")
 	f.Var(durationFlag{&delay}, "delay", "start this `time` from now: 90s, 12h, 30d")
+	f.StringVar(&debounce, "debounce", "", "replace the workflow's run with this `key` that has not begun, and delay it again by --delay")
+	f.Var(durationFlag{&atMost}, "at-most", "with --debounce: delay the run at most this `time` after its creation")
 	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "do not start before this `time`")
 	f.Var(durationFlag{&timeout}, "deadline", "fail the run if it is not final within this `time` from now")
+	f.StringToStringVar(&tags, "tag", nil, "give the run a tag, `name=value`; may be repeated")
 	f.BoolVar(&anyway, "any", false, "start the run even if no worker has ever registered the workflow")
 	f.BoolVar(&wait, "wait", false, "wait until the run is final and print its output")
 	f.Var(durationFlag{&patience}, "timeout", "with --wait: stop waiting after this `time`; the run continues")
@@ -400,7 +406,10 @@ codec.`,
 			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.Require(engine.RequireNothing), engine.Actor(a.actor()))
 			defer eng.Close()
 		}
-		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ExternalID(externalID), engine.Suffix(suffix)}
+		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ExternalID(externalID), engine.Suffix(suffix), engine.Tags(tags)}
+		if debounce != "" || atMost != 0 {
+			opts = append(opts, engine.Debounce(debounce, delay, atMost))
+		}
 		if runID != "" {
 			id, err := store.ParseID(runID)
 			if err != nil {
@@ -412,7 +421,10 @@ codec.`,
 		if err != nil {
 			return err
 		}
-		if started.Existing {
+		switch {
+		case started.Existing && debounce != "":
+			a.note("The run with key %q has not begun; its input was replaced.\n", clean(debounce))
+		case started.Existing:
 			a.note("A run with external id %q already exists; no new run was started.\n", clean(externalID))
 		}
 		if wait {

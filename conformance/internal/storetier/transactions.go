@@ -247,6 +247,30 @@ var txCases = []Case{
 			c.hinted(ch, store.Hint{Kind: store.HintQueue, Namespace: c.ns, Queue: "done"})
 		})
 	}},
+	{"tx/debounce", "P27", "a start that replaces in a program's transaction is seen when that commits, and never if it rolls back: the run goes on with the input of before", func(c *C) {
+		c.eachKind(ofPrograms, func(t store.Transactor, k *harness.TxKind) {
+			key := newMarker()
+			id := c.makes(debounced(key, "first"))
+			tx, in := c.join(t, k, newMarker())
+			c.at(in, func() { c.replaces(id, debounced(key, "undone")) })
+			c.bytes("input while the transaction is open", c.get(id).Input, []byte("first"))
+			c.ok("rollback", tx.Rollback())
+			c.bytes("input after the rollback", c.get(id).Input, []byte("first"))
+			tx, in = c.join(t, k, newMarker())
+			other := debounced(key+" of the transaction", "one")
+			second := debounced(key, "second")
+			c.at(in, func() {
+				c.replaces(id, second)
+				c.makes(other)
+				c.replaces(other.ID, debounced(other.Debounce, "two"))
+			})
+			c.ok("commit", tx.Commit())
+			c.bytes("input after the commit", c.get(id).Input, []byte("second"))
+			c.bytes("input of the run that the transaction has made", c.get(other.ID).Input, []byte("two"))
+			c.replaces(id, second)
+			c.tryCancel(id, other.ID)
+		})
+	}},
 	{"tx/claim-waits-for-none", "P18", "a claim waits for no transaction: a run that an open transaction has written to is skipped, and claimed later", func(c *C) {
 		c.eachKind(ofPrograms, func(t store.Transactor, k *harness.TxKind) {
 			if k.Alone {
