@@ -47,7 +47,7 @@ var methods = map[string]string{
 	"limit/returns": "Limiter.LimitKeys", "limit/list": "Limiter.ListLimits, Limiter.PutLimits", "limit/updated-at": "Limiter.PutLimits, Limiter.SetLimit", "limit/set": "Limiter.SetLimit", "limit/set-only": "Limiter.SetLimit",
 	"limit/lowered": "Limiter.PutLimits", "limit/raised": "Limiter.PutLimits", "limit/undefined": "Limiter.PutLimits", "limit/restart": "Runs.Restart", "limit/fork": "Runs.Fork", "limit/purge": "Runs.Purge",
 	"limit/import": "Importer.Import", "limit/fired": "Schedules.Fire", "limit/paused": "Runs.Pause", "limit/paused-queue": "Registry.PauseTarget", "limit/canceled-waiting": "Runs.Cancel", "limit/cleanup": "Runs.Cancel",
-	"debounce/": "Runs.Create", "limit/held-counts": "Limiter.LimitKeys", "limit/invalid": "Limiter", "limit/step": "Leases.Commit, Leases.Claim", "limit/step-": "Leases.Commit, Leases.Claim", "limit/zombie": "Leases.Commit", "limit/children": "Leases.Commit",
+	"debounce/": "Runs.Create", "tx/debounce": "Transactor.Join", "limit/held-counts": "Limiter.LimitKeys", "limit/invalid": "Limiter", "limit/step": "Leases.Commit, Leases.Claim", "limit/step-": "Leases.Commit, Leases.Claim", "limit/zombie": "Leases.Commit", "limit/children": "Leases.Commit",
 	"rate/": "Leases.Claim", "rate/raised": "Limiter.PutLimits", "rate/key": "Limiter.LimitKeys", "fair/": "Leases.Claim", "fair/weights": "Limiter.SetWeight", "fair/live": "Limiter.PutLimits",
 
 	"build/": "Leases.Claim", "build/given-back-": "Leases.Commit", "build/pinned-by-": "Leases.Commit", "build/recorded-": "Leases.Commit",

@@ -36,7 +36,7 @@ func meteredAt(t testing.TB) (_ conformance.Meter, url string) {
 			if err := json.Unmarshal([]byte(text), &p); err != nil {
 				t.Errorf("a plan: %v", err)
 			}
-			touched.Add(int64(p.Plan.Hit + p.Plan.Read))
+			touched.Add(int64(p.touched()))
 		}
 	}
 	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

@@ -34,6 +34,8 @@ var finder = map[string]string{
 	"actions_at":           "cost/journal",
 	"actions_run":          "cost/journal",
 	"runs_flow":            "cost/limit-claim",
+	"debounces_run":        "cost/purge",
+	"debounced_starts_run": "cost/create-debounced",
 	"limit_flows_parked":   "cost/limit-freed",
 	"limit_flows_ready":    "cost/limit-claim-ready",
 	"limit_flows_timed":    "cost/limit-rate",

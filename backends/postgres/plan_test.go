@@ -41,7 +41,33 @@ type node struct {
 	Recheck float64 `json:"Rows Removed by Index Recheck"`
 	Hit     int     `json:"Shared Hit Blocks"`
 	Read    int     `json:"Shared Read Blocks"`
+	Subplan string  `json:"Subplan Name"`
+	CTE     string  `json:"CTE Name"`
 	Plans   []node
+}
+
+// touched returns how many pages the plan has touched. A node counts those of the nodes below it, but
+// the first node does not count a WITH query that changes data and that nothing reads: it is executed
+// after the others.
+func (p *plan) touched() int {
+	read := map[string]bool{}
+	var scan func(n *node)
+	scan = func(n *node) {
+		if n.CTE != "" {
+			read[n.CTE] = true
+		}
+		for i := range n.Plans {
+			scan(&n.Plans[i])
+		}
+	}
+	scan(&p.Plan)
+	sum := p.Plan.Hit + p.Plan.Read
+	for _, n := range p.Plan.Plans {
+		if name, ok := strings.CutPrefix(n.Subplan, "CTE "); ok && !read[name] {
+			sum += n.Hit + n.Read
+		}
+	}
+	return sum
 }
 
 func watch(t testing.TB, url, mode string) *watched {

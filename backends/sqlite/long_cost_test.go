@@ -35,6 +35,8 @@ var finder = map[string]string{
 	"actions_run":          "cost/journal",
 	"workers_asked":        "cost/claim-none",
 	"runs_flow":            "cost/limit-claim",
+	"debounces_run":        "cost/purge",
+	"debounced_starts_run": "cost/create-debounced",
 	"limit_flows_flow":     "cost/limit-claim",
 	"limit_flows_due":      "cost/limit-claim",
 	"limit_flows_later":    "cost/limit-claim",

@@ -35,6 +35,11 @@ func (t *tx) create(namespace string, n *store.NewRun) store.CreateResult {
 		}
 		return res
 	}
+	if n.Debounce != "" {
+		if id, found := t.debounce(namespace, n); found {
+			return store.CreateResult{ID: id} // P27
+		}
+	}
 	if n.ExternalID != "" {
 		if r := t.holder(namespace, n.ExternalID, n.Suffix); r != nil {
 			return n.Meets(r.ID, r.Workflow, r.Digest) // P8
@@ -173,6 +178,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 // purge deletes a run with all that belongs to it.
 func (t *tx) purge(r *storekit.Run) {
 	t.index(r, nil)
+	t.forgetStarts(r.ID, keyOf(kindStartOf).ID(r.ID).All())
 	for _, kind := range []byte{kindRun, kindPayload, kindStep, kindStepKey, kindGroup, kindState, kindInbox, kindSent, kindHad, kindAnswer} {
 		t.deleteAll(keyOf(kind).ID(r.ID).All())
 	}

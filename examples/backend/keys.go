@@ -38,7 +38,12 @@ const (
 	kindChild  = 'P' // parent, group, ordinal, id
 	kindPinned = 'B' // namespace, build, status, creation, id: the runs that are pinned to a build and not final
 	kindTagged = 'G' // namespace, tag, value, creation, id
+	kindKeyed  = 'b' // namespace, workflow, debounce key: the run that has not begun
 	kindCloses = 'W' // parent, id: the children that are canceled with their parent
+
+	// Starts that have replaced what a run was started with.
+	kindStart   = 'd' // namespace, ID of the start -> storekit.Replacement
+	kindStartOf = 'e' // id, time, ID of the start -> the key of the start
 
 	// Limits.
 	kindLimit    = 'l' // namespace, limit -> limitRecord
@@ -67,6 +72,12 @@ func inboxKey(id store.ID, position int64) key { return keyOf(kindInbox).ID(id).
 func sentKey(id store.ID, position int64) key  { return keyOf(kindSent).ID(id).Number(position) }
 func answerKey(id, signal store.ID) key        { return keyOf(kindAnswer).ID(id).ID(signal) }
 func hadKey(id, signal store.ID) key           { return keyOf(kindHad).ID(id).ID(signal) }
+
+func startKey(namespace string, id store.ID) key { return keyOf(kindStart).Name(namespace).ID(id) }
+
+func debounceKey(namespace, workflow, name string) key {
+	return keyOf(kindKeyed).Name(namespace).Name(workflow).Name(name)
+}
 
 func stepNameKey(id store.ID, s store.StepKey) key {
 	return keyOf(kindStepKey).ID(id).Name(s.Branch).Name(s.Name).Number(int64(s.Occurrence))
@@ -127,6 +138,9 @@ func indexKeys(r *storekit.Run) []key {
 	}
 	if r.HoldsExternalID() {
 		keys = append(keys, holderKey(r.Namespace, r.ExternalID, r.Suffix))
+	}
+	if r.Replaceable() {
+		keys = append(keys, debounceKey(r.Namespace, r.Workflow, r.Debounce))
 	}
 	if !r.Parent.IsZero() {
 		keys = append(keys, childKey(r.Parent, r.Group).Number(r.Ordinal).ID(r.ID))

@@ -33,6 +33,9 @@ type Run struct {
 	// Resume is the status that a paused run returns to.
 	Resume store.Status `json:",omitempty"`
 
+	// Debounce is the key with which the run was created; empty: none.
+	Debounce string `json:",omitempty"`
+
 	// Charged says that the attempt has been claimed: it has taken the tokens of the run's limits, and
 	// takes none again (P22).
 	Charged bool `json:",omitempty"`
@@ -43,21 +46,51 @@ func New(namespace string, n *store.NewRun, now time.Time) *Run {
 	r := &Run{Run: store.Run{
 		ID: n.ID, Namespace: namespace, Workflow: n.Workflow, Queue: n.Queue, Status: store.Pending,
 		Priority: n.Priority, ExternalID: n.ExternalID, Suffix: n.Suffix, Reuse: n.Reuse,
-		Input: n.Input, Meta: n.Meta, Attempt: 1, CreatedAt: now, VisibleAt: After(now, n.After),
-	}}
+		Input: n.Input, Meta: n.Meta, Attempt: 1, CreatedAt: now,
+	}, Debounce: n.Debounce}
 	if len(n.Digest) > 0 {
 		r.Digest = n.Digest
 	}
+	r.plan(n, now)
+	return r
+}
+
+// plan sets what a start that is made now decides besides the run's payloads.
+func (r *Run) plan(n *store.NewRun, now time.Time) {
 	r.Under, r.Tags = store.SortUses(n.Under), n.Tags.Clone()
+	r.VisibleAt, r.Deadline = After(now, n.After), time.Time{}
 	if at := Micro(n.At); at.After(r.VisibleAt) {
 		r.VisibleAt = at
+	}
+	if n.AtMost > 0 {
+		r.VisibleAt = Earliest(r.VisibleAt, After(r.CreatedAt, n.AtMost))
 	}
 	if n.Timeout > 0 {
 		r.Deadline = After(now, n.Timeout)
 		r.VisibleAt = Earliest(r.VisibleAt, r.Deadline)
 	}
-	return r
 }
+
+// Replaceable reports whether a start with the run's key replaces what the run was started with (P27).
+func (r *Run) Replaceable() bool {
+	return r.Debounce != "" && r.Epoch == 0 && (r.Status == store.Pending || r.Status == store.Paused)
+}
+
+// Replace replaces what the run was started with: see [store.Runs.Create]. The caller notes the start
+// as a [Replacement].
+func (r *Run) Replace(n *store.NewRun, now time.Time) {
+	r.Input, r.Meta = n.Input, n.Meta
+	r.plan(n, now)
+}
+
+// Replacement is a start that has replaced what a run was started with, by the ID of the start.
+type Replacement struct {
+	Run store.ID
+	At  time.Time
+}
+
+// Known reports whether the start changes nothing if it is sent again now.
+func (r *Replacement) Known(now time.Time) bool { return r.At.Add(store.DebounceMemory).After(now) }
 
 // Spawn makes a child. If the child has a group, the caller counts it with
 // [CountSpawned].

@@ -248,6 +248,11 @@ func creates(name string, with func(*store.NewRun)) move {
 	}
 }
 
+// keyed makes a run a start with a key, in the lane of "a".
+func keyed(n *store.NewRun) {
+	n.Workflow, n.Queue, n.Debounce = flowOf("a"), queueOf("a"), "k"
+}
+
 func wants(external string) func(*store.NewRun) {
 	return func(n *store.NewRun) { n.ExternalID = external }
 }
@@ -432,6 +437,10 @@ var focuses = []focus{
 		creates("f", func(n *store.NewRun) { n.ExternalID, n.Reuse = "k", store.ReuseNever }), restarts("d"), purges("d"), purges("a"),
 		func(d *drawing) ops.Operation { return d.imports(d.archived("x")) }, func(d *drawing) ops.Operation { return d.find("e") }, func(d *drawing) ops.Operation { return d.find("k") },
 		sends("", "e"), cancels(false, "a", "b"), cancels(true, "c"), gets("a", "b", "c", "d", "f", "x"), lists,
+	}},
+	{"debounce", func(st *story) { st.alone([]ops.Operation{st.create(st.newRun("x"))}) }, []move{
+		creates("a", keyed), creates("a", keyed), creates("b", keyed), creates("c", keyed), creates("d", keyed), claims("a"), claims("a"), cancels(false, "a", "b"), restarts("a"), func(d *drawing) ops.Operation { return d.pauses(d.chance(50), "a") },
+		commits("a", leaves), purges("a"), gets("a", "b", "c", "d"), gets("a", "b"), lists,
 	}},
 	{"schedules", func(st *story) { st.alone([]ops.Operation{st.put("s", kit.Began, false)}) }, []move{
 		func(d *drawing) ops.Operation {

@@ -280,6 +280,7 @@ func (b *aside) fill(c *C, n int) {
 	c.createN(part, store.NewRun{Priority: 5})
 	c.ns = ns
 	b.limited(c, part)
+	b.debounced(c, part)
 	b.externals(c, part)
 	b.rest(c, part, first)
 }
@@ -387,6 +388,21 @@ func (b *aside) externals(c *C, n int) {
 	}
 }
 
+// debounced creates n runs with long keys, each of which other starts have replaced.
+func (b *aside) debounced(c *C, n int) {
+	var keys []string
+	for range n {
+		keys = append(keys, store.NewID().String()+strings.Repeat("k", 450))
+	}
+	for range 8 {
+		var runs []store.NewRun
+		for _, key := range keys {
+			runs = append(runs, fill(store.NewRun{Queue: "keyed", Debounce: key, After: 500 * time.Hour}))
+		}
+		b.make(c, runs)
+	}
+}
+
 // rest creates everything that is not a run.
 func (b *aside) rest(c *C, n int, first bool) {
 	if first {
@@ -462,6 +478,11 @@ var probes = []probe{
 			res := c.creates(fill(store.NewRun{Queue: "made", ExternalID: name}))[0]
 			c.eq("the run that holds the external id", res.ID, id)
 		}
+	}},
+	{"create-debounced", "a start replaces what the run of its key was started with at the same cost, however many other keys and starts there are", func(c *C, _ *aside) func() {
+		key := store.NewID().String()
+		id := c.makes(fill(store.NewRun{Queue: "keyed", Debounce: key, After: 500 * time.Hour}))
+		return func() { c.replaces(id, fill(store.NewRun{Queue: "keyed", Debounce: key, After: 500 * time.Hour})) }
 	}},
 	{"extend", "a lease is extended at the same cost, however many are held", func(c *C, _ *aside) func() {
 		run := c.start()
