@@ -346,12 +346,13 @@ time.`,
 
 func (a *app) startCommand() *cobra.Command {
 	var (
-		file, externalID, suffix, queue, runID, debounce string
-		raw, anyway, wait                                bool
-		priority                                         int
-		delay, timeout, patience, atMost                 time.Duration
-		at                                               time.Time
-		tags                                             map[string]string
+		file, externalID, suffix, queue, runID string
+		raw, anyway, wait                      bool
+		priority                               int
+		delay, timeout, patience               time.Duration
+		at                                     time.Time
+		keyed                                  startDebounce
+		tags                                   map[string]string
 	)
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT] [flags]",
@@ -366,7 +367,7 @@ codec.`,
 		Example: `  pawl runs start fulfil-order '{"Item":"a lamp"}' --external-id order-42
   pawl runs start report --input-file report.json --wait
   pawl runs start cleanup --delay 2h
-  pawl runs start publish '{"Document":"report"}' --debounce report --delay 1m --at-most 10m
+  pawl runs start publish '"report"' --debounce report --delay 1m --at-most 10m
   pawl runs start report '{}' --tag customer=4711`,
 		Args:              between(1, 2),
 		ValidArgsFunction: a.completeArgs(1, workflowNames),
@@ -380,8 +381,7 @@ codec.`,
 	f.StringVarP(&queue, "queue", "q", "", "queue `name`, if not the workflow's own queue")
 	f.IntVar(&priority, "priority", 0, "priority from -100 to 100; higher is claimed first")
 	f.Var(durationFlag{&delay}, "delay", "start this `time` from now: 90s, 12h, 30d")
-	f.StringVar(&debounce, "debounce", "", "replace the workflow's run with this `key` that has not begun, and delay it again by --delay")
-	f.Var(durationFlag{&atMost}, "at-most", "with --debounce: delay the run at most this `time` after its creation")
+	keyed.flags(f)
 	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "do not start before this `time`")
 	f.Var(durationFlag{&timeout}, "deadline", "fail the run if it is not final within this `time` from now")
 	f.StringToStringVar(&tags, "tag", nil, "give the run a tag, `name=value`; may be repeated")
@@ -403,29 +403,20 @@ codec.`,
 			return err
 		}
 		if anyway {
-			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.Require(engine.RequireNothing), engine.Actor(a.actor()))
+			eng = a.requiringNothing(eng)
 			defer eng.Close()
 		}
 		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ExternalID(externalID), engine.Suffix(suffix), engine.Tags(tags)}
-		if debounce != "" || atMost != 0 {
-			opts = append(opts, engine.Debounce(debounce, delay, atMost))
-		}
-		if runID != "" {
-			id, err := store.ParseID(runID)
-			if err != nil {
-				return err
-			}
-			opts = append(opts, engine.RunID(id))
+		opts = keyed.add(opts, delay)
+		if opts, err = withRunID(opts, runID); err != nil {
+			return err
 		}
 		started, err := a.start(ctx, eng, args[0], input, opts)
 		if err != nil {
 			return err
 		}
-		switch {
-		case started.Existing && debounce != "":
-			a.note("The run with key %q has not begun; its input was replaced.\n", clean(debounce))
-		case started.Existing:
-			a.note("A run with external id %q already exists; no new run was started.\n", clean(externalID))
+		if started.Existing {
+			a.note("%s; no new run was started.\n", keyed.found(externalID))
 		}
 		if wait {
 			a.note("%s\n", started.ID)
@@ -434,6 +425,20 @@ codec.`,
 		return a.printStarted(started)
 	}
 	return cmd
+}
+
+// requiringNothing returns an engine whose starts wait for a worker.
+func (a *app) requiringNothing(eng *engine.Engine) *engine.Engine {
+	return engine.New(a.store, engine.Namespace(eng.Namespace()), engine.Require(engine.RequireNothing), engine.Actor(a.actor()))
+}
+
+// withRunID adds the run's own id, if one is given.
+func withRunID(opts []engine.StartOption, text string) ([]engine.StartOption, error) {
+	if text == "" {
+		return opts, nil
+	}
+	id, err := store.ParseID(text)
+	return append(opts, engine.RunID(id)), err
 }
 
 // start starts a run and records the action.

@@ -334,26 +334,30 @@ var debounceCases = []Case{
 	{"debounce/race", "P27", "of starts that race with claims, each reaches a run that had not begun: no input is lost, and none is executed twice", debounceRace},
 }
 
+// raceStart is a start, and raceBegin a claim of a run, with the steps of a common clock between which
+// they were under way.
+type raceStart struct {
+	input        string
+	run          store.ID
+	begun, ended int64
+}
+
+type raceBegin struct {
+	run   store.ID
+	input string
+	ended int64
+}
+
 // debounceRace has starters and claimers of one key at work at once. Steps are counted: a start that
 // begins after a claim has ended must not have reached the claimed run, and what a claim has must not
 // be older than a start that has reached its run and began when that start had ended.
 func debounceRace(c *C) {
-	type start struct {
-		input        string
-		run          store.ID
-		begun, ended int64
-	}
-	type began struct {
-		run   store.ID
-		input string
-		ended int64
-	}
 	const starters, each = 6, 12
 	var clock, left atomic.Int64
 	left.Store(starters)
 	var mu sync.Mutex
-	var starts []start
-	var begins []began
+	var starts []raceStart
+	var begins []raceBegin
 	claims := func(s store.Store) (int, error) {
 		runs, err := c.claimOn(s, store.ClaimParams{})
 		if err != nil {
@@ -363,7 +367,7 @@ func debounceRace(c *C) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, r := range runs {
-			begins = append(begins, began{r.Run.ID, string(r.Run.Input), ended})
+			begins = append(begins, raceBegin{r.Run.ID, string(r.Run.Input), ended})
 		}
 		return len(runs), nil
 	}
@@ -380,7 +384,7 @@ func debounceRace(c *C) {
 		for n := range each {
 			r := debounced("k", fmt.Sprintf("%d of %d", n, i))
 			r.After = 0
-			st := start{input: string(r.Input), begun: clock.Add(1)}
+			st := raceStart{input: string(r.Input), begun: clock.Add(1)}
 			res, err := c.createOn(s, r)
 			if err != nil {
 				return err
@@ -395,11 +399,17 @@ func debounceRace(c *C) {
 	if _, err := claims(c.s); err != nil {
 		c.Fatalf("Claim: %v", err)
 	}
-	byInput := map[string]start{}
+	c.noneLost(starts, begins)
+}
+
+// noneLost checks what the starts were told against what the claims have got.
+func (c *C) noneLost(starts []raceStart, begins []raceBegin) {
+	c.Helper()
+	byInput := map[string]raceStart{}
 	for _, st := range starts {
 		byInput[st.input] = st
 	}
-	slices.SortFunc(begins, func(a, b began) int { return cmp.Compare(a.input, b.input) })
+	slices.SortFunc(begins, func(a, b raceBegin) int { return cmp.Compare(a.input, b.input) })
 	for i, b := range begins {
 		c.check(i == 0 || begins[i-1].input != b.input, "input %q was executed twice", b.input)
 		by, ok := byInput[b.input]

@@ -101,7 +101,18 @@ var sqlitePatches = []Patch{
 	{"fork-copies-unfinished-steps", "condition", sqliteCore + "control.go", `FROM steps WHERE run_id=? AND status={stepCompleted}`, `FROM steps WHERE run_id=? AND status>0`, "fork/keeps-all"},
 	{"purge-of-what-is-young", "condition", sqliteCore + "control.go", `AND finished_at<=? AND finished_at IS NOT NULL`, `AND finished_at<=?+3600000000 AND finished_at IS NOT NULL`, "purge/only-final-and-old"},
 	{"purge-of-children-whose-parent-lives", "condition", sqliteCore + "control.go", `WHERE p.id=runs.parent AND p.status<{final})`, `WHERE p.id=runs.parent AND p.status<0)`, "purge/keeps-children-of-live-parents"},
-	{"purge-leaves-large-inputs", "condition", sqliteCore + "control.go", `"signals", "large_inputs"}`, `"signals"}`, "purge/with-all-that-belongs"},
+	{"purge-leaves-large-inputs", "condition", sqliteCore + "control.go", `"signals", "large_inputs",`, `"signals",`, "purge/with-all-that-belongs"},
+
+	// Debounce.
+	{"debounce-replaces-what-has-begun", "condition", sqliteCore + "debounce.go", `AND epoch=0 AND status IN`, `AND leased=0 AND status IN`, "debounce/begun"},
+	{"debounce-ignores-paused-runs", "condition", sqliteCore + "debounce.go", `AND status IN ({pending}, {paused})
+			AND NOT EXISTS`, `AND status={pending}
+			AND NOT EXISTS`, "debounce/paused"},
+	{"debounce-replaces-again", "condition", sqliteCore + "debounce.go", `FROM runs x WHERE x.id=?14) AND NOT EXISTS (SELECT 1 FROM debounced_starts WHERE namespace=?11 AND id=?14 AND at>?15)`, `FROM runs x WHERE x.id=?14) AND ?15 IS NOT NULL`, "debounce/repeated"},
+	{"debounce-by-its-own-first-start", "condition", sqliteCore + "debounce.go", `AND NOT EXISTS (SELECT 1 FROM runs x WHERE x.id=?14) AND`, `AND`, "debounce/first-repeated"},
+	{"debounce-without-its-limit", "bound", sqliteCore + "debounce.go", `coalesce(created_at+?9, ?8)`, `coalesce(?8+?9, ?8)`, "debounce/at-most"},
+	{"debounce-keeps-large-inputs", "condition", sqliteCore + "debounce.go", `FROM large_inputs WHERE run_id IN (SELECT r.id`, `FROM large_inputs WHERE run_id IN (SELECT NULL`, "debounce/payloads"},
+	{"debounce-knows-for-ever", "bound", sqliteCore + "debounce.go", `AND s.id=?2 AND s.at>?3`, `AND s.id=?2 AND s.at<>?3`, "debounce/known-for-a-time"},
 
 	// Coordination.
 	{"signal-to-what-is-final", "condition", sqliteCore + "signals.go", `FROM runs r WHERE r.status<{final} AND r.namespace=?`, `FROM runs r WHERE r.status<9 AND r.namespace=?`, "signal/finished"},
@@ -115,7 +126,7 @@ var sqlitePatches = []Patch{
 
 	// Creation.
 	{"create-eager-on-a-paused-queue", "condition", sqliteCore + "create.go", `WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?)) ON CONFLICT`, `WHERE namespace=? AND (queue=? AND workflow='' OR queue='' AND workflow=?) AND false) ON CONFLICT`, "create/eager-on-paused-queue"},
-	{"create-with-the-earlier-of-delay-and-time", "bound", sqliteCore + "create.go", `visible = max(visible, r.At.UnixMicro())`, `visible = min(visible, r.At.UnixMicro())`, "create/later-of-delay-and-time"},
+	{"create-with-the-earlier-of-delay-and-time", "bound", sqliteCore + "create.go", `return max(m.after(r.After), r.At.UnixMicro())`, `return min(m.after(r.After), r.At.UnixMicro())`, "create/later-of-delay-and-time"},
 	{"create-is-not-due-at-its-deadline", "condition", sqliteCore + "create.go", `deadline, visible = d, min(visible, d)`, `deadline = d`, "create/deadline-makes-claimable"},
 	{"create-forgets-the-priority", "condition", sqliteCore + "create.go", `r.Queue, int64(r.Priority), visible`, `r.Queue, int64(0), visible`, "claim/priority-first"},
 
