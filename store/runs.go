@@ -39,14 +39,25 @@ type Runs interface {
 	// with MustBeNew or a Digest may fail instead of returning the run that it found;
 	// [NewRun.Meets] decides that, also for a run of the same ID.
 	//
+	// A request with a Signal delivers that signal in the same write: to the active run that holds
+	// the external id and suffix, or to the run that the request creates because none holds them. P8:
+	// of concurrent requests for one external id, one creates the run, and the signals of all reach
+	// it. P17: the run has the signal in its inbox from its creation on; in every other respect the
+	// signal is one of [Coordination.Signal]: an event of the run, which wakes a sleeping run that
+	// asked for signals and sends a hint, in every status that is not final. It is never stored
+	// without a run that is active, and no run is created without it. P4: a request whose signal a
+	// stored run that holds the external id, or has held it, has received is the same request sent
+	// again: nothing changes, and the result names that run, also after its end.
+	// [NewRun.Reaches] decides what becomes of a run that is in the way.
+	//
 	// A call takes at most [MaxBatch] runs; with more, the whole call is ErrInvalid. It takes
-	// at least [CallBytes] of inputs and metas. P12: a run over a limit of [Limits] is
+	// at least [CallBytes] of inputs, metas and payloads of signals. P12: a run over a limit of [Limits] is
 	// not stored.
 	//
 	// An item's Err matches ErrInvalid, ErrTooLarge, ErrAlreadyExists (the ID exists in another
 	// namespace, or MustBeNew found another run), or ErrConflict (the run that it found was started
-	// differently). If Err is set, ID names the run that was found, or is zero; all other fields
-	// are zero. If the answer to a call is lost, send the same call again.
+	// differently); with a Signal also ErrFinished (the run that holds the external id is final). If
+	// Err is set, ID names the run that was found, or is zero; all other fields are zero. If the answer to a call is lost, send the same call again.
 	Create(ctx context.Context, p CreateParams) ([]CreateResult, error)
 
 	// Get returns the runs of the given IDs, in the order of the IDs. It leaves out IDs

@@ -85,7 +85,7 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		}
 	}
 	some := false
-	if c.config.Batched && len(open) > 0 {
+	if c.config.Batched && len(open) > 0 && !signals(&p, open) { // with a signal, everything is one list
 		fresh, err := c.createMany(ctx, &p, open, m)
 		if err != nil {
 			return nil, err
@@ -102,6 +102,10 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	}
 	stmts := make([]Stmt, 0, 2*len(open))
 	for _, i := range open {
+		if p.Runs[i].Signal != nil {
+			stmts = startSignaled(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], m, hints)
+			continue
+		}
 		stmts = createOne(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], m)
 	}
 	if len(stmts) > 0 {
