@@ -189,17 +189,21 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		return cmp.Or(cmp.Compare(x.ExternalID, y.ExternalID), cmp.Compare(x.Suffix, y.Suffix))
 	})
 	h := sqlkit.NewHints(p.Namespace)
-	wrote := false
+	wrote, sent := false, startSignals{to: map[int]delivery{}}
 	for range createTries {
-		made, err := s.insertRuns(ctx, &p, open)
+		made, err := s.insertRuns(ctx, &p, open, &sent)
 		if err != nil {
 			s.publishAll(h)
 			return nil, inPart(ctx, wrote, err)
 		}
-		wrote = wrote || len(made) > 0
+		wrote = wrote || len(made) > 0 || len(sent.to) > 0
 		open = slices.DeleteFunc(open, func(i int) bool {
 			r := &p.Runs[i]
 			m, ok := made[r.ID]
+			if to, reached := sent.to[i]; !ok && reached {
+				results[i] = to.result(r, h)
+				return true
+			}
 			if !ok {
 				return false
 			}
@@ -214,7 +218,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 			return true
 		})
 		if len(open) > 0 {
-			if open, err = s.meet(ctx, &p, open, results); err != nil {
+			if open, err = s.meetAll(ctx, &p, open, results); err != nil {
 				s.publishAll(h)
 				return nil, inPart(ctx, wrote, err)
 			}
@@ -244,7 +248,7 @@ type madeRun struct {
 }
 
 // insertRuns inserts the runs with one statement.
-func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int) (map[store.ID]madeRun, error) {
+func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int, sent *startSignals) (map[store.ID]madeRun, error) {
 	n, first := len(which), &p.Runs[which[0]]
 	at := func(k int) *store.NewRun { return &p.Runs[which[k]] }
 	ids := make([]pgtype.UUID, n)
@@ -299,6 +303,9 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		made[id] = m
 		return err
 	}}
+	if signals(p, which) {
+		return made, s.insertSignaled(ctx, p, which, insert, made, sent)
+	}
 	if named || s.in != nil || len(own) < n {
 		return made, s.write(ctx, insert)
 	}
