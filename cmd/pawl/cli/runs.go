@@ -351,6 +351,7 @@ func (a *app) startCommand() *cobra.Command {
 		priority                               int
 		delay, timeout, patience               time.Duration
 		at                                     time.Time
+		sig                                    startSignal
 	)
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT] [flags]",
@@ -359,12 +360,16 @@ func (a *app) startCommand() *cobra.Command {
 uses another codec, pass --raw. With --external-id, if a run with that external id
 already exists, the command prints the id of that run and starts no new one.
 
+With --signal and --external-id, the active run with that external id receives the
+signal, or the run is started with it if none is active.
+
 This command cannot encrypt. If the workflow's workers accept only encrypted
 payloads, it rejects any input; start the run from a program that has the workers'
 codec.`,
 		Example: `  pawl runs start fulfil-order '{"Item":"a lamp"}' --external-id order-42
   pawl runs start report --input-file report.json --wait
-  pawl runs start cleanup --delay 2h`,
+  pawl runs start cleanup --delay 2h
+  pawl runs start digest '"ann"' --external-id notes-of-ann --signal note='"Hi"'`,
 		Args:              between(1, 2),
 		ValidArgsFunction: a.completeArgs(1, workflowNames),
 	}
@@ -379,6 +384,7 @@ codec.`,
 	f.Var(durationFlag{&delay}, "delay", "start this `time` from now: 90s, 12h, 30d")
 	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "do not start before this `time`")
 	f.Var(durationFlag{&timeout}, "deadline", "fail the run if it is not final within this `time` from now")
+	sig.flags(f)
 	f.BoolVar(&anyway, "any", false, "start the run even if no worker has ever registered the workflow")
 	f.BoolVar(&wait, "wait", false, "wait until the run is final and print its output")
 	f.Var(durationFlag{&patience}, "timeout", "with --wait: stop waiting after this `time`; the run continues")
@@ -408,12 +414,18 @@ codec.`,
 			}
 			opts = append(opts, engine.RunID(id))
 		}
+		if opts, err = sig.add(a, opts, raw); err != nil {
+			return err
+		}
 		started, err := a.start(ctx, eng, args[0], input, opts)
 		if err != nil {
 			return err
 		}
 		if started.Existing {
 			a.note("A run with external id %q already exists; no new run was started.\n", clean(externalID))
+		}
+		if sig.text != "" {
+			a.note("The run has the signal.\n")
 		}
 		if wait {
 			a.note("%s\n", started.ID)
