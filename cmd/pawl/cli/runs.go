@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -345,14 +344,7 @@ time.`,
 }
 
 func (a *app) startCommand() *cobra.Command {
-	var (
-		file, externalID, suffix, queue, runID string
-		raw, anyway, wait                      bool
-		priority                               int
-		delay, timeout, patience               time.Duration
-		at                                     time.Time
-		sig                                    startSignal
-	)
+	var s startFlags
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT] [flags]",
 		Short: "Start a run",
@@ -373,28 +365,14 @@ codec.`,
 		Args:              between(1, 2),
 		ValidArgsFunction: a.completeArgs(1, workflowNames),
 	}
-	f := cmd.Flags()
-	f.StringVarP(&file, "input-file", "f", "", "read the input from a `file`; - means standard input")
-	f.BoolVar(&raw, "raw", false, "pass the input as is; it need not be JSON")
-	f.StringVar(&externalID, "external-id", "", "external `id`, which makes the start idempotent")
-	f.StringVar(&suffix, "suffix", "", "idempotency `suffix` of the external id")
-	f.StringVar(&runID, "run-id", "", "`id` for the run, which makes the command safe to repeat")
-	f.StringVarP(&queue, "queue", "q", "", "queue `name`, if not the workflow's own queue")
-	f.IntVar(&priority, "priority", 0, "priority from -100 to 100; higher is claimed first")
-	f.Var(durationFlag{&delay}, "delay", "start this `time` from now: 90s, 12h, 30d")
-	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "do not start before this `time`")
-	f.Var(durationFlag{&timeout}, "deadline", "fail the run if it is not final within this `time` from now")
-	sig.flags(f)
-	f.BoolVar(&anyway, "any", false, "start the run even if no worker has ever registered the workflow")
-	f.BoolVar(&wait, "wait", false, "wait until the run is final and print its output")
-	f.Var(durationFlag{&patience}, "timeout", "with --wait: stop waiting after this `time`; the run continues")
+	s.flags(a, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var arg *string
 		if len(args) > 1 {
 			arg = &args[1]
 		}
-		input, err := a.readPayload(arg, file, raw)
+		input, err := a.readPayload(arg, s.file, s.raw)
 		if err != nil {
 			return err
 		}
@@ -402,19 +380,12 @@ codec.`,
 		if err != nil {
 			return err
 		}
-		if anyway {
+		if s.anyway {
 			eng = engine.New(a.store, engine.Namespace(eng.Namespace()), engine.Require(engine.RequireNothing), engine.Actor(a.actor()))
 			defer eng.Close()
 		}
-		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ExternalID(externalID), engine.Suffix(suffix)}
-		if runID != "" {
-			id, err := store.ParseID(runID)
-			if err != nil {
-				return err
-			}
-			opts = append(opts, engine.RunID(id))
-		}
-		if opts, err = sig.add(a, opts, raw); err != nil {
+		opts, err := s.options(a)
+		if err != nil {
 			return err
 		}
 		started, err := a.start(ctx, eng, args[0], input, opts)
@@ -422,14 +393,14 @@ codec.`,
 			return err
 		}
 		if started.Existing {
-			a.note("A run with external id %q already exists; no new run was started.\n", clean(externalID))
+			a.note("A run with external id %q already exists; no new run was started.\n", clean(s.externalID))
 		}
-		if sig.text != "" {
+		if s.sig.text != "" {
 			a.note("The run has the signal.\n")
 		}
-		if wait {
+		if s.wait {
 			a.note("%s\n", started.ID)
-			return a.await(ctx, eng, started.ID, patience)
+			return a.await(ctx, eng, started.ID, s.patience)
 		}
 		return a.printStarted(started)
 	}
