@@ -90,6 +90,8 @@ var withStartEngineCases = []Case{
 		sig := engine.WithSignal(store.StartSignal{Name: "word", Payload: []byte(`"x"`)})
 		_, err = e.eng.StartMany(e.ctx, "collector", []engine.Item{{Input: []byte("null"), Options: []engine.StartOption{engine.ExternalID("k"), sig}}})
 		e.says("another workflow, of many", err, store.ErrConflict, "other")
+		_, err = e.eng.PutSchedule(e.ctx, "s", "collector", "@hourly", []byte("null"), engine.ScheduleRuns(sig))
+		e.says("runs of a schedule", err, store.ErrInvalid, "signal")
 		e.process(defs(wf, other))
 		e.eq("output", result(e, h), 1)
 	}},

@@ -263,4 +263,3 @@ var viewEngineCases = []Case{
 		e.eq("the version", entries[0].Version, int64(1))
 	})},
 }
-
