@@ -44,6 +44,16 @@ func startRun(c *call, b *wire.Start) (out wire.Started, err error) {
 	if err != nil {
 		return out, err
 	}
+	if b.Signal != nil {
+		if err := c.allow(SignalRuns, t); err != nil {
+			return out, err
+		}
+		sig, err := c.startSignal(b.Signal)
+		if err != nil {
+			return out, err
+		}
+		opts = append(opts, engine.WithSignal(sig))
+	}
 	input, err := c.encode("input", b.Input, b.InputBase64)
 	if err != nil {
 		return out, err
@@ -86,6 +96,16 @@ func (c *call) startOptions(b *wire.Start) (opts []engine.StartOption, err error
 		return nil, err
 	}
 	return append(opts, engine.RunID(id)), nil
+}
+
+// startSignal returns the signal of a start.
+func (c *call) startSignal(b *wire.SendSignal) (s store.StartSignal, err error) {
+	if s.Payload, err = c.encode("payload", b.Payload, b.PayloadBase64); err != nil {
+		return s, err
+	}
+	s.Name = b.Name
+	s.ID, err = c.ownID("signal", b.ID)
+	return s, err
 }
 
 // ownID is the id that the request chooses: by name, or by its Idempotency-Key; zero: none.

@@ -125,6 +125,21 @@ func (s *site) walkControl() {
 	require.Equal(t, "canceled", run.Status)
 	require.Equal(t, "ordered twice", run.Failure.Message)
 
+	reached := wire.Start{Workflow: "ship", Input: []byte(`{}`), Delay: "1h", ExternalID: "reached", Signal: &wire.SendSignal{Name: "note", Payload: []byte(`"a"`)}}
+	first, err := c.StartRun(ctx, reached)
+	require.NoError(t, err)
+	require.False(t, first.Existing)
+	reached.Signal.Payload = []byte(`"b"`)
+	second, err := c.StartRun(ctx, reached)
+	require.NoError(t, err)
+	require.Equal(t, wire.Started{ID: first.ID, Existing: true}, second)
+	box, err := c.ListSignals(ctx, first.ID, wire.ListSignals{})
+	require.NoError(t, err)
+	require.Len(t, box.Signals, 2)
+	reached.ExternalID = ""
+	_, err = c.StartRun(ctx, reached)
+	refused(t, err, 400, wire.CodeInvalid)
+
 	failed := s.start(wire.Start{Workflow: "broken", Input: []byte(`{}`)})
 	require.Equal(t, "failed", s.ended(failed).Status)
 	_, err = c.RestartRun(ctx, failed)

@@ -29,7 +29,7 @@
 //     kept ([Retain]).
 //   - A [StartOption] configures a start: [ExternalID] makes it idempotent, [Delay] and [At] set
 //     when it begins, [Timeout] gives the run a deadline, [Queue] and [Priority] say who
-//     takes it and how soon.
+//     takes it and how soon. [WithSignal] makes it reach the active run, if there is one.
 //   - [Engine.Wait] returns the [Outcome] of a run. A run that did not complete gives a
 //     [*RunError], which matches [ErrFailed] or [ErrCanceled].
 //   - [Engine.Cancel], [Engine.Pause], [Engine.Resume], [Engine.Restart] and [Engine.Fork]

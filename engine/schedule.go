@@ -320,6 +320,8 @@ func (e *Engine) describe(ctx context.Context, name, workflow, spec string, inpu
 		return s.Schedule, rule, store.Invalid("schedule's runs", "the schedule chooses their ids; leave out engine.RunID, engine.ExternalID and engine.Suffix")
 	case run.Debounce != "":
 		return s.Schedule, rule, store.Invalid("schedule's runs", "the schedule sets their start time; leave out engine.Debounce")
+	case run.Signal != nil:
+		return s.Schedule, rule, store.Invalid("schedule's runs", "they are started without a signal; leave out engine.WithSignal")
 	case len(run.Meta) > 0:
 		return s.Schedule, rule, store.Invalid("schedule's runs", "the workflow sets their retries; leave out engine.Attempts and engine.Backoff")
 	case !run.At.IsZero():

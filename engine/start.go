@@ -97,6 +97,7 @@ type Started struct {
 //   - store.ErrInvalid or store.ErrTooLarge;
 //   - store.ErrConflict: the run that has the id is of another workflow or input;
 //   - store.ErrAlreadyExists: see [Reject]; or another namespace has the [RunID];
+//   - store.ErrFinished: see [WithSignal];
 //   - after [RetryFor], store.ErrUnavailable if no run was created, or
 //     store.ErrOutcomeUnknown if one may have been: start again with the same [RunID] or
 //     [ExternalID].
@@ -126,7 +127,7 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 	// Only a run whose ID is new: one that was perhaps started before may be held by
 	// the local worker already, under the very lease that a repetition is told.
 	var worker bridge.LocalWorker
-	if fresh {
+	if fresh && run.Signal == nil {
 		worker = e.local.reserve(&run)
 	}
 	asked := time.Now()
@@ -222,6 +223,11 @@ func (e *Engine) prepare(ctx context.Context, run *store.NewRun, known *knownQue
 	}
 	if err := e.compare(run, fresh); err != nil {
 		return fresh, err
+	}
+	if run.Signal != nil {
+		if err := e.prepareSignal(ctx, run); err != nil {
+			return fresh, err
+		}
 	}
 	if err := run.Validate(e.store.Limits()); err != nil {
 		return fresh, startError(run.Workflow, err)

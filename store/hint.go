@@ -76,6 +76,7 @@ func (t HintTopic) Has(k HintKind) bool {
 //	the end of a parent, for each child that it cancels      as Cancel
 //	Signal                                                   event
 //	Signal, to a sleeper that it wakes                       event, queue
+//	Create with a signal, to a run that exists               as Signal
 //	SetState                                                 event
 //	SetState, of a sleeper that it wakes                     event, queue
 //	Cancel, of a run that is then final                      final
@@ -98,8 +99,9 @@ func (t HintTopic) Has(k HintKind) bool {
 //	PutLimits, that changes a rule                           rescan
 //	SetLimit, that changes a rule                            rescan
 //
-// The hints event, final, state and answer name the run; queue names its queue. "As Cancel" means: final
-// for a child that is then final; otherwise event, and also queue unless the child is leased. A lease
+// The hints event, final, state and answer name the run; queue names its queue. "As Signal" means the
+// hints of that signal. "As Cancel" means: final for a child that is then final; otherwise event, and
+// also queue unless the child is leased. A lease
 // that ends under limits may let a run of any queue go: the write that ends it sends queue for the queue
 // of its own run, and the next claim sends queue for the other queues whose runs it finds permitted then. No
 // other write sends a hint; to notice other changes, poll. Examples are a claim, an extension, a

@@ -34,7 +34,7 @@ const MaxDigest = 64
 // A request with a Digest conflicts (ErrConflict) with a run of another workflow, and with a run
 // whose digest begins with the same [DigestScheme] bytes and differs in the rest. A request with
 // MustBeNew that finds another run gets ErrAlreadyExists. The result's ID is always that of the run
-// in the way.
+// in the way. For a request with a Signal, see [NewRun.Reaches] instead.
 func (r *NewRun) Meets(id ID, workflow string, digest []byte) CreateResult {
 	name := fmt.Sprintf("run id %s", id)
 	if id != r.ID {

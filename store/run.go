@@ -200,6 +200,11 @@ type NewRun struct {
 	Worker   string
 	LeaseFor time.Duration
 	Build    string
+
+	// Signal, if set, is delivered to the run that holds the external id, or to the run that is
+	// created because none does: see [Runs.Create]. It needs an ExternalID, and excludes MustBeNew,
+	// Worker and a parent.
+	Signal *StartSignal
 }
 
 // Priorities are in this range. Each distinct priority in use costs a claim one index lookup.

@@ -41,23 +41,34 @@ type Runs interface {
 	//
 	// P27: of a namespace, a workflow and a key of [NewRun.Debounce], at most one run can be replaced:
 	// the last one that was created, as long as it is pending or paused and its Epoch is 0: it has
-	// never been leased, and not been restarted. A start with the key replaces that run's Input, Meta, Under and Tags with its own, and its due
-	// time and deadline with those that its own After, At and Timeout give now; the due time is at
-	// most AtMost after the run's CreatedAt. Everything else of the run stays. The result has the
+	// never been leased, and not been restarted. A start with the key replaces that run's Input, Meta,
+	// Under and Tags with its own, and its due time and deadline with those that its own After, At and
+	// Timeout give now; the due time is at most AtMost after the run's CreatedAt. Everything else of the run stays. The result has the
 	// run's ID, and Created is false. If no run can be replaced, the start creates one. Concurrent
 	// starts agree on one run, and the last of them decides its input. A claim has the input of all
 	// starts before it, and a start that comes later creates another run: no input is lost, and none
 	// is executed twice. P4: for [DebounceMemory], and as long as the run is kept, the store knows
 	// a start that has replaced by its ID; sent again it changes nothing, and its result is the same.
 	//
+	// A request with a Signal delivers that signal in the same write: to the active run that holds
+	// the external id and suffix, or to the run that the request creates because none holds them. P8:
+	// of concurrent requests for one external id, one creates the run, and the signals of all reach
+	// it. P17: the run has the signal in its inbox from its creation on; in every other respect the
+	// signal is one of [Coordination.Signal]: an event of the run, which wakes a sleeping run that
+	// asked for signals and sends a hint, in every status that is not final. It is never stored
+	// without a run that is active, and no run is created without it. P4: a request whose signal a
+	// stored run that holds the external id, or has held it, has received is the same request sent
+	// again: nothing changes, and the result names that run, also after its end.
+	// [NewRun.Reaches] decides what becomes of a run that is in the way.
+	//
 	// A call takes at most [MaxBatch] runs; with more, the whole call is ErrInvalid. It takes
-	// at least [CallBytes] of inputs and metas. P12: a run over a limit of [Limits] is
+	// at least [CallBytes] of inputs, metas and payloads of signals. P12: a run over a limit of [Limits] is
 	// not stored.
 	//
 	// An item's Err matches ErrInvalid, ErrTooLarge, ErrAlreadyExists (the ID exists in another
 	// namespace, or MustBeNew found another run), or ErrConflict (the run that it found was started
-	// differently). If Err is set, ID names the run that was found, or is zero; all other fields
-	// are zero. If the answer to a call is lost, send the same call again.
+	// differently); with a Signal also ErrFinished (the run that holds the external id is final). If
+	// Err is set, ID names the run that was found, or is zero; all other fields are zero. If the answer to a call is lost, send the same call again.
 	Create(ctx context.Context, p CreateParams) ([]CreateResult, error)
 
 	// Get returns the runs of the given IDs, in the order of the IDs. It leaves out IDs

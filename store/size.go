@@ -1,7 +1,13 @@
 package store
 
 // Size returns how many bytes of payload a new run has, as [CallBytes] counts them.
-func (r *NewRun) Size() int { return len(r.Input) + len(r.Meta) + len(r.Debounce) + r.Tags.size() }
+func (r *NewRun) Size() int {
+	n := len(r.Input) + len(r.Meta) + len(r.Debounce) + r.Tags.size()
+	if r.Signal != nil {
+		n += len(r.Signal.Payload)
+	}
+	return n
+}
 
 // Size returns how many bytes of payload a signal has, as [CallBytes] counts them.
 func (s *NewSignal) Size() int { return len(s.Payload) }

@@ -200,7 +200,7 @@ func (r *NewRun) Validate(l Limits) error {
 			return err
 		}
 	}
-	return r.validate(l)
+	return first(r.validateSignal(l), r.validate(l))
 }
 
 func (r *NewRun) validate(l Limits) error {
@@ -238,6 +238,8 @@ func (r *NewRun) validateChild(l Limits) error {
 		return Invalid("worker", "a child cannot be leased at its creation")
 	case len(r.Digest) > 0:
 		return Invalid("digest", "a child has no digest")
+	case r.Signal != nil:
+		return Invalid("signal", "a child cannot be created with a signal")
 	case r.Group == "" && r.Ordinal != 0:
 		return Invalid("ordinal", "it needs a group")
 	case r.Group != "" && r.Ordinal < 1:
@@ -697,6 +699,9 @@ func (p *FireParams) Validate(l Limits) error {
 		}
 		if p.Run.Reuse != ReuseAfterEnd || p.Run.MustBeNew || len(p.Run.Digest) > 0 {
 			return Invalid("reuse policy", "a fired run holds its external id only while it is active and has no digest")
+		}
+		if p.Run.Signal != nil {
+			return Invalid("signal", "a fired run cannot be created with a signal")
 		}
 		if err := first(noDebounce("a fired run", p.Run), p.Run.Validate(l)); err != nil {
 			return err

@@ -42,6 +42,9 @@
 //   - [Child] runs another workflow. [Map] and [Reduce] run one for each item of a slice,
 //     [Generate] one for each item of a stream.
 //   - [Cleanup] releases what a canceled run has acquired.
+//   - [Workflow.SignalWithStart] and [Workflow.WithStart] reach the active run of an external id, or
+//     start it. With [Signal.ReceiveMany] a run collects what arrives.
+//   - [View] publishes values that other programs read without a worker.
 //   - [State] and [WaitForState] let a run, its steps and other programs coordinate.
 //   - [StepTx] makes a step's record part of a database transaction.
 //   - [ContinueAsNew] limits the records of a run that works forever.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/engine"
@@ -125,14 +126,15 @@ func (s Signal[T]) SendTo(ctx context.Context, eng *engine.Engine, externalID st
 	return s.With(v).send(ctx, eng, store.NewSignal{ExternalID: externalID}, opts)
 }
 
-// Message is a signal with its payload, for [Handle.Signal]. Make one with [Signal.With].
+// Message is a signal with its payload, for [Handle.Signal] and [Workflow.SignalWithStart]. Make one with [Signal.With].
 type Message struct {
 	name    string
 	payload any
+	opts    []SendOption
 }
 
-// With returns the message that consists of this signal and a payload.
-func (s Signal[T]) With(v T) Message { return Message{s.name, v} }
+// With returns the message that consists of this signal and a payload, to be sent with these options.
+func (s Signal[T]) With(v T, opts ...SendOption) Message { return Message{s.name, v, opts} }
 
 // send sends the message to the run that to names.
 func (m Message) send(ctx context.Context, eng *engine.Engine, to store.NewSignal, opts []SendOption) error {
@@ -141,7 +143,7 @@ func (m Message) send(ctx context.Context, eng *engine.Engine, to store.NewSigna
 		return fmt.Errorf("the payload of signal %q, a %T, cannot be encoded: %w", m.name, m.payload, err)
 	}
 	to.Name, to.Payload = m.name, data
-	for _, opt := range opts {
+	for _, opt := range slices.Concat(m.opts, opts) {
 		opt(&to)
 	}
 	return eng.Signal(ctx, to)

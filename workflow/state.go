@@ -42,6 +42,7 @@ type StateScope interface {
 	// check handles an error of the codec.
 	check(err error) error
 	write(w store.StateWrite) error
+	publish(w store.StateWrite) error
 	wait(name string, w exec.StateWait) (timedOut bool, err error)
 }
 
@@ -67,6 +68,9 @@ func (s State[T]) Set(in StateScope, v T) error {
 	if err != nil {
 		return err
 	}
+	if err := s.own(); err != nil {
+		return err
+	}
 	return in.write(store.StateWrite{Key: s.key, Value: data})
 }
 
@@ -88,7 +92,18 @@ func (s State[T]) Get(in StateScope) (v T, ok bool, err error) {
 // Delete removes the key. Deleting a key that does not exist is not an error. Errors are those of
 // [State.Set].
 func (s State[T]) Delete(in StateScope) error {
+	if err := s.own(); err != nil {
+		return err
+	}
 	return in.write(store.StateWrite{Key: s.key, Delete: true})
+}
+
+// own refuses keys of views.
+func (s State[T]) own() error {
+	if exec.IsView(s.key) {
+		return store.Invalid("state key", fmt.Sprintf("%q begins with %q, as the keys of views do; use a View", s.key, exec.ViewPrefix))
+	}
+	return nil
 }
 
 // GetVersion is [State.Get] that also returns the version of the value, for
@@ -111,6 +126,9 @@ func (s State[T]) CompareAndSet(in LiveScope, version int64, v T) (int64, error)
 	if err != nil {
 		return 0, err
 	}
+	if err := s.own(); err != nil {
+		return 0, err
+	}
 	return in.compare(store.StateWrite{Key: s.key, Value: data, IfVersion: &version})
 }
 
@@ -125,9 +143,13 @@ func (s State[T]) Read(r FlowStateReader) (v T, ok bool, err error) {
 }
 
 func (s State[T]) encode(in StateScope, v T) ([]byte, error) {
+	return encodeValue(in, v, "the value of state %q, a %T", s.key, v)
+}
+
+func encodeValue(in StateScope, v any, what string, args ...any) ([]byte, error) {
 	data, err := in.encoder().Marshal(v)
 	if in.check(err) != nil {
-		return nil, fmt.Errorf("the value of state %q, a %T, cannot be encoded: %w", s.key, v, err)
+		return nil, fmt.Errorf(what+", cannot be encoded: %w", append(args, err)...)
 	}
 	if data == nil {
 		data = []byte{}
@@ -238,7 +260,7 @@ func WaitForState(in StateScope, name string, pred func(FlowStateReader) (bool, 
 			}
 			return false, &exec.Coded{Code: CodeCoordination, Permanent: true, Err: fmt.Errorf("%w: %s", ErrCoordination, why)}
 		}
-		return pred(FlowStateReader{view, codec, in.check})
+		return pred(FlowStateReader{exec.WithoutViews(view), codec, in.check})
 	}
 	timedOut, err := in.wait(name, exec.StateWait(w))
 	if timedOut {
@@ -253,7 +275,8 @@ func (c Context) read(key string, take func([]byte) error) (bool, error) {
 	ok, err := c.branch.State(key, take)
 	return ok, public(err)
 }
-func (c Context) write(w store.StateWrite) error { return c.branch.SetState(w) }
+func (c Context) write(w store.StateWrite) error   { return c.branch.SetState(w) }
+func (c Context) publish(w store.StateWrite) error { return public(c.branch.Publish(w)) }
 func (c Context) wait(name string, w exec.StateWait) (bool, error) {
 	timedOut, err := c.branch.WaitState(name, w)
 	err = public(err)
@@ -304,6 +327,8 @@ func (s stepScope) readVersion(key string) (store.StateEntry, error) {
 
 func (s stepScope) write(w store.StateWrite) error { return s.info.SetState(s.ctx, w) }
 
+func (s stepScope) publish(w store.StateWrite) error { return s.info.Publish(s.ctx, w) }
+
 func (s stepScope) compare(w store.StateWrite) (int64, error) { return s.info.CompareState(s.ctx, w) }
 
 func (s stepScope) wait(name string, w exec.StateWait) (bool, error) {
@@ -347,6 +372,10 @@ func (s runScope) write(w store.StateWrite) error {
 	return err
 }
 
+func (s runScope) publish(store.StateWrite) error {
+	return store.Invalid("view", "only the run itself publishes its views, in its function or in a step")
+}
+
 func (s runScope) compare(w store.StateWrite) (int64, error) {
 	entries, err := s.eng.SetState(s.ctx, s.run, w)
 	if err != nil {
@@ -374,5 +403,6 @@ func (n nowhere) check(err error) error                         { return err }
 func (n nowhere) read(string, func([]byte) error) (bool, error) { return false, n.err }
 func (n nowhere) readVersion(string) (store.StateEntry, error)  { return store.StateEntry{}, n.err }
 func (n nowhere) write(store.StateWrite) error                  { return n.err }
+func (n nowhere) publish(store.StateWrite) error                { return n.err }
 func (n nowhere) compare(store.StateWrite) (int64, error)       { return 0, n.err }
 func (n nowhere) wait(string, exec.StateWait) (bool, error)     { return false, n.err }

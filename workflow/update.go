@@ -186,32 +186,44 @@ func (u Update[In, Out]) check() error {
 	return nil
 }
 
-// Target is the run that a request is sent to: a [Handle], or what [ToRun] and [ToExternalID] return.
+// Target is the run that a request is sent to: a [Handle], or what [ToRun], [ToExternalID] and
+// [Workflow.WithStart] return.
 type Target interface {
-	target() (*engine.Engine, store.NewSignal, error)
+	target() (target, error)
 }
 
-func (h Handle[Out]) target() (*engine.Engine, store.NewSignal, error) {
+func (h Handle[Out]) target() (target, error) {
 	if h.eng == nil {
-		return nil, store.NewSignal{}, errZeroHandle()
+		return target{}, errZeroHandle()
 	}
-	return h.eng, store.NewSignal{Run: h.id}, nil
+	return target{eng: h.eng, to: store.NewSignal{Run: h.id}}, nil
 }
 
 type target struct {
-	eng *engine.Engine
-	to  store.NewSignal
+	eng   *engine.Engine
+	to    store.NewSignal
+	start *starting // of the run, if none is active; nil: it must exist
 }
 
-func (t target) target() (*engine.Engine, store.NewSignal, error) { return t.eng, t.to, nil }
+func (t target) target() (target, error) { return t, nil }
+
+// send sends a signal to the target.
+func (t target) send(ctx context.Context, s store.NewSignal) (engine.Asked, error) {
+	if t.start != nil {
+		return t.start.send(ctx, t.eng, s)
+	}
+	return t.eng.Send(ctx, s)
+}
 
 // ToRun returns the run with an ID as a target of requests.
-func ToRun(eng *engine.Engine, run store.ID) Target { return target{eng, store.NewSignal{Run: run}} }
+func ToRun(eng *engine.Engine, run store.ID) Target {
+	return target{eng: eng, to: store.NewSignal{Run: run}}
+}
 
 // ToExternalID returns the run that holds an external id (see [engine.ExternalID]) as a target of
 // requests. For a run that was started with a suffix, pass [SendSuffix] to the call.
 func ToExternalID(eng *engine.Engine, externalID string) Target {
-	return target{eng, store.NewSignal{ExternalID: externalID}}
+	return target{eng: eng, to: store.NewSignal{ExternalID: externalID}}
 }
 
 // AnswerError is the error of a request that the run has answered with a failure. [ErrorCode]
@@ -288,10 +300,11 @@ func (u Update[In, Out]) Send(ctx context.Context, to Target, in In, opts ...Sen
 	if err := u.check(); err != nil {
 		return Asked[In, Out]{}, err
 	}
-	eng, signal, err := to.target()
+	t, err := to.target()
 	if err != nil {
 		return Asked[In, Out]{}, err
 	}
+	eng, signal := t.eng, t.to
 	data, err := eng.Codec().Marshal(in)
 	if err != nil {
 		return Asked[In, Out]{}, fmt.Errorf("the request of update %q, a %T, cannot be encoded: %w", u.name, in, err)
@@ -300,7 +313,7 @@ func (u Update[In, Out]) Send(ctx context.Context, to Target, in In, opts ...Sen
 	for _, opt := range opts {
 		opt(&signal)
 	}
-	sent, err := eng.Send(ctx, signal)
+	sent, err := t.send(ctx, signal)
 	if err != nil {
 		return Asked[In, Out]{}, err
 	}

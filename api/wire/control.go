@@ -30,6 +30,9 @@ type Start struct {
 	AtMost   string `json:"at_most,omitempty"`
 	// Tags are what the run can be found by.
 	Tags map[string]string `json:"tags,omitempty"`
+	// Signal is delivered to the active run of the external id, or to the run that is started because
+	// none is active. It needs an ExternalID, and the action runs.signal too.
+	Signal *SendSignal `json:"signal,omitempty"`
 }
 
 // Started is the run that a start has created or found.

@@ -191,18 +191,22 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 		return cmp.Or(cmp.Compare(x.ExternalID, y.ExternalID), cmp.Compare(x.Suffix, y.Suffix))
 	})
 	h := sqlkit.NewHints(p.Namespace)
-	wrote := false
+	wrote, sent := false, startSignals{to: map[int]delivery{}}
 	for range createTries {
-		made, err := s.insertRuns(ctx, &p, open, keyed)
+		made, err := s.insertRuns(ctx, &p, open, &sent, keyed)
 		if err != nil {
 			s.publishAll(h)
 			return nil, inPart(ctx, wrote, err)
 		}
-		wrote = wrote || len(made) > 0 || len(keyed.which) > 0
+		wrote = wrote || len(made) > 0 || len(sent.to) > 0 || len(keyed.which) > 0
 		keyed.take(results, h)
 		open = slices.DeleteFunc(open, func(i int) bool {
 			r := &p.Runs[i]
 			m, ok := made[r.ID]
+			if to, reached := sent.to[i]; !ok && reached {
+				results[i] = to.result(r, h)
+				return true
+			}
 			if !ok {
 				return false
 			}
@@ -217,7 +221,7 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 			return true
 		})
 		if len(open) > 0 {
-			if open, err = s.meet(ctx, &p, open, results); err != nil {
+			if open, err = s.meetAll(ctx, &p, open, results); err != nil {
 				s.publishAll(h)
 				return nil, inPart(ctx, wrote, err)
 			}
@@ -247,7 +251,7 @@ type madeRun struct {
 }
 
 // insertRuns inserts the runs with one statement, and in the same write those that have keys.
-func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int, keyed *debounces) (map[store.ID]madeRun, error) {
+func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []int, sent *startSignals, keyed *debounces) (map[store.ID]madeRun, error) {
 	if len(which) == 0 {
 		return nil, s.write(ctx, keyed.stmts()...)
 	}
@@ -305,6 +309,9 @@ func (s *Store) insertRuns(ctx context.Context, p *store.CreateParams, which []i
 		made[id] = m
 		return err
 	}}
+	if signals(p, which) {
+		return made, s.insertSignaled(ctx, p, which, insert, made, sent, keyed.stmts())
+	}
 	if named || s.in != nil || len(own) < n {
 		return made, s.write(ctx, slices.Concat([]stmt{insert}, keyed.stmts())...)
 	}

@@ -44,10 +44,7 @@ func (t *tx) signal(namespace string, n *store.NewSignal) (store.ID, error) {
 	case r.Status.Final():
 		return store.ID{}, storekit.Finished(r)
 	}
-	sig := r.Receive(n, t.now)
-	t.save(r, false)
-	t.write(inboxKey(r.ID, sig.Position), &sig)
-	t.putSent(r.ID, sig.ID, sig.Position)
+	t.receive(r, n)
 	return r.ID, nil
 }
 

@@ -25,6 +25,9 @@ func (t *tx) create(namespace string, n *store.NewRun) store.CreateResult {
 	if err := n.Validate(t.limits); err != nil {
 		return store.CreateResult{Err: err}
 	}
+	if n.Signal != nil {
+		return t.createSignaled(namespace, n)
+	}
 	if r := t.anyRun(n.ID); r != nil {
 		if r.Namespace != namespace {
 			return store.CreateResult{Err: storekit.IDTaken(n.ID)}

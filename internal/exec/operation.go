@@ -63,6 +63,7 @@ type op struct {
 	earlier   []store.FailedAttempt // earlier attempts, as the record keeps them
 	recorded  *store.Step           // the operation's record in the history, or nil
 	forgotten bool                  // it has ended without a record
+	published []store.StateWrite    // by the step's function, for the commit of its record
 }
 
 // beginLocked starts an operation: it finds the operation's record and refuses operations

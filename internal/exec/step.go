@@ -25,9 +25,10 @@ type StepInfo struct {
 	Key     store.StepKey
 	Attempt int
 
-	inTx   bool
-	writes []store.StateWrite // committed with its transaction
-	over   bool               // the step's function has returned
+	inTx      bool
+	publishes bool               // the attempt has a commit of its own
+	writes    []store.StateWrite // committed with its transaction, or with its record
+	over      bool               // the step's function has returned
 }
 
 type stepInfoKey struct{}
@@ -133,7 +134,7 @@ func (o *op) tryLocked(opts StepOptions, tx any, fn func(ctx context.Context) ([
 	case failure == nil && tx != nil: // the record is in the transaction
 		return out, false, nil
 	case failure == nil:
-		inv.makeRoomLocked(len(out))
+		o.publishLocked(len(out))
 		r := o.record(store.StepCompleted)
 		r.Output, r.Took = out, took
 		o.finishLocked(r)
@@ -210,7 +211,7 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 	inv := o.b.inv
 	inv.awaitReady()
 	inv.exitIfClosed() // the lease may have been lost in the meantime
-	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt, inTx: tx != nil}
+	info := &StepInfo{Inv: inv, Key: o.key, Attempt: o.attempt, inTx: tx != nil, publishes: true}
 	defer info.end()
 	ctx := context.WithValue(o.b.stepContext(), stepInfoKey{}, info)
 	if opts.Timeout > 0 {
@@ -237,6 +238,7 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		took = time.Since(o.began)
 	}
 	if err == nil {
+		inv.locked(func() { o.published = info.published() })
 		return out, nil, took
 	}
 	return nil, failedAttempt(ctx, opts, err), took

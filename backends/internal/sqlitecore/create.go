@@ -93,7 +93,8 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		}
 	}
 	some := false
-	if plain := slices.DeleteFunc(slices.Clone(open), func(i int) bool { return p.Runs[i].Debounce != "" }); c.config.Batched && len(plain) > 0 {
+	plain := slices.DeleteFunc(slices.Clone(open), func(i int) bool { return p.Runs[i].Debounce != "" })
+	if c.config.Batched && len(plain) > 0 && !signals(&p, open) { // with a signal, everything is one list
 		fresh, err := c.createMany(ctx, &p, plain, m)
 		if err != nil {
 			return nil, err
@@ -110,10 +111,13 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 	}
 	stmts := make([]Stmt, 0, 2*len(open))
 	for _, i := range open {
-		if p.Runs[i].Debounce != "" {
-			stmts = createDebouncedOne(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], hints, m)
-		} else {
-			stmts = createOne(stmts, p.Namespace, &p.Runs[i], &results[i], &made[i], m)
+		switch r := &p.Runs[i]; {
+		case r.Debounce != "":
+			stmts = createDebouncedOne(stmts, p.Namespace, r, &results[i], &made[i], hints, m)
+		case r.Signal != nil:
+			stmts = startSignaled(stmts, p.Namespace, r, &results[i], &made[i], m, hints)
+		default:
+			stmts = createOne(stmts, p.Namespace, r, &results[i], &made[i], m)
 		}
 	}
 	if len(stmts) > 0 {

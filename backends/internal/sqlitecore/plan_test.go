@@ -51,6 +51,7 @@ func TestPlans(t *testing.T) {
 		"keepMany": keepMany, "finalMany": finalMany, "endMany": endMany, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
 		"createRun": createRun, "spawnRun": spawnRun, "findHolder": findHolder, "findPast": findPast, "listChildren": listChildren,
 		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
+		"startRun": startRun, "startSignal": startSignal, "startEvent": startEvent, "startFate": startFate,
 		"writeState": writeState, "stateEvent": stateEvent, "fireSchedule": fireSchedule,
 		"planFlows": planFlows, "planFlowsBare": planFlowsBare, "planParks": planParks, "planFree": planFree, "planFreeBare": planFreeBare, "planGuard": planGuard, "planTake": planTake + claimColumns,
 		"planKeys": planKeys, "planClocks": planClocks, "planTurns": planTurns, "planStates": planStates, "planAwake": planAwake, "planEmpty": planEmpty, "planParked": planParked, "planWake": planWake,

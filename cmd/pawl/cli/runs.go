@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -345,21 +344,16 @@ time.`,
 }
 
 func (a *app) startCommand() *cobra.Command {
-	var (
-		file, externalID, suffix, queue, runID string
-		raw, anyway, wait                      bool
-		priority                               int
-		delay, timeout, patience               time.Duration
-		at                                     time.Time
-		keyed                                  startDebounce
-		tags                                   map[string]string
-	)
+	var s startFlags
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT] [flags]",
 		Short: "Start a run",
 		Long: `Start a run of a workflow and print its id. The input is JSON. If the workflow
 uses another codec, pass --raw. With --external-id, if a run with that external id
 already exists, the command prints the id of that run and starts no new one.
+
+With --signal and --external-id, the active run with that external id receives the
+signal, or the run is started with it if none is active.
 
 This command cannot encrypt. If the workflow's workers accept only encrypted
 payloads, it rejects any input; start the run from a program that has the workers'
@@ -368,33 +362,19 @@ codec.`,
   pawl runs start report --input-file report.json --wait
   pawl runs start cleanup --delay 2h
   pawl runs start publish '"report"' --debounce report --delay 1m --at-most 10m
-  pawl runs start report '{}' --tag customer=4711`,
+  pawl runs start report '{}' --tag customer=4711
+  pawl runs start digest '"ann"' --external-id notes-of-ann --signal note='"Hi"'`,
 		Args:              between(1, 2),
 		ValidArgsFunction: a.completeArgs(1, workflowNames),
 	}
-	f := cmd.Flags()
-	f.StringVarP(&file, "input-file", "f", "", "read the input from a `file`; - means standard input")
-	f.BoolVar(&raw, "raw", false, "pass the input as is; it need not be JSON")
-	f.StringVar(&externalID, "external-id", "", "external `id`, which makes the start idempotent")
-	f.StringVar(&suffix, "suffix", "", "idempotency `suffix` of the external id")
-	f.StringVar(&runID, "run-id", "", "`id` for the run, which makes the command safe to repeat")
-	f.StringVarP(&queue, "queue", "q", "", "queue `name`, if not the workflow's own queue")
-	f.IntVar(&priority, "priority", 0, "priority from -100 to 100; higher is claimed first")
-	f.Var(durationFlag{&delay}, "delay", "start this `time` from now: 90s, 12h, 30d")
-	keyed.flags(f)
-	f.Var(momentFlag{a: a, to: &at, ahead: true}, "at", "do not start before this `time`")
-	f.Var(durationFlag{&timeout}, "deadline", "fail the run if it is not final within this `time` from now")
-	f.StringToStringVar(&tags, "tag", nil, "give the run a tag, `name=value`; may be repeated")
-	f.BoolVar(&anyway, "any", false, "start the run even if no worker has ever registered the workflow")
-	f.BoolVar(&wait, "wait", false, "wait until the run is final and print its output")
-	f.Var(durationFlag{&patience}, "timeout", "with --wait: stop waiting after this `time`; the run continues")
+	s.flags(a, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var arg *string
 		if len(args) > 1 {
 			arg = &args[1]
 		}
-		input, err := a.readPayload(arg, file, raw)
+		input, err := a.readPayload(arg, s.file, s.raw)
 		if err != nil {
 			return err
 		}
@@ -402,13 +382,12 @@ codec.`,
 		if err != nil {
 			return err
 		}
-		if anyway {
+		if s.anyway {
 			eng = a.requiringNothing(eng)
 			defer eng.Close()
 		}
-		opts := []engine.StartOption{engine.Priority(priority), engine.Delay(delay), engine.At(at), engine.Timeout(timeout), engine.Queue(queue), engine.ExternalID(externalID), engine.Suffix(suffix), engine.Tags(tags)}
-		opts = keyed.add(opts, delay)
-		if opts, err = withRunID(opts, runID); err != nil {
+		opts, err := s.options(a)
+		if err != nil {
 			return err
 		}
 		started, err := a.start(ctx, eng, args[0], input, opts)
@@ -416,11 +395,14 @@ codec.`,
 			return err
 		}
 		if started.Existing {
-			a.note("%s; no new run was started.\n", keyed.found(externalID))
+			a.note("%s; no new run was started.\n", s.keyed.found(s.externalID))
 		}
-		if wait {
+		if s.sig.text != "" {
+			a.note("The run has the signal.\n")
+		}
+		if s.wait {
 			a.note("%s\n", started.ID)
-			return a.await(ctx, eng, started.ID, patience)
+			return a.await(ctx, eng, started.ID, s.patience)
 		}
 		return a.printStarted(started)
 	}
@@ -430,15 +412,6 @@ codec.`,
 // requiringNothing returns an engine whose starts wait for a worker.
 func (a *app) requiringNothing(eng *engine.Engine) *engine.Engine {
 	return engine.New(a.store, engine.Namespace(eng.Namespace()), engine.Require(engine.RequireNothing), engine.Actor(a.actor()))
-}
-
-// withRunID adds the run's own id, if one is given.
-func withRunID(opts []engine.StartOption, text string) ([]engine.StartOption, error) {
-	if text == "" {
-		return opts, nil
-	}
-	id, err := store.ParseID(text)
-	return append(opts, engine.RunID(id)), err
 }
 
 // start starts a run and records the action.

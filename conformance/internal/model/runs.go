@@ -29,6 +29,9 @@ func (s *Store) create(namespace string, n *store.NewRun, now time.Time) store.C
 	if err := n.Validate(s.limits); err != nil {
 		return store.CreateResult{Err: err}
 	}
+	if n.Signal != nil {
+		return s.createSignaled(namespace, n, now)
+	}
 	if r := s.runs[n.ID]; r != nil {
 		if r.Namespace != namespace {
 			return store.CreateResult{Err: fmt.Errorf("run %s: %w", n.ID, store.ErrAlreadyExists)}

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -45,10 +44,7 @@ func (s *Store) signal(namespace string, n *store.NewSignal, now time.Time) (sto
 	case r.Status.Final():
 		return store.ID{}, finished(r)
 	}
-	r.had[n.ID] = true
-	r.sent = append(r.sent, n.ID)
-	r.signals = append(r.signals, store.Signal{ID: n.ID, Name: n.Name, Payload: bytes.Clone(n.Payload), SentAt: now, Position: r.Events + 1})
-	r.Events++
+	s.receive(r, n.ID, n.Name, n.Payload, now)
 	s.stirred(r, store.WakeSignal, now)
 	return r.ID, nil
 }

@@ -52,6 +52,11 @@ func (s *faulty) others(p store.CommitParams) func(store.Hint) bool {
 // These mutants lose hints. Each row of the table at store.HintKind has one.
 var hintMutants = []Mutant{
 	{"no-hint-of-create", "", "a new run is not hinted", wrap(func(s *faulty) { unhinted(s, &s.create, always, anyHint) })},
+	{"no-hint-of-a-start-signal", "", "a start with a signal does not hint at the run that it finds", wrap(func(s *faulty) {
+		unhinted(s, &s.create, func(p store.CreateParams) bool {
+			return slices.ContainsFunc(p.Runs, func(n store.NewRun) bool { return n.Signal != nil })
+		}, only(store.HintEvent))
+	})},
 	{"no-hint-of-a-spawned-run", "", "a child that is spawned is not hinted", wrap(func(s *faulty) {
 		unhinted(s, &s.commit, func(p store.CommitParams) bool {
 			return slices.ContainsFunc(p.Commits, func(c store.Commit) bool { return len(c.Spawn) > 0 })

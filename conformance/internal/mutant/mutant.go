@@ -29,7 +29,7 @@ type Mutant struct {
 func All() []Mutant {
 	return slices.Concat(
 		leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants,
-		signalMutants, answerMutants, tagMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
+		signalMutants, signalStartMutants, answerMutants, tagMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
 		againMutants, sizeMutants, nameMutants, durableMutants, tornMutants, collisionMutants,
 		faultMutants, txMutants, hintMutants, buildMutants, limitMutants, leaks(),
 	)

@@ -65,6 +65,7 @@ var randomBranches = []string{
 	"retry forgets steps", "signal consumed", "answer read",
 	"child's end wakes parent", "children follow a final parent", "child leaves its group", "child spawned again",
 	"extend holds", "extend finds the lease lost", "extend tells canceling", "extend tells pausing",
+	"start with a signal", "start with a signal reaches a run", "start with a signal meets a final run", "start with a signal meets another workflow", "start with a signal repeated after the end",
 	"signal wakes sleeper", "signal repeated", "signal by external id", "signal to a final run",
 	"state wakes sleeper", "state compare fails", "state compare holds",
 	"cancel of a tree", "cancel of a leased run", "cancel of a run with records", "cancel of a finished run", "cancel repeated", "completion wins over cancel",
@@ -227,10 +228,33 @@ func (q *sequence) ownRun() store.NewRun {
 			r.AtMost = q.span()
 		}
 	}
+	if r.ExternalID != "" && q.chance(50) {
+		r.Signal = &store.StartSignal{ID: of(q, q.sigs...), Name: of(q, "go", "stop"), Payload: q.payload()}
+		if !q.chance(5) {
+			r.Worker, r.LeaseFor, r.Build, r.MustBeNew = "", 0, "", false
+		}
+	}
 	if q.chance(2) {
 		r.Queue = ""
 	}
 	return r
+}
+
+// startedWith notes what became of a start with a signal.
+func (q *sequence) startedWith(n *store.NewRun, x store.CreateResult, existed bool) {
+	switch {
+	case is(x.Err, store.ErrFinished):
+		q.hit("start with a signal meets a final run")
+	case is(x.Err, store.ErrConflict):
+		q.hit("start with a signal meets another workflow")
+	case x.Err != nil:
+	case x.Created && !existed:
+		q.hit("start with a signal")
+	case q.before[x.ID].Status.Final():
+		q.hit("start with a signal repeated after the end")
+	case !x.Created:
+		q.hit("start with a signal reaches a run")
+	}
 }
 
 func (q *sequence) create() {
@@ -261,6 +285,9 @@ func (q *sequence) create() {
 	for i, x := range res {
 		n := &p.Runs[i]
 		_, existed := q.before[n.ID]
+		if n.Signal != nil {
+			q.startedWith(n, x, existed)
+		}
 		switch {
 		case is(x.Err, store.ErrAlreadyExists):
 			q.hit("id of another namespace")

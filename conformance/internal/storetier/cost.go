@@ -531,6 +531,17 @@ var probes = []probe{
 			c.ok("Signal's item", c.signals(store.NewSignal{ID: store.NewID(), ExternalID: name, Name: "n"})[0].Err)
 		}
 	}},
+	{"signal-start", "a start with a signal creates a run, reaches it, and is known when it is sent again, at the same cost, however many runs and ids there are", func(c *C, _ *aside) func() {
+		made, found := signaled("a"), signaled("b")
+		made.ExternalID = store.NewID().String()
+		found.ExternalID = made.ExternalID
+		return func() {
+			for _, r := range []store.NewRun{made, found, made, found} {
+				c.eq("the run", c.creates(r)[0].ID, made.ID)
+			}
+			c.end(c.claim1(), complete(""))
+		}
+	}},
 	{"signal-repeat", "a signal that is sent again is known at the same cost, however many its run has had", func(c *C, b *aside) func() {
 		sig := store.NewSignal{ID: store.NewID(), Run: b.inbox.Run.ID, Name: "n"}
 		c.signals(sig)

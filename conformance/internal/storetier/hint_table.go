@@ -199,6 +199,18 @@ var hintRows = []hintRow{
 		c.end(run, sleepOn(store.WakeSignal))
 		return func() { c.signal(run.Run.ID, "n", "") }, append(c.runHints(store.HintEvent, run.Run.ID), c.queueHint(aQueue))
 	}},
+	{"start-signal", "Create with a signal, to a run that exists", "as Signal", func(c *C) (func(), []store.Hint) {
+		run := c.startWith(store.NewRun{ExternalID: "held"})
+		sleeper := c.startWith(store.NewRun{ExternalID: "e"})
+		c.end(sleeper, sleepOn(store.WakeSignal))
+		held := signaled("")
+		held.ExternalID = "held"
+		return func() {
+			for _, res := range c.creates(held, signaled("")) {
+				c.ok("Create's item", res.Err)
+			}
+		}, append(c.runHints(store.HintEvent, run.Run.ID, sleeper.Run.ID), c.queueHint(aQueue))
+	}},
 	{"set-state", "SetState", "event", func(c *C) (func(), []store.Hint) {
 		run := c.start()
 		return func() { c.setState(run.Run.ID, "k", "v") }, c.runHints(store.HintEvent, run.Run.ID)

@@ -45,7 +45,7 @@ type Case struct {
 // Cases lists the cases of the store tier.
 func Cases() []Case {
 	return slices.Concat(
-		createCases, reuseCases, debounceCases, exportCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
+		createCases, signalStartCases, reuseCases, debounceCases, exportCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
 		childrenCases, signalCases, answerCases, tagCases, stateCases, cancelCases, pauseCases, restartCases, listCases, journalCases, purgeCases,
 		scheduleCases, fireCases, registryCases, buildCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
 		permitCases, endCases(), rateCases, fairCases, stepLimitCases, hintCases, importCases, diagnoseCases, counterCases, closeCases,

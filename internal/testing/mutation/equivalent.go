@@ -89,7 +89,7 @@ var equivalents = []Equivalent{
 	{pg + "claim.go", "if !c.p.Bare && c.win.meetsNew() {", "!c.p.Bare && c.win.meetsNew()", "!(!c.p.Bare && c.win.meetsNew())", pace, "it guesses whether one statement will be enough; the claim goes on if it was not"},
 	{pg + "claim.go", "return len(t.Steps)+len(in.State)+len(in.Signals)+len(in.Groups) > 0 || t.MoreSteps || in.MoreState || in.MoreSignals || in.MoreGroups", "", "", pace, "it tells what the next claim will probably meet"},
 	{pg + "create.go", "\ts.publishAll(h)\n\treturn nil, fmt.Errorf(\"postgres: runs with external id", "s.publishAll(h)", "", pace, "a hint may be lost"},
-	{pg + "create.go", "\t\tif len(open) > 0 {\n\t\t\tif open, err = s.meet(", ">", ">=", pace, "it asks for none"},
+	{pg + "create.go", "\t\tif len(open) > 0 {\n\t\t\tif open, err = s.meetAll(", ">", ">=", pace, "it asks for none"},
 	{pg + "signals.go", "{reuseAfterEnd} AND p.parts & {partSignals} <> 0 AND EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=p.id AND s.id=$3::uuid)", " AND p.parts & {partSignals} <> 0", "", pace, "a run with the signal has the part"},
 	{pg + "signals.go", "AND r.status>={final} AND r.reuse={reuseAfterEnd}) q", " AND r.reuse={reuseAfterEnd}", "", same, "the other part of the union has these rows, too, and one is taken"},
 	{pg + "claim.go", "SELECT FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT 1) c)", " ORDER BY r.visible_at, r.id", "", same, "it asks only whether there is one"},

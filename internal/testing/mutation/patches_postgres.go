@@ -74,6 +74,10 @@ var postgresPatches = []Patch{
 
 	// Coordination.
 	{"signal-without-a-lock", "lock", pg + "signals.go", `WHERE id=$6::uuid AND namespace=$2::text AND status<{final} FOR NO KEY UPDATE)`, `WHERE id=$6::uuid AND namespace=$2::text AND status<9)`, "signal/finished"},
+	{"start-signal-repeated-to-the-next-run", "condition", pg + "signalstart.go", `AND s.id=t.signal))`, `AND s.id=t.signal AND false))`, "create/signal-repeat-after-finish"},
+	{"start-signal-to-any-workflow", "name", pg + "signalstart.go", `AND workflow=$8::text AND`, `AND $8::text<>'' AND`, "create/signal-of-another-workflow"},
+	{"start-signal-undone-without-its-stamp", "condition", pg + "signalstart.go", `AND r.stamp=$4::bigint`, `AND $4::bigint IS NOT NULL`, "create/signal-repeat-after-finish"},
+	{"start-signal-unhinted", "hint", pg + "signalstart.go", `h.Event(d.run, !woken)`, `_ = h`, "hints/of-start-signal"},
 	{"signal-wakes-nobody", "condition", pg + "signals.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & {wakeSignal} <> 0`, `WHEN r.status IN (5) AND r.wakes & {wakeSignal} <> 0`, "signal/wakes-sleeper"},
 	{"signal-wakes-who-does-not-ask", "condition", pg + "signals.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & {wakeSignal} <> 0`, `WHEN r.status IN ({sleeping},{paused})`, "signal/no-wake-unasked"},
 	{"signal-to-the-next-run-again", "condition", pg + "signals.go", `s.run_id=p.id AND s.id=$3::uuid))`, `s.run_id=p.id AND s.id=$3::uuid AND false))`, "signal/repeat-to-the-next-run"},

@@ -50,6 +50,7 @@ func Test(t *testing.T, p Program) {
 
 	h := testStarts(t, p, eng)
 	testRun(t, p, eng, h)
+	testSignalStart(t, p, eng)
 	testSchedule(t, p, eng)
 	testForeign(t, eng, h)
 }
@@ -89,6 +90,33 @@ func testStarts(t *testing.T, p Program, eng *engine.Engine) workflow.Handle[str
 	require.NoError(t, tx.Commit())
 	require.Equal(t, 1, count(), "orders after a commit")
 	return h
+}
+
+// testSignalStart pays for order 3, which starts its run: in a transaction that is rolled back, which
+// has no effect, and in one that commits.
+func testSignalStart(t *testing.T, p Program, eng *engine.Engine) {
+	ctx := t.Context()
+	pay := func(e *engine.Engine, by string) workflow.Handle[string] {
+		h, err := ship.SignalWithStart(ctx, e, 3, paid.With(by), engine.ExternalID("order-3"))
+		require.NoError(t, err)
+		return h
+	}
+	tx, err := p.Begin(ctx)
+	require.NoError(t, err)
+	pay(eng.InTx(tx.Tx), "nobody")
+	require.NoError(t, tx.Rollback())
+	_, err = eng.Find(ctx, "order-3")
+	require.ErrorIs(t, err, store.ErrNotFound, "the run of a transaction that was rolled back")
+
+	tx, err = p.Begin(ctx)
+	require.NoError(t, err)
+	h, again := pay(eng.InTx(tx.Tx), "Ann"), pay(eng.InTx(tx.Tx), "Bob")
+	require.Equal(t, h.ID(), again.ID(), "the second signal in the transaction reaches the run")
+	require.True(t, again.Existing())
+	require.NoError(t, tx.Commit())
+	out, err := h.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "order 3, paid by Ann", out)
 }
 
 // testRun signals order 2 and writes its state: in a transaction that is rolled back, which has no
