@@ -79,7 +79,7 @@
 //	P24 No leak: a permit ends in the write that ends its lease, whoever ends it and however.
 //	P25 Answered: a signal is answered at most once, in a commit of the run that consumed it.
 //	P26 Tags: a run has its tags from the write that sets them until it is deleted, and is found by them.
-//	P27 Debounce: a start replaces the run of its key that has not begun; no input is lost or executed twice.
+//	P28 Debounce: a start replaces the run of its key that has not begun; no input is lost or executed twice.
 //
 // P1 to P4 are about what is recorded: nothing is recorded twice, and a worker whose lease has ended
 // cannot change a record. They do not stop a process that does not know yet that its lease has ended;

@@ -39,7 +39,7 @@ type Runs interface {
 	// with MustBeNew or a Digest may fail instead of returning the run that it found;
 	// [NewRun.Meets] decides that, also for a run of the same ID.
 	//
-	// P27: of a namespace, a workflow and a key of [NewRun.Debounce], at most one run can be replaced:
+	// P28: of a namespace, a workflow and a key of [NewRun.Debounce], at most one run can be replaced:
 	// the last one that was created, as long as it is pending or paused and its Epoch is 0: it has
 	// never been leased, and not been restarted. A start with the key replaces that run's Input, Meta,
 	// Under and Tags with its own, and its due time and deadline with those that its own After, At and

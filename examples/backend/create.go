@@ -40,7 +40,7 @@ func (t *tx) create(namespace string, n *store.NewRun) store.CreateResult {
 	}
 	if n.Debounce != "" {
 		if id, found := t.debounce(namespace, n); found {
-			return store.CreateResult{ID: id} // P27
+			return store.CreateResult{ID: id} // P28
 		}
 	}
 	if n.ExternalID != "" {

@@ -71,7 +71,7 @@ func (r *Run) plan(n *store.NewRun, now time.Time) {
 	}
 }
 
-// Replaceable reports whether a start with the run's key replaces what the run was started with (P27).
+// Replaceable reports whether a start with the run's key replaces what the run was started with (P28).
 func (r *Run) Replaceable() bool {
 	return r.Debounce != "" && r.Epoch == 0 && (r.Status == store.Pending || r.Status == store.Paused)
 }

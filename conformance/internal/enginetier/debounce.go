@@ -12,7 +12,7 @@ import (
 )
 
 var debounceEngineCases = []Case{
-	{Name: "debounce/last-input", Promise: "P27", Rule: "Of several starts with a key, one run executes the last input. Starts that come when it has begun make another run.", Run: func(e *E) {
+	{Name: "debounce/last-input", Promise: "P28", Rule: "Of several starts with a key, one run executes the last input. Starts that come when it has begun make another run.", Run: func(e *E) {
 		hold := newGate()
 		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
 			return in, workflow.Do(ctx, "work", func(sctx context.Context) error {
@@ -40,7 +40,7 @@ var debounceEngineCases = []Case{
 		e.eq("output of the run", result(e, first), 3)
 		e.eq("output of the run of another key", result(e, other), 7)
 	}},
-	{Name: "debounce/no-input-lost", Promise: "P27", Rule: "Starts of many callers that race with the runs' beginnings: each run executes one input, none twice, and every handle's result is that of its start or of a later one.", Run: func(e *E) {
+	{Name: "debounce/no-input-lost", Promise: "P28", Rule: "Starts of many callers that race with the runs' beginnings: each run executes one input, none twice, and every handle's result is that of its start or of a later one.", Run: func(e *E) {
 		var mu sync.Mutex
 		ran := map[string]int{}
 		wf := workflow.New("wf", func(ctx workflow.Context, in string) (string, error) {

@@ -42,7 +42,7 @@ func (c *C) begins(id store.ID, input string) store.ClaimedRun {
 }
 
 var debounceCases = []Case{
-	{"debounce/replaces", "P27", "a start with the key of a run that has not begun replaces its input, meta, limits, tags, due time and deadline, and nothing else", func(c *C) {
+	{"debounce/replaces", "P28", "a start with the key of a run that has not begun replaces its input, meta, limits, tags, due time and deadline, and nothing else", func(c *C) {
 		began := c.now
 		first := debounced("k", "one")
 		first.Meta, first.Tags, first.Under, first.Timeout, first.Priority = []byte("m1"), store.Tags{"t": "1"}, use("l", "a"), time.Hour, 3
@@ -66,7 +66,7 @@ var debounceCases = []Case{
 		c.end(c.begins(id, "two"), complete(""))
 		c.claimNone("each input is executed once")
 	}},
-	{"debounce/at-most", "P27", "starts delay a run to AtMost after its creation, however often they come", func(c *C) {
+	{"debounce/at-most", "P28", "starts delay a run to AtMost after its creation, however often they come", func(c *C) {
 		began := c.now
 		r := debounced("k", "0")
 		r.AtMost = 25 * time.Second
@@ -83,7 +83,7 @@ var debounceCases = []Case{
 		c.advance(time.Microsecond)
 		c.begins(id, "3")
 	}},
-	{"debounce/at-most-of-a-time", "P27", "AtMost also limits the time of At, of the first start, too", func(c *C) {
+	{"debounce/at-most-of-a-time", "P28", "AtMost also limits the time of At, of the first start, too", func(c *C) {
 		r := debounced("k", "0")
 		r.At, r.AtMost = c.now.Add(time.Hour), time.Minute
 		began := c.now
@@ -94,7 +94,7 @@ var debounceCases = []Case{
 		c.replaces(id, r)
 		c.eq("due without a limit", c.get(id).VisibleAt, began.Add(time.Hour))
 	}},
-	{"debounce/earlier", "P27", "a start with a shorter delay makes the run due earlier", func(c *C) {
+	{"debounce/earlier", "P28", "a start with a shorter delay makes the run due earlier", func(c *C) {
 		r := debounced("k", "0")
 		r.After = time.Hour
 		id := c.makes(r)
@@ -113,7 +113,7 @@ var debounceCases = []Case{
 		run := c.get(id)
 		c.eq("due and deadline", []time.Time{run.VisibleAt, run.Deadline}, []time.Time{c.now.Add(quiet), {}})
 	}},
-	{"debounce/begun", "P27", "a run that has begun is not replaced, whatever it waits for since: a start creates another", func(c *C) {
+	{"debounce/begun", "P28", "a run that has begun is not replaced, whatever it waits for since: a start creates another", func(c *C) {
 		for i, t := range []*store.Transition{nil, retryIn(time.Hour), {Kind: store.Release, After: time.Hour}, sleepFor(time.Hour), complete(""), failWith("x")} {
 			key := fmt.Sprint("k", i)
 			id := c.makes(debounced(key, "first"))
@@ -129,7 +129,7 @@ var debounceCases = []Case{
 			c.tryCancel(second)
 		}
 	}},
-	{"debounce/expired", "P27", "a run whose first lease has expired has begun", func(c *C) {
+	{"debounce/expired", "P28", "a run whose first lease has expired has begun", func(c *C) {
 		id := c.makes(debounced("k", "first"))
 		c.advance(quiet)
 		c.begins(id, "first")
@@ -138,7 +138,7 @@ var debounceCases = []Case{
 		c.eq("the run that is claimed again", c.claim1().Run.ID, id)
 		c.bytes("input of the second run", c.get(second).Input, []byte("second"))
 	}},
-	{"debounce/canceled", "P27", "a run that was canceled before it began is not replaced, also when it is restarted", func(c *C) {
+	{"debounce/canceled", "P28", "a run that was canceled before it began is not replaced, also when it is restarted", func(c *C) {
 		id := c.makes(debounced("k", "first"))
 		c.cancel(id)
 		second := c.makes(debounced("k", "second"))
@@ -150,7 +150,7 @@ var debounceCases = []Case{
 		c.bytes("input of the first run", c.get(id).Input, []byte("first"))
 		c.bytes("input of the second run", c.get(second).Input, []byte("second"))
 	}},
-	{"debounce/paused", "P27", "a run that is paused before it begins is replaced, and stays paused", func(c *C) {
+	{"debounce/paused", "P28", "a run that is paused before it begins is replaced, and stays paused", func(c *C) {
 		id := c.makes(debounced("k", "first"))
 		c.pause(id)
 		c.advance(time.Second)
@@ -211,7 +211,7 @@ var debounceCases = []Case{
 		c.eq("purged", c.purge(store.PurgeParams{OlderThan: time.Second, Statuses: []store.Status{store.Canceled}}), 1)
 		c.makes(third)
 	}},
-	{"debounce/keys", "P27", "keys belong to a workflow and a namespace", func(c *C) {
+	{"debounce/keys", "P28", "keys belong to a workflow and a namespace", func(c *C) {
 		id := c.makes(debounced("k", "1"))
 		other := debounced("k", "2")
 		other.Workflow = "other"
@@ -225,7 +225,7 @@ var debounceCases = []Case{
 		c.bytes("input", c.get(id).Input, []byte("1"))
 		c.makes(fill(store.NewRun{ExternalID: "k"}))
 	}},
-	{"debounce/one-call", "P27", "of several starts of one key in a call, the first creates a run and the last decides its input; the others change nothing for the items of other keys", func(c *C) {
+	{"debounce/one-call", "P28", "of several starts of one key in a call, the first creates a run and the last decides its input; the others change nothing for the items of other keys", func(c *C) {
 		rs := []store.NewRun{debounced("a", "1"), debounced("b", "2"), debounced("a", "3"), fill(store.NewRun{After: time.Hour}), debounced("a", "4")}
 		rs[3].ExternalID = "x"
 		res := c.creates(rs...)
@@ -331,7 +331,7 @@ var debounceCases = []Case{
 		_, err = c.s.Fire(c.ctx, store.FireParams{Namespace: c.ns, Schedule: "s", At: at, Next: at.Add(time.Hour), Run: &fired, Now: at})
 		c.fails("Fire of a run with a key", err, store.ErrInvalid)
 	}},
-	{"debounce/race", "P27", "of starts that race with claims, each reaches a run that had not begun: no input is lost, and none is executed twice", debounceRace},
+	{"debounce/race", "P28", "of starts that race with claims, each reaches a run that had not begun: no input is lost, and none is executed twice", debounceRace},
 }
 
 // raceStart is a start, and raceBegin a claim of a run, with the steps of a common clock between which

@@ -247,7 +247,7 @@ var txCases = []Case{
 			c.hinted(ch, store.Hint{Kind: store.HintQueue, Namespace: c.ns, Queue: "done"})
 		})
 	}},
-	{"tx/debounce", "P27", "a start that replaces in a program's transaction is seen when that commits, and never if it rolls back: the run goes on with the input of before", func(c *C) {
+	{"tx/debounce", "P28", "a start that replaces in a program's transaction is seen when that commits, and never if it rolls back: the run goes on with the input of before", func(c *C) {
 		c.eachKind(ofPrograms, func(t store.Transactor, k *harness.TxKind) {
 			key := newMarker()
 			id := c.makes(debounced(key, "first"))
