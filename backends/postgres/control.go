@@ -323,7 +323,8 @@ var purge = sqlkit.Text(`WITH v AS MATERIALIZED (
 	d1 AS (DELETE FROM pawl.steps WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d2 AS (DELETE FROM pawl.state WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d3 AS (DELETE FROM pawl.groups WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
-	d4 AS (DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v)))
+	d4 AS (DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
+	d5 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)))
 	DELETE FROM pawl.runs WHERE id=ANY(ARRAY(SELECT id FROM v))`)
 
 // Purge implements store.Runs.

@@ -71,6 +71,9 @@ func (c *C) picture() map[string]string {
 			c.ok("Find", err)
 			put(found.ID, "holder of external id %s%s", r.ExternalID, r.Suffix)
 		}
+		if store.Able(c.s, store.Streams) {
+			put(c.items(r.ID, "", 0), "items of run %s", r.ID)
+		}
 		if x, ok := c.s.(store.Exporter); ok {
 			sent, err := x.Sent(c.ctx, store.SentParams{Namespace: c.ns, Run: r.ID})
 			c.ok("Sent", err)
