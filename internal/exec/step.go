@@ -25,9 +25,10 @@ type StepInfo struct {
 	Key     store.StepKey
 	Attempt int
 
-	inTx   bool
-	writes []store.StateWrite // committed with its transaction
-	over   bool               // the step's function has returned
+	inTx    bool
+	writes  []store.StateWrite     // committed with its transaction
+	streams map[string]*stepStream // what the attempt has written to streams
+	over    bool                   // the step's function has returned
 }
 
 type stepInfoKey struct{}
@@ -133,9 +134,10 @@ func (o *op) tryLocked(opts StepOptions, tx any, fn func(ctx context.Context) ([
 	case failure == nil && tx != nil: // the record is in the transaction
 		return out, false, nil
 	case failure == nil:
-		inv.makeRoomLocked(len(out))
+		inv.makeStreamRoomLocked(len(out), o.staged...)
 		r := o.record(store.StepCompleted)
 		r.Output, r.Took = out, took
+		inv.outbox.stream(o.staged...)
 		o.finishLocked(r)
 		return out, false, nil
 	case b.interruptedLocked():
@@ -237,6 +239,7 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		took = time.Since(o.began)
 	}
 	if err == nil {
+		inv.locked(func() { o.staged = info.stagedLocked() })
 		return out, nil, took
 	}
 	return nil, failedAttempt(ctx, opts, err), took

@@ -19,7 +19,7 @@ func streamFacts(r, generation string, w func(column string) string) string {
 		r, w("stream"), w("branch"), w("step"), w("occurrence"), generation)
 	mine := `s.epoch=` + r + `.epoch AND s.attempt=` + w("attempt")
 	return `(SELECT count(*) FROM (SELECT 1 FROM pawl.stream_items s WHERE ` + key + ` AND s.epoch=` + r + `.epoch AND s.attempt>` + w("attempt") + ` LIMIT 1) n) AS newer,
-		coalesce((SELECT max(s.number) FROM pawl.stream_items s WHERE ` + key + ` AND ` + mine + `), 0) AS ends,
+		coalesce((SELECT s.number FROM pawl.stream_items s WHERE ` + key + ` AND ` + mine + ` ORDER BY s.number DESC LIMIT 1), 0) AS ends,
 		(SELECT count(*) FROM pawl.stream_items s WHERE ` + key + ` AND (s.epoch, s.attempt)<(` + r + `.epoch, ` + w("attempt") + `)) AS freed,
 		(SELECT coalesce(sum(coalesce(octet_length(s.payload), 0)), 0) FROM pawl.stream_items s WHERE ` + key + ` AND (s.epoch, s.attempt)<(` + r + `.epoch, ` + w("attempt") + `)) AS lighter`
 }

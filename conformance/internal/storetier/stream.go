@@ -691,7 +691,7 @@ var streamBounds = []Case{
 		w := c.writes(run)
 		fillTo := func(w *writer, n int64) {
 			for w.next <= n {
-				w.append(slices.Repeat([]string{"x"}, int(min(store.MaxBatch, n-w.next+1)))...)
+				w.append(slices.Repeat([]string{"x"}, int(min(2000, n-w.next+1)))...)
 			}
 		}
 		fillTo(w, store.MaxStreamItems-3)
@@ -724,7 +724,7 @@ var streamBounds = []Case{
 	{"stream/heavy", "P27", "a run has up to MaxStreamBytes bytes in its streams; one more is refused, and a later attempt has them again", func(c *C) {
 		run := c.start()
 		w := c.writes(run)
-		chunk := min(c.s.Limits().Payload, 1<<20)
+		chunk := min(c.s.Limits().Payload, 1<<19)
 		fill := func(w *writer, left int) {
 			for left > 0 {
 				n := min(chunk, left)
