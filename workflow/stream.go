@@ -50,9 +50,6 @@ func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
 // Name returns the stream's name.
 func (s Stream[T]) Name() string { return s.name }
 
-// CodeStream is the failure code of a step that appends to a stream what the stream cannot take.
-const CodeStream = exec.CodeStream
-
 // Append appends values from a step. ctx is the step's context or one that is derived from it. When Append
 // returns, readers see the values, unless the stream has [WithRecord] or the step is transactional ([StepTx]): then
 // they see them with the step's record. Calls may be concurrent; those that come while one is under way

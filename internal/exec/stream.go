@@ -46,12 +46,14 @@ func (inv *Invocation) CheckStream(stream string, items [][]byte) error {
 		return refusedItems(store.Invalid("stream "+strconv.Quote(stream),
 			fmt.Sprintf("%d items of %d bytes in one call; append at most %d items of %d bytes together, in several calls", len(items), bytes, maxAppend, store.CallBytes)))
 	}
-	return inv.host.Ask(inv, "what the store can do", func(_ context.Context, st store.Store, _ string) error {
+	var lacks error
+	err := inv.host.Ask(inv, "what the store can do", func(_ context.Context, st store.Store, _ string) error {
 		if !store.Able(st, store.Streams) {
-			return refusedItems(fmt.Errorf("stream %q: the store is a %s, which has no streams; keep progress in flow state, or use a backend that has them: %w", stream, st.Features().Name, store.ErrUnsupported))
+			lacks = refusedItems(fmt.Errorf("stream %q: the store is a %s, which has no streams; keep progress in flow state, or use a backend that has them: %w", stream, st.Features().Name, store.ErrUnsupported))
 		}
 		return nil
 	})
+	return errors.Join(err, lacks)
 }
 
 // maxAppend limits the items of a call, so that those of a few steps fit into a commit.
