@@ -250,6 +250,12 @@ func (c *Commit) validateStreams(l Limits) error {
 
 // validateStreams checks the items of an imported run.
 func (r *RunRecord) validateStreams(l Limits) error {
+	type writer struct {
+		stream     string
+		step       StepKey
+		generation int
+	}
+	writers := map[writer]*StreamItem{} // the last item of each
 	last, bytes := int64(0), 0
 	for i := range r.Streams {
 		it := &r.Streams[i]
@@ -266,6 +272,14 @@ func (r *RunRecord) validateStreams(l Limits) error {
 		case it.At.IsZero():
 			return Invalid(name, "it has no time")
 		}
+		before, number := writers[writer{it.Stream, it.Step, it.Generation}], int64(1)
+		if before != nil {
+			number = before.Number + 1
+		}
+		if it.Number != number || before != nil && (before.Epoch != it.Epoch || before.Attempt != it.Attempt) {
+			return Invalid(name, fmt.Sprintf("it is not item %d of the only attempt of step %s that has items in the stream", number, it.Step))
+		}
+		writers[writer{it.Stream, it.Step, it.Generation}] = it
 		last, bytes = it.Position, bytes+len(it.Payload)
 	}
 	return CheckStreams(int64(len(r.Streams)), int64(bytes))

@@ -96,10 +96,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	}
 	r.signals = slices.DeleteFunc(r.signals, func(sig store.Signal) bool { return slices.Contains(c.Consumed, sig.ID) })
 	s.answer(r, c.Answers, now)
-	if len(c.Streams) > 0 {
-		r.items, r.position = r.afterWrites(fresh, now)
-		s.hintRun(store.HintStream, r)
-	}
+	s.write(r, c, fresh, now)
 	var spawned []store.RunCount
 	for i := range c.Spawn {
 		if n := &c.Spawn[i]; s.spawn(r, n, now) {

@@ -46,7 +46,7 @@ func (r *run) sameWriter(it *store.StreamItem, w *store.StreamWrite) bool {
 	return it.Stream == w.Stream && it.Step == w.Step && it.Generation == r.Generation
 }
 
-// after returns the items as they are once the writes are applied.
+// afterWrites returns the items as they are once the writes are applied.
 func (r *run) afterWrites(writes []store.StreamWrite, now time.Time) (items []store.StreamItem, next int64) {
 	items, next = slices.Clone(r.items), r.position
 	for i := range writes {
@@ -76,7 +76,7 @@ func boundStreams(items []store.StreamItem) error {
 	return store.CheckStreams(int64(len(items)), int64(total))
 }
 
-// plan checks the writes of a commit and returns those that change something.
+// planStreams checks the writes of a commit and returns those that change something.
 func (r *run) planStreams(c *store.Commit, now time.Time) (fresh []store.StreamWrite, err error) {
 	for _, w := range c.Streams {
 		repeated, err := r.checkStream(c.Lease, &w)
@@ -91,6 +91,14 @@ func (r *run) planStreams(c *store.Commit, now time.Time) (fresh []store.StreamW
 	}
 	items, _ := r.afterWrites(fresh, now)
 	return fresh, boundStreams(items)
+}
+
+// write applies the writes of a commit that change something.
+func (s *Store) write(r *run, c *store.Commit, fresh []store.StreamWrite, now time.Time) {
+	if len(c.Streams) > 0 {
+		r.items, r.position = r.afterWrites(fresh, now)
+		s.hintRun(store.HintStream, r)
+	}
 }
 
 // Append implements [store.Streamer].

@@ -660,7 +660,8 @@ var streamLives = []Case{
 		for what, spoil := range map[string]func(it *store.StreamItem){
 			"without a time": func(it *store.StreamItem) { it.At = time.Time{} }, "out of order": func(it *store.StreamItem) { it.Position = 7 },
 			"of an epoch to come": func(it *store.StreamItem) { it.Epoch = 10 }, "of a generation to come": func(it *store.StreamItem) { it.Generation = 3 },
-			"without a step": func(it *store.StreamItem) { it.Step = store.StepKey{} },
+			"with another number":            func(it *store.StreamItem) { it.Number = 2 },
+			"of another attempt of the step": func(it *store.StreamItem) { it.Generation, it.Number = 1, 2 }, "without a step": func(it *store.StreamItem) { it.Step = store.StepKey{} },
 		} {
 			bad := c.aRecord(store.Failed)
 			bad.Streams = slices.Clone(rec.Streams)
