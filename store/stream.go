@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -51,7 +52,8 @@ type Streamer interface {
 	// stored ([ItemsMissing]); ErrInvalid, also if a call has both numbers that are stored and others;
 	// and ErrTooLarge for an item above the payload limit, and for a run that would have more than
 	// [MaxStreamItems] or [MaxStreamBytes] afterwards. On an error nothing is stored. A call has at most
-	// [MaxBatch] items; one with more than [CallBytes] may be refused with ErrTooLarge.
+	// [MaxBatch] items; one of several items with more than half of [CallBytes] may be
+	// refused with ErrTooLarge.
 	Append(ctx context.Context, p AppendParams) (AppendResult, error)
 
 	// ReadStream returns a page of the items of a stream, or of all streams of the run, in the order of their
@@ -96,7 +98,7 @@ type ReadStreamParams struct {
 	Stream    string // empty: all streams of the run
 	After     int64  // only items of a Position above it; 0: from the beginning
 	Limit     int    // 0: 100; at most MaxPage
-	// MaxBytes ends the page before the item whose payload would exceed it; 0: no limit. The first item is
+	// MaxBytes ends the page before the item whose payload would exceed it; 0: [PageBytes]. The first item is
 	// always returned.
 	MaxBytes int
 }
@@ -125,6 +127,9 @@ type StreamPage struct {
 	Next   int64
 	Status Status // of the run
 }
+
+// Bytes returns the number of bytes of a page.
+func (p *ReadStreamParams) Bytes() int { return cmp.Or(p.MaxBytes, PageBytes) }
 
 // Closed reports whether no item follows those of the page.
 func (p *StreamPage) Closed() bool { return p.Next == 0 && p.Status.Final() }

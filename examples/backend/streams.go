@@ -132,7 +132,7 @@ func (s *Store) ReadStream(ctx context.Context, p store.ReadStreamParams) (store
 				}
 			}
 		}
-		items, more := storekit.Collect(wanted, limit, storekit.FirstAndUpTo(p.MaxBytes), func(it *store.StreamItem) int { return len(it.Payload) })
+		items, more := storekit.Collect(wanted, limit, storekit.FirstAndUpTo(p.Bytes()), func(it *store.StreamItem) int { return len(it.Payload) })
 		return p.PageOf(items, more, r.Status), nil
 	})
 }

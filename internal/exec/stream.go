@@ -42,9 +42,9 @@ func (inv *Invocation) CheckStream(stream string, items [][]byte) error {
 		}
 		bytes += len(item)
 	}
-	if len(items) > maxAppend || bytes > store.CallBytes && len(items) > 1 {
+	if len(items) > maxAppend || bytes > commitBytes && len(items) > 1 {
 		return refusedItems(store.Invalid("stream "+strconv.Quote(stream),
-			fmt.Sprintf("%d items of %d bytes in one call; append at most %d items of %d bytes together, in several calls", len(items), bytes, maxAppend, store.CallBytes)))
+			fmt.Sprintf("%d items of %d bytes in one call; append at most %d items of %d bytes together, in several calls", len(items), bytes, maxAppend, commitBytes)))
 	}
 	var lacks error
 	err := inv.host.Ask(inv, "what the store can do", func(_ context.Context, st store.Store, _ string) error {
@@ -132,7 +132,7 @@ func (i *StepInfo) queueLocked(ctx context.Context, stream string, s *stepStream
 	for _, item := range items {
 		bytes += len(item)
 	}
-	for s.err == nil && s.waiting != nil && (len(s.waiting.items)+len(items) > maxAppend || s.waiting.bytes+bytes > store.CallBytes) {
+	for s.err == nil && s.waiting != nil && (len(s.waiting.items)+len(items) > maxAppend || s.waiting.bytes+bytes > commitBytes) {
 		full := s.waiting
 		i.Inv.unlocked(func() {
 			select {

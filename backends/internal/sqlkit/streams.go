@@ -160,7 +160,7 @@ func (v Verbs) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.
 	var status int16
 	limit, _ := store.Page(p.Limit)
 	fits, more := false, false
-	args := Args{{"run", p.Run}, {"namespace", p.Namespace}, {"position", p.After}, {"stream", p.Stream}, {"limit", int64(limit)}, {"bytes", AtMost(p.MaxBytes)}}
+	args := Args{{"run", p.Run}, {"namespace", p.Namespace}, {"position", p.After}, {"stream", p.Stream}, {"limit", int64(limit)}, {"bytes", AtMost(p.Bytes())}}
 	read := pageOfItems.stmt(v.db, args, func(scan Scan) error {
 		var it store.StreamItem
 		err := scan(&fits, &it.Position, &it.Stream, &it.Step.Branch, &it.Step.Name, &it.Step.Occurrence, &it.Attempt, &it.Epoch, &it.Generation, &it.Number, &it.Reset, Time(&it.At), v.db.Blob(&it.Payload))

@@ -142,7 +142,7 @@ func (s *Store) ReadStream(ctx context.Context, p store.ReadStreamParams) (store
 			continue
 		}
 		total += len(it.Payload)
-		if len(out) == limit || len(out) > 0 && p.MaxBytes > 0 && total > p.MaxBytes {
+		if len(out) == limit || len(out) > 0 && total > p.Bytes() {
 			return p.PageOf(out, true, r.Status), nil
 		}
 		out = append(out, cloneItem(it))

@@ -172,6 +172,11 @@ var durableCases = []Case{
 			Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "x"), step(2, "b", "")}, Consumed: []store.SignalID{sig},
 			State: []store.StateWrite{{Key: "k", Value: []byte("v")}, {Key: "l", Value: []byte{}}}, Spawn: ks[:2],
 		}
+		if store.Able(c.s, store.Streams) {
+			w := c.writes(run)
+			c.did("an append", func() { w.append("a", "b") })
+			cm.Streams = []store.StreamWrite{w.write("c")}
+		}
 		c.did("a commit of steps, state, a signal and children", func() { c.commit(cm) })
 		again("the commit")
 		failed := step(3, "d", "")
