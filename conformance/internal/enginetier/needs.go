@@ -13,7 +13,7 @@ var engineNeeds = map[store.Ability][]string{
 	store.Exports:      {"export/", "update/exported", "tags/kept", "stream/kept", "histories/checked", "histories/open-items", "metrics/balance"},
 	store.Streams:      {"stream/"},
 	store.Ranks:        {"explain/waiting-for-a-worker"},
-	store.Transactions: {"flow/transaction", "lost/recorded"},
+	store.Transactions: {"flow/transaction", "lost/recorded", "stream/in-a-transaction"},
 }
 
 // Needs lists the abilities that a case of the engine tier needs.

@@ -3,6 +3,7 @@ package enginetier
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -147,6 +148,24 @@ var streamEngineCases = []Case{
 		all, _ := follow(e, summary, e.eng, h.ID(), "", 0)
 		e.eq("items", all, "a3 b3 end")
 		e.eq("output", result(e, h), 3)
+	}},
+	{Name: "stream/in-a-transaction", Promise: "P3", Rule: "Items of a transactional step are seen with its record, and those of an attempt whose transaction is rolled back never are.", Run: func(e *E) {
+		wf := withEffects(func(ctx workflow.Context, table string) error {
+			return workflow.DoTx(ctx, "middle", func(ctx context.Context, tx *sql.Tx) error {
+				err := errors.Join(addRow(ctx, tx, table), tokens.Append(ctx, fmt.Sprint("t", workflow.Attempt(ctx))), summary.Append(ctx, "s"))
+				if workflow.Attempt(ctx) == 1 {
+					err = errors.Join(err, errors.New("broken"))
+				}
+				return err
+			}, workflow.Attempts(2), workflow.Backoff(1, 1, 1))
+		})
+		e.process(defs(wf))
+		h := start(e, wf, 0)
+		all, _ := follow(e, tokens, e.eng, h.ID(), "", 0)
+		e.eq("items", all, "t2")
+		others, _ := follow(e, summary, e.eng, h.ID(), "", 0)
+		e.eq("items of another stream", others, "s")
+		e.eq("rows", result(e, h), 1)
 	}},
 	{Name: "stream/concurrent", Promise: "P27", Rule: "Values that goroutines of a step and branches append at once are all there once, each goroutine's in its order.", Run: func(e *E) {
 		const writers, each = 4, 25
