@@ -438,21 +438,28 @@ var streamRules = []Case{
 		}
 		c.eq("items", len(c.items(run.Run.ID, "", 0)), 0)
 	}},
-	{"stream/takeover-race", "P2", "of appends of a holder and of a zombie while the run is taken over, those that succeed are the items that readers see", func(c *C) {
-		for range 5 {
+	{"stream/takeover-race", "P2", "of appends while the run is taken over, those that succeed are the items that readers see, and none comes after the takeover", func(c *C) {
+		for range 4 * c.answerRounds() {
 			old := c.start()
 			id := old.Run.ID
 			c.advance(2 * aLease)
-			applied := make([][]string, 2)
+			applied, taken := make([][]string, 2), 0
 			c.race(3, func(i int, s store.Store) error {
 				if i == 2 {
 					_, err := patient(c.ctx, func() (store.Claimed, error) {
 						return s.Claim(c.ctx, c.claimParams(store.ClaimParams{Worker: "w2"}))
 					})
+					if err != nil {
+						return err
+					}
+					page, err := patient(c.ctx, func() (store.StreamPage, error) {
+						return s.(store.Streamer).ReadStream(c.ctx, store.ReadStreamParams{Namespace: c.ns, Run: id})
+					})
+					taken = len(page.Items)
 					return err
 				}
 				w := c.writes(old).by(store.StepKey{Name: fmt.Sprint("step", i), Occurrence: 1})
-				for k := range 5 {
+				for k := range 8 {
 					text := fmt.Sprintf("%d.%d", i, k)
 					write := w.write(text)
 					_, err := patient(c.ctx, func() (store.AppendResult, error) {
@@ -468,6 +475,7 @@ var streamRules = []Case{
 				}
 				return nil
 			})
+			c.eq("items after the takeover and at the end", len(c.items(id, "", 0)), taken)
 			var got [2][]string
 			for _, it := range c.items(id, "tokens", 0) {
 				i := int(it.Payload[0] - '0')

@@ -48,7 +48,7 @@ var postgresPatches = []Patch{
 	{"answer-replaces-the-first", "condition", pg + "answers.go", ` AND s.consumed AND s.answered_at IS NULL AND`, ` AND s.consumed AND`, "answer/first-stays"},
 	{"answer-of-an-unread-signal", "condition", pg + "answers.go", ` AND s.consumed AND s.answered_at IS NULL AND`, ` AND s.answered_at IS NULL AND`, "answer/not-consumed"},
 	{"append-of-a-zombie", "condition", pg + "streams.go", ` AND r.epoch=$14::bigint AND r.leased`, ` AND r.epoch>=$14::bigint`, "stream/fenced"},
-	{"append-without-the-lock", "lock", pg + "streams.go", `r.id=$1::uuid FOR NO KEY UPDATE`, `r.id=$1::uuid`, "stream/readers-race"},
+	{"append-without-the-lock", "lock", pg + "streams.go", `r.id=$1::uuid FOR NO KEY UPDATE`, `r.id=$1::uuid`, "stream/takeover-race"},
 	{"items-without-reset", "condition", pg + "streams.go", `j.k=1 AND c.freed>0`, `j.k=1 AND c.freed<0`, "stream/superseded"},
 	{"items-are-not-superseded", "condition", pg + "streams.go", `AND (s.epoch, s.attempt)<(c.epoch, $6::bigint))`, `AND (s.epoch, s.attempt)<(0, $6::bigint))`, "stream/superseded"},
 	{"items-of-the-next-generation", "condition", pg + "streams.go", "`r.generation-$13::bigint`", "`r.generation-$13::bigint*0`", "stream/generations"},
