@@ -137,7 +137,7 @@ func (r *random) table() string {
 
 // branches lists those that the backend can reach.
 func (r *random) branches() []string {
-	if store.Able(r.handles[0], store.Streams) {
+	if s := r.handles[0]; s != nil && store.Able(s, store.Streams) {
 		return slices.Concat(randomBranches, streamBranches)
 	}
 	return randomBranches
