@@ -31,6 +31,10 @@ var methods = map[string]string{
 	"inbox/":  "Coordination.Inbox",
 	"answer/": "Coordination.Answers, Leases.Commit",
 
+	"stream/": "Streamer.Append, Streamer.ReadStream", "stream/pages": "Streamer.ReadStream", "stream/bounded-pages": "Streamer.ReadStream", "stream/closed": "Streamer.ReadStream",
+	"stream/committed": "Leases.Commit", "stream/with-transitions": "Leases.Commit", "stream/superseded-by-commit": "Leases.Commit", "stream/repeated-commit": "Leases.Commit",
+	"stream/purged": "Runs.Purge", "stream/forked": "Runs.Fork", "stream/closed-at-once": "Leases.Commit",
+
 	"tag/": "Runs.List, Runs.Count", "tag/created": "Runs.Create", "tag/eager": "Runs.Create", "tag/repeated": "Runs.Create", "tag/committed": "Leases.Commit", "tag/with-transitions": "Leases.Commit",
 	"tag/refused-commit": "Leases.Commit", "tag/invalid": "Runs", "tag/restarted": "Runs.Restart", "tag/forked": "Runs.Fork", "tag/spawned": "Leases.Commit", "tag/fired": "Schedules.Fire",
 	"tag/purged": "Runs.Purge", "tag/imported": "Importer.Import", "tag/at-once": "Leases.Commit, Runs.List",

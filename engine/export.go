@@ -30,7 +30,7 @@ type exportPlan struct{ children bool }
 func WithChildren() ExportOption { return func(p *exportPlan) { p.children = true } }
 
 // Export writes a run as JSON to w: the run with its steps, flow state, unread signals, the
-// ids of the signals that it has read, with its answers to them, and the counts of its children. [Engine.Import]
+// ids of the signals that it has read, with its answers to them, the items of its streams, and the counts of its children. [Engine.Import]
 // reads it, for example to bring a production run to a laptop's SQLite. A run may be
 // exported at any time. One that is executed meanwhile is exported as it is at some moment
 // of the export, and parts of it may be of a later moment. Export fails with
@@ -120,9 +120,39 @@ func (e *Engine) exportRun(ctx context.Context, id store.ID) (exportedRun, error
 	if err := e.sent(ctx, &rec, &box); err != nil {
 		return exportedRun{}, fmt.Errorf("signals of run %s: %w", id, err)
 	}
+	if err := e.streamItems(ctx, &rec); err != nil {
+		return exportedRun{}, fmt.Errorf("streams of run %s: %w", id, err)
+	}
 	// Signals that arrived between the reads are events too.
 	rec.Run.Events = max(run.Events, box.Events, int64(len(rec.Signals)+len(rec.Consumed)))
 	return newExportedRun(&rec), nil
+}
+
+// streamItems reads all items of the run's streams, but those of a lease or a generation that the run as it was read
+// had not reached.
+func (e *Engine) streamItems(ctx context.Context, rec *store.RunRecord) error {
+	if !store.Able(e.store, store.Streams) {
+		return nil
+	}
+	p := store.ReadStreamParams{Run: rec.Run.ID, Limit: store.MaxPage, MaxBytes: store.DefaultClaimBytes}
+	for {
+		var page store.StreamPage
+		err := e.retry(ctx, func(ctx context.Context) (err error) {
+			page, err = e.ReadStream(ctx, p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, it := range page.Items {
+			if it.Epoch <= rec.Run.Epoch && it.Generation <= rec.Run.Generation {
+				rec.Streams = append(rec.Streams, it)
+			}
+		}
+		if p.After = page.Next; p.After == 0 {
+			return nil
+		}
+	}
 }
 
 // sent reads all signals that the run has received.
@@ -224,6 +254,10 @@ func (e *Engine) Import(ctx context.Context, r io.Reader) ([]Imported, error) {
 		rec, err := doc.Runs[i].record()
 		if err != nil {
 			return made, fmt.Errorf("import of run %s: %w", doc.Runs[i].ID, err)
+		}
+		if len(rec.Streams) > 0 && !store.Able(e.store, store.Streams) {
+			return made, fmt.Errorf("import of run %s: the %s backend has no streams, and the run has %d items in its streams; remove \"streams\" from the export to import the run without them: %w",
+				rec.Run.ID, e.store.Features().Name, len(rec.Streams), store.ErrUnsupported)
 		}
 		p := store.ImportParams{Namespace: e.namespace, Record: rec}
 		var created bool
@@ -342,6 +376,7 @@ type exportedRun struct {
 	Read    []store.ID       `json:"read_signals,omitempty"` // (version 2)
 	Answers []exportedAnswer `json:"answers,omitempty"`      // to signals that were read
 	Groups  []exportedGroup  `json:"groups,omitempty"`
+	Streams []exportedItem   `json:"streams,omitempty"` // the items of all streams, in order
 }
 
 type exportedUse struct {
@@ -388,6 +423,21 @@ type exportedAnswer struct {
 	Output     *payload       `json:"output,omitempty"`
 	Failure    *store.Failure `json:"failure,omitempty"`
 	AnsweredAt time.Time      `json:"answered_at"`
+}
+
+type exportedItem struct {
+	Position   int64     `json:"position"`
+	Stream     string    `json:"stream"`
+	Branch     string    `json:"branch,omitempty"`
+	Step       string    `json:"step"`
+	Occurrence int       `json:"occurrence"`
+	Attempt    int       `json:"attempt"`
+	Epoch      int64     `json:"epoch"`
+	Generation int       `json:"generation,omitempty"`
+	Number     int64     `json:"number"`
+	Reset      bool      `json:"reset,omitempty"`
+	At         time.Time `json:"at"`
+	Payload    *payload  `json:"payload,omitempty"`
 }
 
 type exportedGroup struct {
@@ -478,6 +528,12 @@ func newExportedRun(rec *store.RunRecord) exportedRun {
 	for _, a := range rec.Answers {
 		out.Answers = append(out.Answers, exportedAnswer{Signal: a.Signal, Output: newPayload(a.Output), Failure: a.Failure, AnsweredAt: a.At})
 	}
+	for _, it := range rec.Streams {
+		out.Streams = append(out.Streams, exportedItem{
+			Position: it.Position, Stream: it.Stream, Branch: it.Step.Branch, Step: it.Step.Name, Occurrence: it.Step.Occurrence, Attempt: it.Attempt, Epoch: it.Epoch,
+			Generation: it.Generation, Number: it.Number, Reset: it.Reset, At: it.At, Payload: newPayload(it.Payload),
+		})
+	}
 	for _, g := range rec.Groups {
 		out.Groups = append(out.Groups, exportedGroup(g))
 	}
@@ -538,6 +594,12 @@ func (x *exportedRun) record() (rec store.RunRecord, err error) {
 	}
 	for _, a := range x.Answers {
 		rec.Answers = append(rec.Answers, store.GivenAnswer{Answer: store.Answer{Signal: a.Signal, Output: read("answer", a.Output), Failure: a.Failure}, At: a.AnsweredAt})
+	}
+	for _, it := range x.Streams {
+		rec.Streams = append(rec.Streams, store.StreamItem{
+			Position: it.Position, Stream: it.Stream, Step: store.StepKey{Branch: it.Branch, Name: it.Step, Occurrence: it.Occurrence}, Attempt: it.Attempt, Epoch: it.Epoch,
+			Generation: it.Generation, Number: it.Number, Reset: it.Reset, At: it.At, Payload: read("item of a stream", it.Payload),
+		})
 	}
 	for _, g := range x.Groups {
 		rec.Groups = append(rec.Groups, store.Group(g))

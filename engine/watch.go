@@ -157,7 +157,7 @@ func (ws *watches) tell(hint store.Hint) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	switch hint.Kind {
-	case store.HintEvent, store.HintState, store.HintFinal:
+	case store.HintEvent, store.HintState, store.HintFinal, store.HintStream:
 		for w := range ws.byRun[hint.Run] {
 			w.tell()
 		}

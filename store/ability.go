@@ -25,11 +25,13 @@ const (
 	Diagnoses Ability = "diagnose"
 	// Ranks: the backend implements [Ranker].
 	Ranks Ability = "rank"
+	// Streams: the backend implements [Streamer], and its commits take Streams.
+	Streams Ability = "streams"
 )
 
 // Abilities lists them all.
 func Abilities() []Ability {
-	return []Ability{Hints, Processes, Transactions, Journals, Imports, Exports, Diagnoses, Ranks}
+	return []Ability{Hints, Processes, Transactions, Journals, Imports, Exports, Diagnoses, Ranks, Streams}
 }
 
 // Able reports whether a store has an ability, by its [Features] and by the optional
@@ -56,6 +58,8 @@ func Able(s Store, a Ability) bool {
 		return is[Diagnoser](s)
 	case Ranks:
 		return is[Ranker](s)
+	case Streams:
+		return is[Streamer](s)
 	}
 	return false
 }

@@ -28,6 +28,11 @@ type Commit struct {
 	// that the run has not consumed (P25). Two for one signal are ErrInvalid, as is an answer with
 	// both an output and a failure.
 	Answers []Answer
+	// Streams become visible with the commit (P27): [Streamer] says how, and which are refused. A write whose
+	// numbers were skipped, or after which a later attempt has written, is ErrInvalid here; one that is
+	// stored already changes nothing. Two writes of one step to one stream are ErrInvalid. A GiveBack
+	// has none.
+	Streams []StreamWrite
 	// Spawn creates children, which are counted in their Group; see [Group]. A child is identified
 	// by its parent: it has no ExternalID, Suffix, Reuse, MustBeNew, Digest or Debounce, and no Worker.
 	// With any of them the commit is ErrInvalid, and nothing of it is stored.

@@ -26,6 +26,7 @@
 //	Importer    takes over runs of another store
 //	Exporter    gives runs to another store
 //	Journal     keeps what people did
+//	Streamer    keeps streams of runs, which are read while the run goes on
 //	Ranker      tells how many runs are ahead of another
 //	Diagnoser   looks for faults of the database
 //	Counter     counts what the backend asks of its server
@@ -79,6 +80,7 @@
 //	P24 No leak: a permit ends in the write that ends its lease, whoever ends it and however.
 //	P25 Answered: a signal is answered at most once, in a commit of the run that consumed it.
 //	P26 Tags: a run has its tags from the write that sets them until it is deleted, and is found by them.
+//	P27 Streams: a reader gets each item once, in order, and learns which items a later attempt has superseded.
 //	P28 Debounce: a start replaces the run of its key that has not begun; no input is lost or executed twice.
 //
 // P1 to P4 are about what is recorded: nothing is recorded twice, and a worker whose lease has ended
@@ -115,7 +117,7 @@
 // as their Cursor. The cursor is opaque, belongs to its query, and works with every handle.
 // [EncodeCursor] and [DecodeCursor] make cursors.
 //
-// Methods that list the parts of one run, [Runs.Steps], [Runs.Children] and [Exporter.Sent], take Next
+// Methods that list the parts of one run, [Runs.Steps], [Runs.Children], [Exporter.Sent] and [Streamer.ReadStream], take Next
 // as their After: a place that callers may also know from elsewhere, a position or an ordinal. The row
 // at that place need not exist any more.
 //

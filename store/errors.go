@@ -77,16 +77,20 @@ func CommitsMissing(l Lease, seq, last int64) error {
 		l.Run, l.Epoch, seq, last, ErrLeaseLost)
 }
 
-// TooLargeError names the field that is over its limit, in bytes. It matches
+// TooLargeError names the field that is over its limit, usually in bytes. It matches
 // [ErrTooLarge].
 type TooLargeError struct {
 	Field string
 	Size  int
 	Limit int
+	Unit  string // what Size and Limit count, such as "items"; empty: bytes
 }
 
 // Error returns a text with the field, its size and the limit.
 func (e *TooLargeError) Error() string {
+	if e.Unit != "" {
+		return fmt.Sprintf("%s would have %d %s, over the limit of %d: append fewer items, several values in one item, or references to data stored elsewhere", e.Field, e.Size, e.Unit, e.Limit)
+	}
 	return fmt.Sprintf("%s is %d bytes, over the limit of %d: store the data elsewhere and pass a reference, or raise the limit", e.Field, e.Size, e.Limit)
 }
 

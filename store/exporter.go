@@ -3,7 +3,7 @@ package store
 import "context"
 
 // Exporter is implemented by backends whose runs can be exported with everything that belongs to
-// them: it returns what no other method does. Without it, runs cannot be moved from the backend.
+// them: it returns what no other method does. ([Streamer.ReadStream] returns the items of all streams.) Without it, runs cannot be moved from the backend.
 type Exporter interface {
 	// Sent returns the signals that a run has received, in the order of sending, including consumed
 	// ones: those with a Position above After, at most Limit of them. For a consumed signal only

@@ -37,7 +37,8 @@ const (
 	// HintsOfWork is what a worker needs: HintQueue, and HintEvent of a run that has a
 	// holder.
 	HintsOfWork HintTopic = 1 + iota
-	// HintsOfRuns is what waiters for runs need: HintEvent, HintFinal, HintState and HintAnswer.
+	// HintsOfRuns is what waiters for runs need: HintEvent, HintFinal, HintState, HintAnswer and
+	// HintStream.
 	HintsOfRuns
 )
 
@@ -46,7 +47,7 @@ func (t HintTopic) Has(k HintKind) bool {
 	switch k {
 	case HintQueue:
 		return t == HintsOfWork
-	case HintFinal, HintState, HintAnswer:
+	case HintFinal, HintState, HintAnswer, HintStream:
 		return t == HintsOfRuns
 	}
 	return true
@@ -63,6 +64,8 @@ func (t HintTopic) Has(k HintKind) bool {
 //	Commit, State with CompleteRun                           state, final
 //	Commit, Answers                                          answer
 //	Commit, Answers with CompleteRun                         answer, final
+//	Commit, Streams                                          stream
+//	Append                                                   stream
 //	Commit, CompleteRun                                      final
 //	Commit, FailRun                                          final
 //	Commit, CancelRun                                        final
@@ -99,8 +102,8 @@ func (t HintTopic) Has(k HintKind) bool {
 //	PutLimits, that changes a rule                           rescan
 //	SetLimit, that changes a rule                            rescan
 //
-// The hints event, final, state and answer name the run; queue names its queue. "As Signal" means the
-// hints of that signal. "As Cancel" means: final for a child that is then final; otherwise event, and
+// The hints event, final, state, answer and stream name the run; queue names its queue. "As Signal" means
+// the hints of that signal. "As Cancel" means: final for a child that is then final; otherwise event, and
 // also queue unless the child is leased. A lease
 // that ends under limits may let a run of any queue go: the write that ends it sends queue for the queue
 // of its own run, and the next claim sends queue for the other queues whose runs it finds permitted then. No
@@ -124,6 +127,8 @@ const (
 	HintState
 	// HintAnswer: a run has answered a signal.
 	HintAnswer
+	// HintStream: items of streams of a run have become visible. One hint stands for all items of a call.
+	HintStream
 )
 
 // Hint tells that something happened.
@@ -131,7 +136,7 @@ type Hint struct {
 	Kind      HintKind
 	Namespace string
 	Queue     string // HintQueue
-	Run       ID     // HintEvent, HintFinal, HintState, HintAnswer
+	Run       ID     // HintEvent, HintFinal, HintState, HintAnswer, HintStream
 }
 
 // hubBacklog is how many hints may wait for a slow subscriber before they are replaced by one

@@ -15,7 +15,7 @@ type Importer interface {
 	// has no lease, no Crashes, and its VisibleAt is the time of the import, or the recorded one if
 	// that is later and the run waited for its start or a retry: [RunRecord.Waits]. Everything else
 	// is as recorded: a final run stays final, times and epochs stay, and the ids of signals that
-	// were consumed are known, with their answers.
+	// were consumed are known, with their answers. The items of its streams keep their positions.
 	//
 	// P4: if the namespace has a run of that ID, the import is taken for the same import sent
 	// again: nothing changes and created is false. If an import and a create with one ID are
@@ -48,6 +48,7 @@ type RunRecord struct {
 	Consumed []SignalID    // the IDs of the signals that were read
 	Answers  []GivenAnswer // to signals of Consumed, at most one to each
 	Groups   []Group
+	Streams  []StreamItem // in the order of their positions
 }
 
 // Waits reports whether the run waits for its start or a retry, so that its VisibleAt counts. For a
@@ -62,7 +63,7 @@ func (p *ImportParams) Validate(l Limits) error {
 	if err := first(ValidateName("namespace", p.Namespace), r.validateRun(l)); err != nil {
 		return err
 	}
-	for _, check := range []func(Limits) error{r.validateSteps, r.validateState, r.validateSignals, r.validateAnswers} {
+	for _, check := range []func(Limits) error{r.validateSteps, r.validateState, r.validateSignals, r.validateAnswers, r.validateStreams} {
 		if err := check(l); err != nil {
 			return err
 		}

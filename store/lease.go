@@ -155,8 +155,10 @@ type Leases interface {
 	// delete the record of the step that gave it, and the code then gives another one, which is
 	// ignored. See [Coordination.Answers].
 	//
+	// P27: the items of Streams become visible with the rest of the commit: see [Streamer].
+	//
 	// P3: a commit is applied completely or not at all. A reader sees the steps, the state, the
-	// consumed signals, the answers, the children and the transition of a commit together. A commit without any
+	// consumed signals, the answers, the items of streams, the children and the transition of a commit together. A commit without any
 	// of them is valid.
 	//
 	// P2: a lease that is not the run's present one changes nothing and gets ErrLeaseLost, whatever

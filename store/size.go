@@ -36,6 +36,9 @@ func (c *Commit) Size() int {
 	for i := range c.Answers {
 		n += c.Answers[i].Size()
 	}
+	for i := range c.Streams {
+		n += c.Streams[i].Size()
+	}
 	if c.Transition != nil {
 		n += c.Transition.Size()
 	}

@@ -431,7 +431,7 @@ func (c *Commit) Validate(l Limits) error {
 	case c.Crashes > 0 && t != nil && t.Kind != Release && len(t.Under) == 0:
 		return Invalid("commit", "a "+t.Kind.String()+" is progress and cannot keep Crashes; only a release, a wait for permits, or a commit without a transition, can")
 	}
-	if err := first(c.validatePin(), c.validateTags(), c.validateAnswers(l), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
+	if err := first(c.validatePin(), c.validateTags(), c.validateAnswers(l), c.validateStreams(l), batch("steps", len(c.Steps)), batch("children", len(c.Spawn)), batch("signals", len(c.Consumed))); err != nil {
 		return err
 	}
 	if c.Transition != nil {

@@ -79,6 +79,7 @@ const (
 	CodeItems            = "items-failed"     // too many items of a map or a generator failed: see [ItemsError]
 	CodeRestarted        = "restarted"        // a child was restarted before its parent had read why it ended
 	CodeTags             = "tags"             // tags were refused: see [SetTags]
+	CodeStream           = "stream"           // a stream refused values: see [Stream.Append]
 )
 
 // Permanent marks an error as permanent: the step or run that returns it is not tried again. The

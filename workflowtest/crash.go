@@ -79,6 +79,19 @@ func (w *wire) Commit(ctx context.Context, p store.CommitParams) (res []store.Co
 	return res, err
 }
 
+// Append is a point at which to die, too.
+func (w *wire) Append(ctx context.Context, p store.AppendParams) (res store.AppendResult, err error) {
+	err = w.call("append of "+p.Step.String()+" to "+p.Stream, func() (err error) {
+		res, err = w.Store.(store.Streamer).Append(ctx, p)
+		return err
+	})
+	return res, err
+}
+
+func (w *wire) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
+	return w.Store.(store.Streamer).ReadStream(ctx, p)
+}
+
 func (w *wire) Extend(ctx context.Context, p store.ExtendParams) ([]store.LeaseState, error) {
 	if w.dead() {
 		return nil, errCut

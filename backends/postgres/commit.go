@@ -515,7 +515,7 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 		ids[i], byID[b.Lease.Run] = b.Lease.Run, b
 		*b.res = store.CommitResult{Err: sqlkit.LeaseLost(b.Lease)}
 	}
-	return s.read(ctx, stmt{
+	list := []stmt{{
 		sql: commitsNow, args: []any{uuids(ids), namespace},
 		rows: func(scan func(...any) error) error {
 			var id store.ID
@@ -527,7 +527,7 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 			}
 			if b := byID[id]; b != nil {
 				now.Status = store.Status(status)
-				*b.res = now.Of(b.Commit)
+				*b.res, b.next = now.Of(b.Commit), now.Next(b.Commit)
 				if t := b.Transition; t != nil && now.Next(b.Commit) {
 					if err := store.CheckUses(under, t.Under); err != nil {
 						b.res.Err = err
@@ -536,7 +536,13 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 			}
 			return nil
 		},
-	})
+	}}
+	for _, b := range missed {
+		if len(b.Streams) > 0 {
+			list = append(list, b.streamsBack())
+		}
+	}
+	return s.read(ctx, list...)
 }
 
 // commit builds the statements of one commit and reads their answers.
@@ -550,6 +556,7 @@ type commit struct {
 	hints     *sqlkit.Hints
 	applied   bool // by the general statements
 	left      bool // not applied by endMany
+	next      bool // not applied, although it is the next one of the present lease
 }
 
 // plain reports whether the commit is of the usual kind.
@@ -566,6 +573,9 @@ func (b *commit) statements(stmts []stmt) []stmt {
 	// guarded adds a statement whose first parameters are the run and the stamp.
 	guarded := func(sql string, args ...any) {
 		stmts = append(stmts, stmt{sql: sql, args: append([]any{run, b.stamp}, args...)})
+	}
+	if len(b.Streams) > 0 {
+		stmts = append(stmts, lock(b.Lease.Run))
 	}
 	stmts = append(stmts, b.fence())
 	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
@@ -587,6 +597,7 @@ func (b *commit) statements(stmts []stmt) []stmt {
 		guarded(consume, uuids(b.Consumed))
 	}
 	stmts = b.answer(stmts)
+	stmts = b.stream(stmts)
 	if len(b.Spawn) > 0 {
 		for _, part := range perStatement(b.Spawn, (*store.NewRun).Size) {
 			stmts = append(stmts, b.spawn(part))
@@ -640,6 +651,7 @@ func (b *commit) fence() stmt {
 		}
 		sql, args = commitYield, append(args, int16(p.Status), int16(p.Wakes), p.Retry, text(p.Failure), p.Seen, after, micros(p.At), p.Release, text(sqlkit.UsesText(t.Under)))
 	}
+	sql, args = b.fenceStreams(sql, args)
 	return stmt{sql: sql, args: args, rows: b.fenced}
 }
 
@@ -656,6 +668,7 @@ func (b *commit) fenced(scan func(...any) error) error {
 		b.hints.State(b.Lease.Run)
 	}
 	b.hints.Answer(b.Commit)
+	b.hints.Streams(b.Commit)
 	switch t := b.Transition; {
 	case t == nil:
 		b.res.VisibleAt = time.Time{} // the lease continues

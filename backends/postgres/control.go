@@ -325,7 +325,8 @@ var purge = sqlkit.Text(`WITH v AS MATERIALIZED (
 	d3 AS (DELETE FROM pawl.groups WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d4 AS (DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d5 AS (DELETE FROM pawl.debounces WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
-	d6 AS (DELETE FROM pawl.debounced_starts WHERE run_id=ANY(ARRAY(SELECT id FROM v)))
+	d6 AS (DELETE FROM pawl.debounced_starts WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
+	d7 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)))
 	DELETE FROM pawl.runs WHERE id=ANY(ARRAY(SELECT id FROM v))`)
 
 // Purge implements store.Runs.

@@ -84,6 +84,13 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 	for _, g := range p.Record.Groups {
 		add(importGroup, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
 	}
+	total := int64(0)
+	for i := range p.Record.Streams {
+		it := &p.Record.Streams[i]
+		total += int64(len(it.Payload))
+		add(importItems, it.Position, it.Stream, it.Step.Branch, it.Step.Name, int64(it.Step.Occurrence), int64(it.Generation), it.Epoch, int64(it.Attempt), it.Number, it.Reset, it.At.UnixMicro(),
+			int64(i+1), total, it.Payload)
+	}
 	namespace, held := "", false
 	stmts = append(stmts, stmt{
 		sql: importMet, args: []any{id, p.Namespace, text(r.ExternalID), r.Suffix}, rows: sqlkit.One(sqlkit.TextOrNull(&namespace), &held),

@@ -37,6 +37,7 @@ func encode(from string, hints []store.Hint) []string {
 			out = append(out, sqlkit.JSON(notice{From: from, Kind: store.HintRescan}))
 		}
 	}
+	streams := map[store.ID]bool{}
 	for _, h := range hints {
 		g := group{h.Kind, h.Namespace}
 		switch h.Kind {
@@ -47,7 +48,13 @@ func encode(from string, hints []store.Hint) []string {
 			if !queues[g][h.Queue] {
 				queues[g][h.Queue] = true
 			}
-		case store.HintEvent, store.HintFinal, store.HintState, store.HintAnswer:
+		case store.HintEvent, store.HintFinal, store.HintState, store.HintAnswer, store.HintStream:
+			if h.Kind == store.HintStream { // a run may append often between two messages
+				if streams[h.Run] {
+					continue
+				}
+				streams[h.Run] = true
+			}
 			if runs[g] = append(runs[g], h.Run[:]...); len(runs[g]) >= perNotice*len(h.Run) {
 				put(notice{Kind: g.kind, Namespace: g.namespace, Runs: base64.RawStdEncoding.EncodeToString(runs[g])})
 				delete(runs, g)

@@ -21,7 +21,7 @@ import (
 //
 //   - the channel of all processes: rescans, events of runs that a worker holds, and work that no
 //     particular worker is told of
-//   - the channel of runs: events, ends, states and answers, for processes that wait for runs
+//   - the channel of runs: events, ends, states, answers and streams, for processes that wait for runs
 //   - one channel for each process: work that its workers are to take
 type relay struct {
 	store *Store
@@ -115,7 +115,7 @@ func (r *relay) notices(hints []sqlkit.Hint) (stmts []stmt) {
 			if h.Runs == 0 {
 				work[at] = 0
 			}
-		case store.HintFinal, store.HintState, store.HintAnswer:
+		case store.HintFinal, store.HintState, store.HintAnswer, store.HintStream:
 			routes[r.runs] = append(routes[r.runs], h.Hint)
 		case store.HintEvent:
 			if h.Leased {

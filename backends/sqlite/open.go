@@ -96,6 +96,7 @@ var (
 	_ store.Transactor = (*Store)(nil)
 	_ store.Diagnoser  = (*Store)(nil)
 	_ store.Journal    = (*Store)(nil)
+	_ store.Streamer   = (*Store)(nil)
 )
 
 // Open opens a database, creates it if it does not exist, and brings its schema up to

@@ -117,6 +117,7 @@ var (
 	_ store.Hinter    = (*Store)(nil)
 	_ store.Diagnoser = (*Store)(nil)
 	_ store.Journal   = (*Store)(nil)
+	_ store.Streamer  = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings its schema up to date:

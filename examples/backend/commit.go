@@ -37,6 +37,10 @@ func (t *tx) commit(namespace string, c *store.Commit) store.CommitResult {
 	if err == nil && !repeated {
 		err = cmp.Or(t.checkSteps(r, c.Steps), t.checkSpawn(r, c.Spawn), r.CheckUses(c))
 	}
+	var streams streamPlan
+	if err == nil && !repeated {
+		streams, err = t.planCommitted(r, c)
+	}
 	switch {
 	case err != nil:
 		return store.CommitResult{Err: err}
@@ -59,6 +63,7 @@ func (t *tx) commit(namespace string, c *store.Commit) store.CommitResult {
 		t.consume(r.ID, id)
 	}
 	t.answer(r, c.Answers)
+	t.writeStreams(r, streams)
 	spawned := t.spawn(r, c.Spawn)
 	if c.Transition == nil {
 		t.save(r, true)

@@ -129,6 +129,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 			t.write(stateKey(r.ID, e.Key), &e)
 		}
 		t.importSignals(r.ID, p.Record)
+		t.importStreams(r.ID, p.Record.Streams)
 		for i := range p.Record.Groups {
 			t.write(groupKey(r.ID, p.Record.Groups[i].Name), &p.Record.Groups[i])
 		}
@@ -182,7 +183,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 func (t *tx) purge(r *storekit.Run) {
 	t.index(r, nil)
 	t.forgetStarts(r.ID, keyOf(kindStartOf).ID(r.ID).All())
-	for _, kind := range []byte{kindRun, kindPayload, kindStep, kindStepKey, kindGroup, kindState, kindInbox, kindSent, kindHad, kindAnswer} {
+	for _, kind := range []byte{kindRun, kindPayload, kindStep, kindStepKey, kindGroup, kindState, kindInbox, kindSent, kindHad, kindAnswer, kindItem, kindWriter, kindStream} {
 		t.deleteAll(keyOf(kind).ID(r.ID).All())
 	}
 	t.runs[r.ID] = &loaded{}

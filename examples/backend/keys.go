@@ -27,6 +27,9 @@ const (
 	kindSent    = 'o' // id, position -> ID of a signal, read or not
 	kindHad     = 'h' // id, ID of a signal -> position
 	kindAnswer  = 'a' // id, ID of a signal -> store.GivenAnswer
+	kindItem    = 'n' // id, position -> store.StreamItem
+	kindWriter  = 'w' // id, stream, branch, step, occurrence, generation -> storekit.StreamWriter
+	kindStream  = 't' // id -> storekit.StreamHead
 
 	// Indexes, each with a run's ID for its value.
 	kindDue    = 'D' // namespace, queue, workflow, pin, priority, visible time, id: the runs that can be claimed
@@ -81,6 +84,13 @@ func debounceKey(namespace, workflow, name string) key {
 
 func stepNameKey(id store.ID, s store.StepKey) key {
 	return keyOf(kindStepKey).ID(id).Name(s.Branch).Name(s.Name).Number(int64(s.Occurrence))
+}
+
+func itemKey(id store.ID, position int64) key { return keyOf(kindItem).ID(id).Number(position) }
+func streamKey(id store.ID) key               { return keyOf(kindStream).ID(id) }
+
+func writerKey(id store.ID, stream string, s store.StepKey, generation int) key {
+	return keyOf(kindWriter).ID(id).Name(stream).Name(s.Branch).Name(s.Name).Number(int64(s.Occurrence)).Number(int64(generation))
 }
 
 func laneKey(namespace string, l storekit.Lane) key { return laneKind(kindDue, namespace, l) }

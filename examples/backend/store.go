@@ -41,6 +41,7 @@ var (
 	_ store.Exporter  = (*Store)(nil)
 	_ store.Journal   = (*Store)(nil)
 	_ store.Ranker    = (*Store)(nil)
+	_ store.Streamer  = (*Store)(nil)
 	_ store.Diagnoser = (*Store)(nil)
 )
 

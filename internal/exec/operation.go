@@ -62,6 +62,7 @@ type op struct {
 	began     time.Time             // when the branch reached the operation; for a function, when its attempt began
 	earlier   []store.FailedAttempt // earlier attempts, as the record keeps them
 	recorded  *store.Step           // the operation's record in the history, or nil
+	staged    []store.StreamWrite   // items of streams for the record of a function
 	forgotten bool                  // it has ended without a record
 	published []store.StateWrite    // by the step's function, for the commit of its record
 }

@@ -27,6 +27,8 @@ type outbox struct {
 	writes   []store.StateWrite          // of flow state, one for each key
 	consumed []store.SignalID
 	answers  []store.Answer // to consumed signals
+	streams  []store.StreamWrite
+	items    int            // of streams
 	children []store.NewRun // to spawn
 	tags     store.Tags     // of the run from the commit on; nil: they stay
 	bytes    int            // of all of the above
@@ -86,6 +88,15 @@ func (x *outbox) answer(a store.Answer) {
 	x.appended++
 }
 
+// stream adds items of a stream, which come with a record.
+func (x *outbox) stream(w ...store.StreamWrite) {
+	x.streams = append(x.streams, w...)
+	for i := range w {
+		x.items += len(w[i].Items)
+		x.bytes += w[i].Size()
+	}
+}
+
 // tag adds the tags that the run is to have.
 func (x *outbox) tag(t store.Tags) {
 	x.tags = t
@@ -128,11 +139,12 @@ func (x *outbox) take(seen int64) *store.Commit {
 			delete(x.dues, r.StepKey)
 		}
 	}
-	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Answers: x.answers, Spawn: x.children, Tags: x.tags, Free: x.free, Seen: seen}
+	c := &store.Commit{Lease: x.lease, Seq: x.next(), Steps: x.records, State: x.writes, Consumed: x.consumed, Answers: x.answers, Streams: x.streams, Spawn: x.children, Tags: x.tags, Free: x.free, Seen: seen}
 	if !isProgress(c) {
 		c.Crashes = x.crashes
 	}
 	x.records, x.writes, x.sent, x.consumed, x.answers, x.children, x.tags, x.bytes, x.free = nil, nil, x.writes, nil, nil, nil, nil, 0, false
+	x.streams, x.items = nil, 0
 	return c
 }
 

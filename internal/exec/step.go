@@ -26,9 +26,10 @@ type StepInfo struct {
 	Attempt int
 
 	inTx      bool
-	publishes bool               // the attempt has a commit of its own
-	writes    []store.StateWrite // committed with its transaction, or with its record
-	over      bool               // the step's function has returned
+	publishes bool                   // the attempt has a commit of its own
+	writes    []store.StateWrite     // committed with its transaction, or with its record
+	streams   map[string]*stepStream // what the attempt has written to streams
+	over      bool                   // the step's function has returned
 }
 
 type stepInfoKey struct{}
@@ -134,9 +135,11 @@ func (o *op) tryLocked(opts StepOptions, tx any, fn func(ctx context.Context) ([
 	case failure == nil && tx != nil: // the record is in the transaction
 		return out, false, nil
 	case failure == nil:
-		o.publishLocked(len(out))
+		inv.makeStreamRoomLocked(len(out)+o.publishedBytes(), o.staged...)
+		o.publishLocked()
 		r := o.record(store.StepCompleted)
 		r.Output, r.Took = out, took
+		inv.outbox.stream(o.staged...)
 		o.finishLocked(r)
 		return out, false, nil
 	case b.interruptedLocked():
@@ -238,7 +241,7 @@ func (o *op) attemptOnce(opts StepOptions, tx any, fn func(ctx context.Context) 
 		took = time.Since(o.began)
 	}
 	if err == nil {
-		inv.locked(func() { o.published = info.published() })
+		inv.locked(func() { o.published, o.staged = info.published(), info.stagedLocked() })
 		return out, nil, took
 	}
 	return nil, failedAttempt(ctx, opts, err), took

@@ -57,7 +57,7 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 	}
 	defer tx.Rollback()
 	info := Info(ctx)
-	info.writes = nil // discard those of an earlier attempt
+	info.writes, info.streams = nil, nil // discard those of an earlier attempt
 	if out, err = o.call(ctx, fn); err == nil {
 		err = context.Cause(ctx) // its writes are lost with the context
 	}
@@ -67,12 +67,14 @@ func (o *op) callInTxOnce(ctx context.Context, target any, fn func(context.Conte
 	if err != nil {
 		return nil, false, err
 	}
-	return o.commitTx(ctx, tx, info.writes, out)
+	var streams []store.StreamWrite
+	inv.locked(func() { streams = info.stagedLocked() })
+	return o.commitTx(ctx, tx, info.writes, streams, out)
 }
 
 // commitTx commits a transaction with the step's record. Again means that nothing has
 // taken effect, and all of it may be repeated.
-func (o *op) commitTx(ctx context.Context, tx store.Transaction, writes []store.StateWrite, out []byte) (_ []byte, again bool, err error) {
+func (o *op) commitTx(ctx context.Context, tx store.Transaction, writes []store.StateWrite, streams []store.StreamWrite, out []byte) (_ []byte, again bool, err error) {
 	inv := o.b.inv
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -81,7 +83,7 @@ func (o *op) commitTx(ctx context.Context, tx store.Transaction, writes []store.
 	}
 	r := o.record(store.StepCompleted)
 	r.Output, r.Took = out, time.Since(o.began)
-	c := store.Commit{Lease: inv.lease, Seq: inv.outbox.next(), Steps: []store.StepRecord{r}, State: writes, Seen: inv.inbox.seen}
+	c := store.Commit{Lease: inv.lease, Seq: inv.outbox.next(), Steps: []store.StepRecord{r}, State: writes, Streams: streams, Seen: inv.inbox.seen}
 	inv.keep(&c)
 	inv.outbox.sending = true
 	var res store.CommitResult

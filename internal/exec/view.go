@@ -70,14 +70,17 @@ func (i *StepInfo) published() []store.StateWrite {
 	return i.writes
 }
 
-// publishLocked adds what the step's attempt has published to the commit that its record, of so many
-// bytes, comes to.
-func (o *op) publishLocked(record int) {
-	bytes := record
+// publishedBytes returns the size of what the step's attempt has published.
+func (o *op) publishedBytes() (n int) {
 	for _, w := range o.published {
-		bytes += len(w.Value)
+		n += len(w.Value)
 	}
-	o.b.inv.makeRoomLocked(bytes)
+	return n
+}
+
+// publishLocked adds what the step's attempt has published to the commit that its record comes to. There
+// is room for both.
+func (o *op) publishLocked() {
 	for _, w := range o.published {
 		o.b.inv.writeLocked(w)
 	}

@@ -391,6 +391,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 		guarded(consume, run, b.Consumed[i][:])
 	}
 	stmts = b.answer(stmts)
+	stmts = b.stream(stmts)
 	for i := range b.Spawn {
 		stmts = b.spawn(stmts, &b.Spawn[i])
 	}
@@ -425,14 +426,19 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 		childless := func() bool { return b.missed() || b.parts&sqlkit.PartChildren == 0 }
 		stmts = append(stmts, closeChildren(run, b.stamp, b.now, childless, b.hints, &b.res.Ended)...)
 	}
-	return append(stmts, b.readBack())
+	var next bool
+	stmts = append(stmts, b.readBack(&next))
+	if len(b.Streams) > 0 {
+		stmts = append(stmts, b.streamsBack(&next))
+	}
+	return stmts
 }
 
 // plain returns the update that begins a commit of the usual kind, and false for a commit of
 // another kind.
 func (b *commit) plain() (Stmt, bool) {
 	t := b.Transition
-	if len(b.State) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || b.Tags != nil || b.Free || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
+	if len(b.State) > 0 || len(b.Streams) > 0 || len(b.Spawn) > 0 || b.Crashes > 0 || b.Pin != nil || b.Tags != nil || b.Free || t != nil && t.Kind != store.CompleteRun && t.Kind != store.FailRun {
 		return Stmt{}, false
 	}
 	s := Stmt{SQL: plainKeep, Args: make([]any, 0, 13), Affected: &b.plainly}
@@ -477,6 +483,9 @@ func (b *commit) fence() Stmt {
 		step := sqlkit.UsesText(t.Under)
 		sql, args = commitUnder, append(args, step, step)
 	}
+	if len(b.Streams) > 0 {
+		sql, args = strings.Replace(sql, "\n\t\tRETURNING", streamsFit+"\n\t\tRETURNING", 1), append(args, sqlkit.StreamRows(b.Streams))
+	}
 	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: b.fenced}
 }
 
@@ -501,6 +510,7 @@ func (b *commit) fenced(scan func(...any) error) error {
 		b.hints.State(b.Lease.Run)
 	}
 	b.hints.Answer(b.Commit)
+	b.hints.Streams(b.Commit)
 	dest := []any{&b.res.Status, &b.res.Events, sqlkit.Time(&b.res.VisibleAt), &b.res.Pausing}
 	switch t := b.Transition; {
 	case t == nil:
@@ -561,8 +571,9 @@ func (b *commit) spawn(stmts []Stmt, child *store.NewRun) []Stmt {
 const commitNow = `SELECT status, events, visible_at, pausing, epoch, seq, worker, leased, under FROM runs WHERE id=? AND namespace=?`
 
 // readBack distinguishes a commit that was applied before from one whose lease is lost, or that
-// follows missing commits.
-func (b *commit) readBack() Stmt {
+// follows missing commits. next receives whether the commit is the next one of the present lease, so that its
+// content was refused.
+func (b *commit) readBack(next *bool) Stmt {
 	return Stmt{
 		SQL:      commitNow,
 		Args:     []any{b.Lease.Run[:], b.namespace},
@@ -572,7 +583,7 @@ func (b *commit) readBack() Stmt {
 			var under []store.LimitUse
 			err := scan(&now.Status, &now.Events, sqlkit.Time(&now.VisibleAt), &now.Pausing, &now.Epoch, &now.Seq, sqlkit.TextOrNull(&now.Worker), &now.Leased, sqlkit.Uses(&under))
 			if err == nil && b.missed() {
-				*b.res = now.Of(b.Commit)
+				*b.res, *next = now.Of(b.Commit), now.Next(b.Commit)
 				if t := b.Transition; t != nil && now.Next(b.Commit) && store.CheckUses(under, t.Under) != nil {
 					*b.res = store.CommitResult{Err: store.CheckUses(under, t.Under)}
 				}

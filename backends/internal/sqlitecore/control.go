@@ -276,7 +276,7 @@ func (c *Core) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 	}
 	args := []any{p.Namespace, now - sqlkit.Span(p.OlderThan), p.Workflow, p.Workflow, mask, int64(p.Limit)}
 	var stmts []Stmt
-	for _, table := range []string{"steps", "state", "groups", "signals", "large_inputs", "debounces", "debounced_starts"} {
+	for _, table := range []string{"steps", "state", "groups", "signals", "large_inputs", "stream_items", "debounces", "debounced_starts"} {
 		stmts = append(stmts, Stmt{SQL: `DELETE FROM ` + table + ` WHERE run_id` + purged, Args: args})
 	}
 	stmts = append(stmts, Stmt{SQL: `DELETE FROM runs WHERE id` + purged, Args: args, Affected: &n})

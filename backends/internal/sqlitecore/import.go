@@ -90,6 +90,7 @@ func (c *Core) Import(ctx context.Context, p store.ImportParams) (bool, error) {
 	for _, g := range p.Record.Groups {
 		add(importGroup, id, g.Name, g.Total, g.Open, g.Completed, g.Failed, g.Canceled)
 	}
+	stmts = importStream(stmts, p.Record.Streams, id, stamp, missed)
 	var namespace string
 	stmts = append(stmts, Stmt{SQL: namespaceOf, Args: []any{id}, Rows: sqlkit.One(&namespace)})
 	if err := c.runner.Write(ctx, stmts); err != nil {

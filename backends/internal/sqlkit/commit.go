@@ -12,7 +12,7 @@ import (
 // end its run as completed or failed.
 func Plain(c *store.Commit) bool {
 	t := c.Transition
-	return len(c.State) == 0 && len(c.Spawn) == 0 && len(c.Consumed) == 0 && len(c.Answers) == 0 && c.Crashes == 0 && c.Pin == nil && c.Tags == nil && !c.Free &&
+	return len(c.State) == 0 && len(c.Spawn) == 0 && len(c.Consumed) == 0 && len(c.Answers) == 0 && len(c.Streams) == 0 && c.Crashes == 0 && c.Pin == nil && c.Tags == nil && !c.Free &&
 		(t == nil || t.Kind == store.CompleteRun || t.Kind == store.FailRun)
 }
 

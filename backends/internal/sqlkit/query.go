@@ -65,7 +65,7 @@ var types = map[string]string{
 	"owner": "text", "lasts": "bigint",
 	"spec": "text", "input": "bytea", "meta": "bytea", "paused": "bool", "next": "bigint", "schedule": "text",
 	"priority": "bigint", "visible": "bigint", "build": "text", "pins": "text[]", "pinlist": "text", "most": "bigint",
-	"position": "bigint", "signal": "text", "group": "text", "keys": "text[]", "key": "text",
+	"position": "bigint", "stream": "text", "signal": "text", "group": "text", "keys": "text[]", "key": "text",
 }
 
 // Query is a statement that the dialects share. Its text is written once. It contains numbers and

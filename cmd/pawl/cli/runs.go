@@ -17,7 +17,7 @@ func (a *app) runsCommand() *cobra.Command {
 	return group("runs", "List, show, start and control runs", "List, show, start and control runs.",
 		a.listCommand(), a.countCommand(), a.showCommand(), a.explainCommand(), a.watchCommand(),
 		a.startCommand(), a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.restartCommand(), a.unpinCommand(), a.forkCommand(),
-		a.signalCommand(), a.askCommand(), a.stateCommand(), a.exportCommand(), a.importCommand())
+		a.signalCommand(), a.askCommand(), a.streamCommand(), a.stateCommand(), a.exportCommand(), a.importCommand())
 }
 
 func (a *app) listCommand() *cobra.Command {

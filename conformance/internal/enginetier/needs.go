@@ -9,10 +9,11 @@ import (
 // transactions refuses them.
 var engineNeeds = map[store.Ability][]string{
 	store.Hints:        {"lost/end-and-hints"},
-	store.Imports:      {"export/", "update/exported", "tags/kept"},
-	store.Exports:      {"export/", "update/exported", "tags/kept", "histories/checked", "histories/open-items", "metrics/balance"},
+	store.Imports:      {"export/", "update/exported", "tags/kept", "stream/kept"},
+	store.Exports:      {"export/", "update/exported", "tags/kept", "stream/kept", "histories/checked", "histories/open-items", "metrics/balance"},
+	store.Streams:      {"stream/"},
 	store.Ranks:        {"explain/waiting-for-a-worker"},
-	store.Transactions: {"flow/transaction", "lost/recorded"},
+	store.Transactions: {"flow/transaction", "lost/recorded", "stream/in-a-transaction"},
 }
 
 // Needs lists the abilities that a case of the engine tier needs.

@@ -62,6 +62,11 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		return store.CommitResult{Err: err}
 	}
 
+	fresh, err := r.planStreams(c, now)
+	if err != nil {
+		return store.CommitResult{Err: err}
+	}
+
 	r.seq = c.Seq
 	if c.Transition == nil || c.Transition.Kind != store.GiveBack { // P20
 		r.Crashes = c.Crashes
@@ -91,6 +96,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 	}
 	r.signals = slices.DeleteFunc(r.signals, func(sig store.Signal) bool { return slices.Contains(c.Consumed, sig.ID) })
 	s.answer(r, c.Answers, now)
+	s.write(r, c, fresh, now)
 	var spawned []store.RunCount
 	for i := range c.Spawn {
 		if n := &c.Spawn[i]; s.spawn(r, n, now) {

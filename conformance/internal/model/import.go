@@ -56,6 +56,9 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		r.had[id] = true
 		r.sent = append(r.sent, id)
 	}
+	for _, it := range p.Record.Streams {
+		r.items, r.position = append(r.items, cloneItem(it)), it.Position
+	}
 	for _, a := range p.Record.Answers {
 		r.give(a)
 	}

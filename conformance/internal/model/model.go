@@ -84,6 +84,9 @@ type run struct {
 	answers map[store.SignalID]store.GivenAnswer
 	groups  map[string]*store.Group
 
+	items    []store.StreamItem // of its streams, by Position
+	position int64              // the last one that was given
+
 	// These fields describe the last lease. They are kept after its end, so that a repeated
 	// transition is recognized (P4).
 	holder string

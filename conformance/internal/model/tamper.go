@@ -17,6 +17,7 @@ type Row struct {
 	Groups  map[string]*store.Group
 	Awaits  *[]store.Await // of the sleep under way
 	Answers map[store.SignalID]store.GivenAnswer
+	Items   *[]store.StreamItem // of the streams
 }
 
 // Tamper calls do on a stored run, and do may write what no method would. It exists only for the
@@ -28,7 +29,7 @@ func (s *Store) Tamper(id store.ID, do func(Row)) {
 		if r.answers == nil {
 			r.answers = map[store.SignalID]store.GivenAnswer{}
 		}
-		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits, Answers: r.answers})
+		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits, Answers: r.answers, Items: &r.items})
 	}
 }
 
@@ -76,7 +77,7 @@ type Disk struct{ s *Store }
 // EachRun lets do change every run.
 func (d *Disk) EachRun(do func(Row)) {
 	for _, r := range d.s.runs {
-		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits, Answers: r.answers})
+		do(Row{Run: &r.Run, Seq: &r.seq, Steps: &r.steps, Signals: &r.signals, Groups: r.groups, Awaits: &r.awaits, Answers: r.answers, Items: &r.items})
 	}
 }
 
@@ -134,6 +135,13 @@ func (d *Disk) LoseReceipts() {
 func (d *Disk) LoseAnswers() {
 	for _, r := range d.s.runs {
 		clear(r.answers)
+	}
+}
+
+// LoseStreams loses the items of all runs.
+func (d *Disk) LoseStreams() {
+	for _, r := range d.s.runs {
+		r.items = nil
 	}
 }
 
@@ -229,6 +237,7 @@ func (s *Store) copyLocked() *Store {
 	for id, r := range s.runs {
 		n := *r
 		n.steps, n.signals, n.awaits, n.sent = slices.Clone(r.steps), slices.Clone(r.signals), slices.Clone(r.awaits), slices.Clone(r.sent)
+		n.items = slices.Clone(r.items)
 		n.state, n.had, n.answers, n.groups = maps.Clone(r.state), maps.Clone(r.had), maps.Clone(r.answers), map[string]*store.Group{}
 		for key, g := range r.groups {
 			group := *g

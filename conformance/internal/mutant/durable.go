@@ -61,6 +61,7 @@ var durableMutants = []Mutant{
 	lost("state", "the table of flow state", (*model.Disk).LoseState),
 	lost("versions", "the versions of flow state", (*model.Disk).LoseVersions),
 	lost("signals", "the table of signals", func(d *model.Disk) { d.EachRun(func(r model.Row) { *r.Signals = nil }) }),
+	lost("streams", "the items of streams", (*model.Disk).LoseStreams),
 	lost("answers", "the answers to signals", (*model.Disk).LoseAnswers),
 	lost("receipts", "which signals runs have had", (*model.Disk).LoseReceipts),
 	lost("groups", "the counts of children", func(d *model.Disk) { d.EachRun(func(r model.Row) { clear(r.Groups) }) }),

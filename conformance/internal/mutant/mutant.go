@@ -29,7 +29,7 @@ type Mutant struct {
 func All() []Mutant {
 	return slices.Concat(
 		leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants,
-		signalMutants, signalStartMutants, answerMutants, tagMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
+		signalMutants, signalStartMutants, answerMutants, tagMutants, streamMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
 		againMutants, sizeMutants, nameMutants, durableMutants, tornMutants, collisionMutants,
 		faultMutants, txMutants, hintMutants, buildMutants, limitMutants, leaks(),
 	)
@@ -78,6 +78,8 @@ type faulty struct {
 	imports       verb[store.ImportParams, bool]
 	sent          verb[store.SentParams, store.SentPage]
 	ahead         verb[store.AheadParams, int]
+	append        verb[store.AppendParams, store.AppendResult]
+	readStream    verb[store.ReadStreamParams, store.StreamPage]
 	listBuilds    verb[store.ListBuildsParams, store.BuildPage]
 	unpin         verb[store.UnpinParams, []store.ControlResult]
 	pauseTarget   func(context.Context, store.PauseTargetParams) error
@@ -97,7 +99,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			Remote: m, wrapped: layer, create: m.Create, get: m.Get, list: m.List, count: m.Count, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, answers: m.Answers, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
-			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead,
+			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead, append: m.Append, readStream: m.ReadStream,
 			listWorkflows: m.ListWorkflows, listPaused: m.ListPaused, pauseTarget: m.PauseTarget, listBuilds: m.ListBuilds, unpin: m.Unpin, join: m.Join, begin: m.Begin, recorded: m.Recorded,
 		}
 		spoil(s)
@@ -186,6 +188,12 @@ func (s *faulty) Sent(ctx context.Context, p store.SentParams) (store.SentPage, 
 }
 func (s *faulty) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
 	return s.ahead(ctx, p)
+}
+func (s *faulty) Append(ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
+	return s.append(ctx, p)
+}
+func (s *faulty) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
+	return s.readStream(ctx, p)
 }
 func (s *faulty) Restart(ctx context.Context, p store.RestartParams) ([]store.ControlResult, error) {
 	return s.restart(ctx, p)

@@ -129,15 +129,23 @@ func (r *random) drawn() *rapid.Generator[*sequence] {
 // table lists the branches with how often each was reached.
 func (r *random) table() string {
 	var b strings.Builder
-	for _, name := range randomBranches {
+	for _, name := range r.branches() {
 		fmt.Fprintf(&b, "%8d  %s\n", r.reached[name], name)
 	}
 	return b.String()
 }
 
+// branches lists those that the backend can reach.
+func (r *random) branches() []string {
+	if s := r.handles[0]; s != nil && store.Able(s, store.Streams) {
+		return slices.Concat(randomBranches, streamBranches)
+	}
+	return randomBranches
+}
+
 func (r *random) missed() []string {
 	var out []string
-	for _, name := range randomBranches {
+	for _, name := range r.branches() {
 		if r.reached[name] == 0 {
 			out = append(out, name)
 		}
@@ -406,7 +414,7 @@ func (q *sequence) learn(verb string) {
 }
 
 func (q *sequence) hit(branch string) {
-	if !slices.Contains(randomBranches, branch) {
+	if !slices.Contains(randomBranches, branch) && !slices.Contains(streamBranches, branch) {
 		panic("random: no such branch: " + branch)
 	}
 	q.reached[branch]++

@@ -52,6 +52,9 @@ func times(n int, op func(*sequence)) []func(*sequence) {
 	return slices.Repeat([]func(*sequence){op}, n)
 }
 
+// streamBranches are those of a backend that has streams.
+var streamBranches = []string{"append", "append repeated", "append refused", "items superseded"}
+
 // randomBranches are the branches that the sequences together must reach.
 var randomBranches = []string{
 	"claim takes several runs", "claim finds nothing", "claim leaves some that are due", "claim tells the next due time", "claim of a canceling run",
@@ -716,6 +719,9 @@ func (q *sequence) someCommit(h *ops.Holding) store.Commit {
 	if q.chance(15) {
 		c.Tags = q.tags()
 	}
+	if q.streams() && q.chance(20) {
+		c.Streams = append(c.Streams, q.streamWrite())
+	}
 	if q.chance(40) && len(q.free()) > 3 {
 		for range 1 + q.pick(3) {
 			c.Spawn = append(c.Spawn, q.child(h.Lease.Run)...)
@@ -730,7 +736,41 @@ func (q *sequence) someCommit(h *ops.Holding) store.Commit {
 	return c
 }
 
+// streams reports whether the backend has streams.
+func (q *sequence) streams() bool { return store.Able(q.handles[0], store.Streams) }
+
+// streamWrite is a write of one of a few attempts of a few steps.
+func (q *sequence) streamWrite() store.StreamWrite {
+	return store.StreamWrite{
+		Stream: of(q, "t", "t", "T"), Step: of(q, store.StepKey{Name: "s1", Occurrence: 1}, store.StepKey{Branch: "b", Name: "s1", Occurrence: 2}),
+		Attempt: q.pick(3), First: of[int64](q, 1, 1, 1, 2, 3), Items: of(q, [][]byte{[]byte("x")}, [][]byte{nil, {}}, [][]byte{[]byte("y"), []byte("z")}),
+	}
+}
+
+// appends appends to a stream at once.
+func (q *sequence) appends() {
+	h := q.someHolding(12)
+	if h == nil {
+		return
+	}
+	write := q.streamWrite()
+	res, err := do(q, "Append", store.AppendParams{Namespace: h.NS, Lease: h.Lease, StreamWrite: write, Now: q.now}, func(s store.Store, ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
+		return s.(store.Streamer).Append(ctx, p)
+	})
+	switch {
+	case err == nil && res.Repeated:
+		q.hit("append repeated")
+	case err == nil:
+		q.hit("append")
+	case is(err, store.ErrLeaseLost):
+		q.hit("append refused")
+	}
+}
+
 func (q *sequence) commit() {
+	if q.streams() && q.chance(20) {
+		q.appends()
+	}
 	p := store.CommitParams{Now: q.now}
 	if len(q.commits) > 0 && q.chance(12) { // the answer was lost
 		again := q.commits[len(q.commits)-1-q.pick(min(3, len(q.commits)))]
@@ -1460,6 +1500,16 @@ func (q *sequence) dump(ns string) {
 		for _, a := range compare(q, "Answers", store.AnswersParams{Namespace: ns, Asks: q.asks(r.ID)}, store.Store.Answers) {
 			if a.Given != nil {
 				q.hit("answer read")
+			}
+		}
+		if q.streams() {
+			page := compare(q, "ReadStream", store.ReadStreamParams{Namespace: ns, Run: r.ID}, func(s store.Store, ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
+				return s.(store.Streamer).ReadStream(ctx, p)
+			})
+			for _, it := range page.Items {
+				if it.Reset {
+					q.hit("items superseded")
+				}
 			}
 		}
 		if f := (family{r.Parent, r.Group}); f.group != "" && !families[f] {

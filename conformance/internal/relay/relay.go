@@ -39,7 +39,7 @@ func Writes(verb string, params any) bool {
 		p, ok := params.(store.ClaimParams)
 		return !ok || !p.Again
 	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "Answers", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused", "ListLimits", "LimitKeys",
-		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "Diagnose", "Clock", "Begin", "Recorded":
+		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "ReadStream", "Diagnose", "Clock", "Begin", "Recorded":
 		return false
 	}
 	return true
@@ -258,6 +258,22 @@ func (r *Relay) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
 		return carry(r, ctx, "Ahead", p, x.Ahead)
 	}
 	return 0, lacks(r, ctx, "Ahead", p)
+}
+
+// Append implements store.Streamer.
+func (r *Relay) Append(ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
+	if x, ok := r.Store.(store.Streamer); ok {
+		return carry(r, ctx, "Append", p, x.Append)
+	}
+	return store.AppendResult{}, lacks(r, ctx, "Append", p)
+}
+
+// ReadStream implements store.Streamer.
+func (r *Relay) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
+	if x, ok := r.Store.(store.Streamer); ok {
+		return carry(r, ctx, "ReadStream", p, x.ReadStream)
+	}
+	return store.StreamPage{}, lacks(r, ctx, "ReadStream", p)
 }
 
 // Diagnose implements store.Diagnoser.

@@ -332,6 +332,14 @@ func (w *wire) Answers(ctx context.Context, p store.AnswersParams) ([]store.Answ
 	return carry(ctx, w, "answers", false, p, w.world.store.Answers)
 }
 
+func (w *wire) Append(ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
+	return carry(ctx, w, "append", true, p, w.world.store.(store.Streamer).Append)
+}
+
+func (w *wire) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
+	return carry(ctx, w, "read-stream", false, p, w.world.store.(store.Streamer).ReadStream)
+}
+
 func (w *wire) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (store.WorkflowPage, error) {
 	return carry(ctx, w, "list-workflows", false, p, w.world.store.ListWorkflows)
 }

@@ -309,8 +309,12 @@ func (b *aside) asleep(c *C, n int) {
 		var sigs []store.NewSignal
 		for i, l := range part {
 			b.sleeps = append(b.sleeps, l.Run)
+			var streams []store.StreamWrite
+			if store.Able(c.s, store.Streams) {
+				streams = []store.StreamWrite{{Stream: "tokens", Step: store.StepKey{Name: "a", Occurrence: 1}, Attempt: 1, First: 1, Items: texts("x", "y")}}
+			}
 			cms = append(cms, store.Commit{Lease: l, Steps: []store.StepRecord{step(1, "a", "1"), step(2, "b", "2")},
-				State: []store.StateWrite{{Key: "k", Value: []byte("v")}}, Transition: sleepFor(time.Duration(500+i) * time.Hour)})
+				State: []store.StateWrite{{Key: "k", Value: []byte("v")}}, Streams: streams, Transition: sleepFor(time.Duration(500+i) * time.Hour)})
 			sigs = append(sigs, store.NewSignal{ID: store.NewID(), Run: l.Run, Name: "n"})
 		}
 		c.allApplied(c.commits(cms...))
@@ -704,6 +708,31 @@ var probes = []probe{
 		return func() {
 			c.putWorker(store.Worker{ID: aWorker, TTL: time.Minute, Answers: time.Minute})
 			c.extends()
+		}
+	}},
+	{"append", "items are appended to a stream at once at the same cost, and a later attempt supersedes them at its own", func(c *C, _ *aside) func() {
+		if !store.Able(c.s, store.Streams) {
+			return nil
+		}
+		w := c.writes(c.start())
+		return func() {
+			w.append("a", "b")
+			w = w.again()
+			w.append("A")
+			w = w.again()
+		}
+	}},
+	{"stream", "a page of a stream is read at its own cost, behind any position", func(c *C, _ *aside) func() {
+		if !store.Able(c.s, store.Streams) {
+			return nil
+		}
+		run := c.start()
+		c.writes(run).append("a", "b", "c")
+		last := c.items(run.Run.ID, "", 0)[1].Position
+		return func() {
+			for _, after := range []int64{0, last} {
+				c.stream(store.ReadStreamParams{Run: run.Run.ID, Stream: "tokens", After: after, Limit: 10})
+			}
 		}
 	}},
 	{"journal", "a page of what people did is read at its own cost, of all runs or of one", func(c *C, _ *aside) func() {

@@ -71,6 +71,9 @@ func (c *C) picture() map[string]string {
 			c.ok("Find", err)
 			put(found.ID, "holder of external id %s%s", r.ExternalID, r.Suffix)
 		}
+		if store.Able(c.s, store.Streams) {
+			put(c.items(r.ID, "", 0), "items of run %s", r.ID)
+		}
 		if x, ok := c.s.(store.Exporter); ok {
 			sent, err := x.Sent(c.ctx, store.SentParams{Namespace: c.ns, Run: r.ID})
 			c.ok("Sent", err)
@@ -168,6 +171,11 @@ var durableCases = []Case{
 		cm = store.Commit{
 			Lease: run.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "x"), step(2, "b", "")}, Consumed: []store.SignalID{sig},
 			State: []store.StateWrite{{Key: "k", Value: []byte("v")}, {Key: "l", Value: []byte{}}}, Spawn: ks[:2],
+		}
+		if store.Able(c.s, store.Streams) {
+			w := c.writes(run)
+			c.did("an append", func() { w.append("a", "b") })
+			cm.Streams = []store.StreamWrite{w.write("c")}
 		}
 		c.did("a commit of steps, state, a signal and children", func() { c.commit(cm) })
 		again("the commit")

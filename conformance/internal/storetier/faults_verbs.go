@@ -107,6 +107,17 @@ var coordinationVerbs = []verbUnderFault{
 			},
 		}
 	}},
+	{name: "Append", needs: has[store.Streamer], prepare: func(c *C) attempt {
+		run := c.start()
+		write := c.writes(run).write("a", "b")
+		return attempt{
+			call: func(ctx context.Context, s store.Store) (bool, error) {
+				res, err := s.(store.Streamer).Append(ctx, store.AppendParams{Namespace: c.ns, Lease: run.Lease, StreamWrite: write, Now: c.now})
+				return !res.Repeated, err
+			},
+			effect: func() int { return len(c.items(run.Run.ID, "tokens", 0)) / 2 },
+		}
+	}},
 	{name: "SetState", prepare: func(c *C) attempt {
 		id, none := c.create(store.NewRun{}), int64(0)
 		return attempt{
@@ -327,6 +338,13 @@ var readVerbs = []verbUnderFault{
 	reading("Sent", has[store.Exporter], func(ctx context.Context, c *C, s store.Store, id store.ID) (store.SentPage, error) {
 		return s.(store.Exporter).Sent(ctx, store.SentParams{Namespace: c.ns, Run: id})
 	}),
+	{name: "ReadStream", needs: has[store.Streamer], prepare: func(c *C) attempt {
+		run := c.start()
+		c.writes(run).append("a", "b")
+		return attempt{read: func(ctx context.Context, s store.Store) (any, error) {
+			return s.(store.Streamer).ReadStream(ctx, store.ReadStreamParams{Namespace: c.ns, Run: run.Run.ID})
+		}}
+	}},
 	reading("Ahead", has[store.Ranker], func(ctx context.Context, c *C, s store.Store, id store.ID) (int, error) {
 		return s.(store.Ranker).Ahead(ctx, store.AheadParams{Namespace: c.ns, Run: id, Now: c.now})
 	}),

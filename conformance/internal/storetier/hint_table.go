@@ -160,6 +160,17 @@ var hintRows = []hintRow{
 		run, sig := c.asked()
 		return func() { c.commit(replies(run, output(sig, "x"), complete(""))) }, append(c.runHints(store.HintAnswer, run.Run.ID), c.runHints(store.HintFinal, run.Run.ID)...)
 	}},
+	{"streams", "Commit, Streams", "stream", func(c *C) (func(), []store.Hint) {
+		run := c.start()
+		w := c.writes(run)
+		return func() {
+			c.commit(store.Commit{Lease: run.Lease, Streams: []store.StreamWrite{w.write("a", "b"), w.on("log").write("c")}})
+		}, c.runHints(store.HintStream, run.Run.ID)
+	}},
+	{"append", "Append", "stream", func(c *C) (func(), []store.Hint) {
+		run := c.start()
+		return func() { c.writes(run).append("a", "b", "c") }, c.runHints(store.HintStream, run.Run.ID)
+	}},
 	{"complete", "Commit, CompleteRun", "final", inBatch(func() *store.Transition { return complete("") }, final)},
 	{"fail", "Commit, FailRun", "final", inBatch(func() *store.Transition { return failWith("x") }, final)},
 	{"cancel-run", "Commit, CancelRun", "final", inBatch(cancelRun, final)},

@@ -102,6 +102,11 @@ var sqlitePatches = []Patch{
 	{"purge-of-what-is-young", "condition", sqliteCore + "control.go", `AND finished_at<=? AND finished_at IS NOT NULL`, `AND finished_at<=?+3600000000 AND finished_at IS NOT NULL`, "purge/only-final-and-old"},
 	{"purge-of-children-whose-parent-lives", "condition", sqliteCore + "control.go", `WHERE p.id=runs.parent AND p.status<{final})`, `WHERE p.id=runs.parent AND p.status<0)`, "purge/keeps-children-of-live-parents"},
 	{"purge-leaves-large-inputs", "condition", sqliteCore + "control.go", `"signals", "large_inputs",`, `"signals",`, "purge/with-all-that-belongs"},
+	{"purge-leaves-items", "condition", sqliteCore + "control.go", `"large_inputs", "stream_items",`, `"large_inputs",`, "stream/purged"},
+	{"append-of-a-zombie", "condition", sqliteCore + "streams.go", ` AND r.worker=?14 AND r.epoch=?15 AND r.leased=1`, ` AND r.worker<>?14||?15`, "stream/fenced"},
+	{"items-without-reset", "condition", sqliteCore + "streams.go", `j.key=0 AND c.freed>0`, `j.key=0 AND c.freed<0`, "stream/superseded"},
+	{"items-are-not-superseded", "condition", sqliteCore + "streams.go", `AND (s.epoch, s.attempt)<(r.epoch, ?8) WHERE`, `AND (s.epoch, s.attempt)<(0, ?8) WHERE`, "stream/superseded"},
+	{"items-of-the-next-generation", "condition", sqliteCore + "streams.go", "`r.generation-?14`", "`r.generation-?14*0`", "stream/generations"},
 
 	// Debounce.
 	{"debounce-replaces-what-has-begun", "condition", sqliteCore + "debounce.go", `AND epoch=0 AND status IN`, `AND leased=0 AND status IN`, "debounce/begun"},

@@ -265,3 +265,13 @@ func (s *Store) SetWeight(ctx context.Context, p store.SetWeightParams) error {
 	_, err := inTx(s, ctx, false, func(in store.Store) (struct{}, error) { return struct{}{}, in.SetWeight(ctx, p) })
 	return err
 }
+
+// Append implements store.Streamer.
+func (s *Store) Append(ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
+	return inTx(s, ctx, false, func(in store.Store) (store.AppendResult, error) { return in.(store.Streamer).Append(ctx, p) })
+}
+
+// ReadStream implements store.Streamer.
+func (s *Store) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
+	return inTx(s, ctx, true, func(in store.Store) (store.StreamPage, error) { return in.(store.Streamer).ReadStream(ctx, p) })
+}
