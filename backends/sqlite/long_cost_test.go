@@ -35,6 +35,7 @@ var finder = map[string]string{
 	"actions_run":          "cost/journal",
 	"workers_asked":        "cost/claim-none",
 	"runs_flow":            "cost/limit-claim",
+	"stream_items_writer":  "cost/append",
 	"debounces_run":        "cost/purge",
 	"debounced_starts_run": "cost/create-debounced",
 	"limit_flows_flow":     "cost/limit-claim",

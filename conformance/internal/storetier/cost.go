@@ -240,7 +240,7 @@ type aside struct {
 	runs   int
 	sleeps []store.ID
 	parent store.ID         // has children that are final
-	inbox  store.ClaimedRun // has consumed signals and state
+	inbox  store.ClaimedRun // has consumed signals, and a stream
 	fired  time.Time
 }
 
@@ -369,6 +369,12 @@ func (b *aside) receiver(c *C, n int) {
 		c.commit(store.Commit{Lease: b.inbox.Lease, Consumed: ids})
 	}
 	c.signal(b.inbox.Run.ID, "n", "unread")
+	if store.Able(c.s, store.Streams) {
+		w := c.writes(b.inbox)
+		for left := n; left > 0; left -= 500 {
+			w.append(slices.Repeat([]string{"item"}, min(left, 500))...)
+		}
+	}
 }
 
 // externals creates n runs that hold external ids, and others that have held some.
@@ -710,11 +716,11 @@ var probes = []probe{
 			c.extends()
 		}
 	}},
-	{"append", "items are appended to a stream at once at the same cost, and a later attempt supersedes them at its own", func(c *C, _ *aside) func() {
+	{"append", "items are appended to a stream at once at the same cost, and a later attempt supersedes them at its own, however many items of other steps the stream has", func(c *C, b *aside) func() {
 		if !store.Able(c.s, store.Streams) {
 			return nil
 		}
-		w := c.writes(c.start())
+		w := c.writes(b.inbox).by(store.StepKey{Name: store.NewID().String(), Occurrence: 1})
 		return func() {
 			w.append("a", "b")
 			w = w.again()

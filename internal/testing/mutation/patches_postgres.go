@@ -52,7 +52,7 @@ var postgresPatches = []Patch{
 	{"items-without-reset", "condition", pg + "streams.go", `j.k=1 AND c.freed>0`, `j.k=1 AND c.freed<0`, "stream/superseded"},
 	{"items-are-not-superseded", "condition", pg + "streams.go", `AND (s.epoch, s.attempt)<(c.epoch, $6::bigint))`, `AND (s.epoch, s.attempt)<(0, $6::bigint))`, "stream/superseded"},
 	{"items-of-the-next-generation", "condition", pg + "streams.go", "`r.generation-$13::bigint`", "`r.generation-$13::bigint*0`", "stream/generations"},
-	{"purge-leaves-items", "condition", pg + "control.go", `d5 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)))`, `d5 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)) AND false)`, "stream/purged"},
+	{"purge-leaves-items", "condition", pg + "control.go", `d7 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)))`, `d7 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)) AND false)`, "stream/purged"},
 	{"answers-of-any-namespace", "name", pg + "answers.go", ` AND r.namespace=$3::text`, ` AND $3::text<>''`, "answer/other-namespace"},
 	{"answers-beyond-their-bytes", "bound", pg + "answers.go", `OVER w<=1 AS fits`, `OVER w>=1 AS fits`, "answer/bounded"},
 	{"commit-leaves-signals-unread", "condition", pg + "commit.go", `SET consumed=true, payload=NULL`, `SET consumed=false, payload=NULL`, "signal/consumed-once"},
