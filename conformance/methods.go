@@ -96,7 +96,7 @@ var methods = map[string]string{
 	"durable/schedules": "Schedules", "durable/registry": "Registry",
 	"names/": "Store", "names/runs": "Runs", "names/registry": "Registry", "names/order": "Registry.ListWorkflows",
 
-	"sizes/": "Store", "sizes/steps": "Leases.Commit", "sizes/replaced-steps": "Leases.Commit", "sizes/commits": "Leases.Commit", "sizes/leases": "Leases",
+	"sizes/": "Store", "sizes/stream-": "Streamer.Append", "sizes/steps": "Leases.Commit", "sizes/replaced-steps": "Leases.Commit", "sizes/commits": "Leases.Commit", "sizes/leases": "Leases",
 	"sizes/tree": "Runs.Cancel", "sizes/lanes": "Leases.Claim", "sizes/queues": "Leases.Claim", "sizes/imported-numbers": "Importer.Import", "sizes/events": "Leases.Commit",
 	"sizes/signals": "Coordination.Signal, Coordination.Inbox", "sizes/state": "Coordination.SetState, Coordination.GetState", "sizes/groups": "Leases.Commit",
 	"sizes/worker": "Registry.PutWorker, Registry.ListWorkers",

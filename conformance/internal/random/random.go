@@ -177,6 +177,7 @@ type sequence struct {
 	held     []*ops.Holding
 	commits  []sent // applied ones, to be repeated
 	signals  []signaled
+	signaled []store.NewRun // starts that have created runs with signals
 	before   map[store.ID]store.Run
 	ops      []drawn
 	applied  map[store.Lease]int64 // Seq of the last commit applied under each lease

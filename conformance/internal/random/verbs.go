@@ -236,6 +236,10 @@ func (q *sequence) ownRun() store.NewRun {
 		if !q.chance(5) {
 			r.Worker, r.LeaseFor, r.Build, r.MustBeNew = "", 0, "", false
 		}
+		if n := len(q.signaled); n > 0 && q.chance(30) { // once more, perhaps after the end of its run
+			was := q.signaled[q.pick(n)]
+			r.ExternalID, r.Suffix, r.Workflow, r.Reuse, r.Signal = was.ExternalID, was.Suffix, was.Workflow, was.Reuse, was.Signal
+		}
 	}
 	if q.chance(2) {
 		r.Queue = ""
@@ -253,6 +257,7 @@ func (q *sequence) startedWith(n *store.NewRun, x store.CreateResult, existed bo
 	case x.Err != nil:
 	case x.Created && !existed:
 		q.hit("start with a signal")
+		q.signaled = append(q.signaled, *n)
 	case q.before[x.ID].Status.Final():
 		q.hit("start with a signal repeated after the end")
 	case !x.Created:

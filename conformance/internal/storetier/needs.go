@@ -19,7 +19,7 @@ var needs = map[store.Ability][]string{
 	store.Exports:      {"export/", "import/consumed-signals"},
 	store.Transactions: {"tx/"},
 	store.Diagnoses:    {"diagnose/"},
-	store.Streams:      {"stream/", "import/streams", "hints/of-append", "hints/of-streams", "cost/append", "cost/stream"},
+	store.Streams:      {"stream/", "sizes/stream-", "import/streams", "hints/of-append", "hints/of-streams", "cost/append", "cost/stream"},
 	store.Ranks:        {"build/ahead", "claim/ahead", "claim/ahead-is-capped", "clock/ranks"},
 }
 

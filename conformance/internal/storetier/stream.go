@@ -694,13 +694,13 @@ var streamBounds = []Case{
 		w.append(strings.Repeat("x", limit))
 		c.eq("bytes of the item", len(c.items(run.Run.ID, "tokens", 0)[0].Payload), limit)
 	}},
-	{"stream/many", "P27", "a run has up to MaxStreamItems items in its streams; one more is refused, at once or by a commit, and nothing of it is stored", func(c *C) {
+	{"sizes/stream-items", "P27", "a run has up to MaxStreamItems items in its streams; one more is refused, at once or by a commit, and nothing of it is stored", func(c *C) {
 		run := c.start()
 		id := run.Run.ID
 		w := c.writes(run)
 		fillTo := func(w *writer, n int64) {
 			for w.next <= n {
-				w.append(slices.Repeat([]string{"x"}, int(min(2000, n-w.next+1)))...)
+				w.append(slices.Repeat([]string{"x"}, int(min(500, n-w.next+1)))...)
 			}
 		}
 		fillTo(w, store.MaxStreamItems-3)
@@ -730,7 +730,7 @@ var streamBounds = []Case{
 		_, err = c.tryAppend(run.Lease, again.write("x"))
 		c.fails("an append above the bound", err, store.ErrTooLarge)
 	}},
-	{"stream/heavy", "P27", "a run has up to MaxStreamBytes bytes in its streams; one more is refused, and a later attempt has them again", func(c *C) {
+	{"sizes/stream-bytes", "P27", "a run has up to MaxStreamBytes bytes in its streams; one more is refused, and a later attempt has them again", func(c *C) {
 		run := c.start()
 		w := c.writes(run)
 		chunk := min(c.s.Limits().Payload, 1<<19)
