@@ -248,6 +248,23 @@ func creates(name string, with func(*store.NewRun)) move {
 	}
 }
 
+// setLimit sets the concurrency of the limit "l"; 0: to that of code, which is 1.
+func (st *story) setLimit(n int64) ops.Operation {
+	p := store.SetLimitParams{Namespace: st.ns, Name: "l", Now: st.now}
+	if n > 0 {
+		p.Rule = &store.LimitRule{Concurrency: n}
+	}
+	return ops.Invoke("SetLimit", p, ops.Alone(store.Store.SetLimit))
+}
+
+func (st *story) putLimit() ops.Operation {
+	p := store.PutLimitsParams{Namespace: st.ns, Now: st.now, Limits: []store.Limit{{Name: "l", Rule: store.LimitRule{Concurrency: 1}}}}
+	return ops.Invoke("PutLimits", p, ops.Alone(store.Store.PutLimits))
+}
+
+// limited puts a run under the limit "l".
+func limited(n *store.NewRun) { n.Under = []store.LimitUse{{Limit: "l", Key: "k"}} }
+
 // keyed makes a run a start with a key, in the lane of "a".
 func keyed(n *store.NewRun) {
 	n.Workflow, n.Queue, n.Debounce = flowOf("a"), queueOf("a"), "k"
@@ -416,7 +433,7 @@ func (st *story) archived(name string) store.RunRecord {
 var focusVerbs = []string{
 	"Create", "Get", "Find", "List", "Count", "Children", "Steps", "Cancel", "Pause", "Restart", "Fork", "Purge", "Claim", "Extend", "Commit",
 	"Signal", "SetState", "GetState", "Inbox", "PutWorker", "RemoveWorker", "ListWorkers", "AskWorkers", "ListBuilds", "Unpin", "PutWorkflows", "ListWorkflows", "PauseTarget",
-	"ListPaused", "Lock", "PutSchedule", "DeleteSchedule", "ListSchedules", "Fire", "ListFirings",
+	"SetLimit", "ListPaused", "Lock", "PutSchedule", "DeleteSchedule", "ListSchedules", "Fire", "ListFirings",
 }
 
 var focuses = []focus{
@@ -437,6 +454,19 @@ var focuses = []focus{
 		creates("f", func(n *store.NewRun) { n.ExternalID, n.Reuse = "k", store.ReuseNever }), restarts("d"), purges("d"), purges("a"),
 		func(d *drawing) ops.Operation { return d.imports(d.archived("x")) }, func(d *drawing) ops.Operation { return d.find("e") }, func(d *drawing) ops.Operation { return d.find("k") },
 		sends("", "e"), cancels(false, "a", "b"), cancels(true, "c"), gets("a", "b", "c", "d", "f", "x"), lists,
+	}},
+	{"limit", func(st *story) {
+		st.alone([]ops.Operation{st.putLimit()})
+		for _, name := range []string{"a", "b"} {
+			n := st.newRun(name)
+			limited(&n)
+			st.alone([]ops.Operation{st.create(n)})
+		}
+	}, []move{
+		claims("a"), claims("a"), claims("b"), claims("b"), claims("c"), creates("c", limited), commits("a", leaves), commits("b", leaves), commits("c", leaves),
+		cancels(true, "a"), cancels(true, "b"), cancels(false, "a", "b"), restarts("a"), purges("a"), gets("a", "b", "c"),
+		func(d *drawing) ops.Operation { return d.setLimit(int64(d.rnd.IntN(3))) },
+		func(d *drawing) ops.Operation { return d.pauses(d.chance(50), "b") },
 	}},
 	{"debounce", func(st *story) { st.alone([]ops.Operation{st.create(st.newRun("x"))}) }, []move{
 		creates("a", keyed), creates("a", keyed), creates("b", keyed), creates("c", keyed), creates("d", keyed), claims("a"), claims("a"), cancels(false, "a", "b"), restarts("a"), func(d *drawing) ops.Operation { return d.pauses(d.chance(50), "a") },

@@ -345,6 +345,10 @@ func TestFocusesFindFaults(t *testing.T) {
 		focus string
 		wrap  func(*model.Store) store.Store
 	}{
+		"limit permits one more":     {"limit", func(m *model.Store) store.Store { m.BreakLimits(model.LimitOneMore); return m }},
+		"limit as it was set before": {"limit", func(m *model.Store) store.Store { m.BreakLimits(model.LimitIgnoresSet); return m }},
+		"begun run replaced":         {"debounce", func(m *model.Store) store.Store { m.BreakDebounce(model.DebounceReplacesBegun); return m }},
+		"replaced start forgotten":   {"debounce", func(m *model.Store) store.Store { m.BreakDebounce(model.DebounceForgetsStarts); return m }},
 		"workflows put one by one":   {"registry", func(m *model.Store) store.Store { return workflowsOneByOne{m} }},
 		"pause written later":        {"pause", func(m *model.Store) store.Store { return pauseWrittenLater{m} }},
 		"worker removed later":       {"registry", func(m *model.Store) store.Store { return removalWrittenLate{m} }},

@@ -214,6 +214,7 @@ func (s *Store) Same(other *Store) bool {
 	return reflect.DeepEqual(s.runs, other.runs) && reflect.DeepEqual(s.holders, other.holders) && reflect.DeepEqual(s.children, other.children) &&
 		reflect.DeepEqual(s.workers, other.workers) && reflect.DeepEqual(s.workflows, other.workflows) && reflect.DeepEqual(s.paused, other.paused) &&
 		reflect.DeepEqual(s.locks, other.locks) && reflect.DeepEqual(s.schedules, other.schedules) && reflect.DeepEqual(s.actions, other.actions) &&
+		reflect.DeepEqual(s.rules, other.rules) && reflect.DeepEqual(s.keys, other.keys) && reflect.DeepEqual(s.turns, other.turns) &&
 		reflect.DeepEqual(s.debounced, other.debounced) && reflect.DeepEqual(s.replaced, other.replaced)
 }
 
