@@ -45,10 +45,14 @@ var (
 	})
 	raise   = workflow.NewUpdate[int, int]("raise")
 	scarce  = limit.New("scarce", limit.Concurrency(1))
+	moves   = workflow.NewStream[int]("moves")
 	account = workflow.New("account", func(ctx workflow.Context, balance int) (int, error) {
-		err := raise.Handle(ctx, func(_ workflow.Context, by int) (int, error) {
+		if err := moves.AppendInRun(ctx, balance); err != nil {
+			return balance, err
+		}
+		err := raise.Handle(ctx, func(ctx workflow.Context, by int) (int, error) {
 			balance += by
-			return balance, nil
+			return balance, moves.AppendInRun(ctx, balance)
 		})
 		return balance, err
 	})

@@ -26,6 +26,7 @@ func runOperations() []*operation {
 		read("awaitRun", "/v1/runs/{id}/result", ReadRuns, "Wait for the end of a run, up to a minute, and get the run.", awaitRun),
 		read("listSignals", "/v1/runs/{id}/signals", ReadRuns, "List a page of the unread signals of a run.", listSignals),
 		read("awaitAnswer", "/v1/runs/{id}/signals/{signal}/answer", ReadRuns, "Wait for the answer of a run to a signal that asked for one (an update), up to a minute, and get it.", awaitAnswer),
+		read("readStream", "/v1/runs/{id}/stream", ReadRuns, "Read a page of the items that a run has appended to its streams, and wait up to a minute for the first.", readStream),
 		read("listActions", "/v1/actions", ReadActions, "List who did what, newest first.", listActions),
 	}
 }

@@ -114,6 +114,11 @@ func (c *Client) AwaitAnswer(ctx context.Context, id, signal string, q wire.Awai
 	return get[wire.Answer](ctx, c, path("v1", "runs", id, "signals", signal, "answer"), q)
 }
 
+// ReadStream reads a page of the items that a run has appended to its streams, and waits up to a minute for the first.
+func (c *Client) ReadStream(ctx context.Context, id string, q wire.ReadStream) (wire.StreamPage, error) {
+	return get[wire.StreamPage](ctx, c, path("v1", "runs", id, "stream"), q)
+}
+
 // ListSignals lists a page of the unread signals of a run.
 func (c *Client) ListSignals(ctx context.Context, id string, q wire.ListSignals) (wire.SignalPage, error) {
 	return get[wire.SignalPage](ctx, c, path("v1", "runs", id, "signals"), q)

@@ -337,6 +337,44 @@ type Answer struct {
 	At      *time.Time `json:"at,omitempty"`
 }
 
+// ReadStream selects a page of the items of a run's streams.
+type ReadStream struct {
+	In
+	// Name is the stream's name; without it, the items of all streams.
+	Name string `json:"name,omitempty"`
+	// After is the After of the page before; 0: from the beginning.
+	After int64 `json:"after,omitempty" minimum:"0"`
+	Limit int   `json:"limit,omitempty" minimum:"0" maximum:"1000"`
+	// Wait is for how long at most, as a duration such as 30s, if there is no item yet; the default is 0,
+	// and a minute is the most.
+	Wait       string `json:"wait,omitempty"`
+	MaxPayload int    `json:"max_payload,omitempty" minimum:"0" maximum:"4194304"`
+}
+
+// StreamPage is a page of items of streams.
+type StreamPage struct {
+	Items []StreamItem `json:"items"`
+	// After is where to read on.
+	After int64 `json:"after"`
+	// Ended says that the run is final and that these are its last items.
+	Ended bool `json:"ended"`
+}
+
+// StreamItem is an item of a stream.
+type StreamItem struct {
+	// Position increases with each item of the run, over all of its streams.
+	Position int64  `json:"position"`
+	Stream   string `json:"stream"`
+	// Step is the step that has appended the item, and Attempt which attempt of it.
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	// Reset says that an attempt of the step has begun anew: what this step has appended to this stream
+	// before is void.
+	Reset   bool       `json:"reset,omitempty"`
+	At      *time.Time `json:"at,omitempty"`
+	Payload *Payload   `json:"payload,omitempty"`
+}
+
 // ListSignals selects a page of a run's unread signals.
 type ListSignals struct {
 	In
