@@ -49,7 +49,7 @@ func (e *Engine) adopt(w bridge.LocalWorker, run store.NewRun, asked time.Time, 
 	}
 	stored := store.Run{
 		ID: res.ID, Namespace: e.namespace, Workflow: run.Workflow, Queue: run.Queue, Status: store.Running,
-		Priority: run.Priority, ExternalID: run.ExternalID, Suffix: run.Suffix, Reuse: run.Reuse, Digest: run.Digest, Input: run.Input, Meta: run.Meta,
+		Priority: run.Priority, ExternalID: run.ExternalID, Suffix: run.Suffix, Reuse: run.Reuse, Digest: run.Digest, Input: run.Input, Meta: run.Meta, Tags: run.Tags,
 		Attempt: 1, Epoch: res.Lease.Epoch, Worker: run.Worker,
 		CreatedAt: res.CreatedAt, StartedAt: res.CreatedAt, VisibleAt: res.CreatedAt.Add(run.LeaseFor),
 	}

@@ -12,9 +12,9 @@ import (
 
 func TestDigest(t *testing.T) {
 	workflowtest.Run(t, func(env *workflowtest.Env) {
-		var sent [][]string
+		var all kept[[]string]
 		digest := Digest(func(_ context.Context, _, to string, notes []string) error {
-			sent = append(sent, append([]string{to}, notes...))
+			all.add(append([]string{to}, notes...))
 			return nil
 		}, 3, time.Hour)
 		env.Register(digest)
@@ -27,12 +27,12 @@ func TestDigest(t *testing.T) {
 		notify("bob", "x")
 		notify("ann", "b", "c", "d") // b is sent again
 		env.Advance(time.Minute)
-		require.Equal(t, [][]string{{"ann", "a", "b", "c"}}, sent)
+		require.Equal(t, [][]string{{"ann", "a", "b", "c"}}, all.list())
 		env.Advance(time.Hour)
-		require.ElementsMatch(t, [][]string{{"ann", "a", "b", "c"}, {"ann", "d"}, {"bob", "x"}}, sent)
+		require.ElementsMatch(t, [][]string{{"ann", "a", "b", "c"}, {"ann", "d"}, {"bob", "x"}}, all.list())
 		notify("bob", "x", "y")
 		env.Advance(2 * time.Hour)
-		require.Equal(t, []string{"bob", "y"}, sent[len(sent)-1])
+		require.Contains(t, all.list(), []string{"bob", "y"})
 	})
 }
 

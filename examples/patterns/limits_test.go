@@ -3,6 +3,7 @@ package patterns
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -68,10 +69,28 @@ func TestCrawlThreePagesOfATenantAtATime(t *testing.T) {
 	})
 }
 
+// kept is what steps have left, in order.
+type kept[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (k *kept[T]) add(v T) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(k.all, v)
+}
+
+func (k *kept[T]) list() []T {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.all)
+}
+
 func TestPublishLastChangeOnly(t *testing.T) {
 	workflowtest.Run(t, func(env *workflowtest.Env) {
-		var published []int
-		flow := PublishLast(func(_ context.Context, c Change) error { published = append(published, c.Version); return nil })
+		var published kept[int]
+		flow := PublishLast(func(_ context.Context, c Change) error { published.add(c.Version); return nil })
 		env.Register(flow)
 		change := func(version int) workflow.Handle[int] {
 			h, err := Changed(env.Context(), env.Engine(), flow, Change{"report", version})
@@ -84,15 +103,15 @@ func TestPublishLastChangeOnly(t *testing.T) {
 			require.Equal(t, first.ID(), change(version).ID())
 		}
 		env.Advance(59 * time.Second)
-		require.Empty(t, published)
+		require.Empty(t, published.list())
 		env.Advance(2 * time.Second)
-		require.Equal(t, []int{5}, published)
+		require.Equal(t, []int{5}, published.list())
 		second := change(6)
 		require.NotEqual(t, first.ID(), second.ID())
 		for version := 7; version <= 40; version++ { // never quiet
 			env.Advance(30 * time.Second)
 			change(version)
 		}
-		require.Equal(t, []int{5, 25}, published[:2], "ten minutes after the first change")
+		require.Equal(t, []int{5, 25}, published.list()[:2], "ten minutes after the first change")
 	})
 }

@@ -37,6 +37,24 @@ func (e *E) tagged(tags map[string]string) []store.ID {
 type likes = map[string]string
 
 var tagEngineCases = []Case{
+	{Name: "tags/own-process", Promise: "P26", Rule: "A run that its own process executes at once has the tags of its start: its changes add to them, and its children inherit them.", Run: func(e *E) {
+		child := workflow.New("child", func(_ workflow.Context, in int) (int, error) { return in, nil })
+		wf := workflow.New("wf", func(ctx workflow.Context, in int) (int, error) {
+			if err := workflow.SetTags(ctx, likes{"state": "sent"}); err != nil {
+				return in, err
+			}
+			return workflow.Child(ctx, "heir", child, in, workflow.InheritTags())
+		})
+		p := e.process(defs(wf, child))
+		for in := range 5 {
+			h, err := wf.Start(e.ctx, p.eng, in, engine.Tags(likes{"customer": fmt.Sprint(in), "state": "new"}))
+			e.ok("start", err)
+			result(e, h)
+			want := likes{"customer": fmt.Sprint(in), "state": "sent"}
+			e.eq("tags of the run", e.tags(h.ID()), store.Tags(want))
+			e.eq("runs with these tags: it and its child", len(e.tagged(want)), 2)
+		}
+	}},
 	{Name: "tags/set", Promise: "P26", Rule: "A run has the tags of its start and those that its code sets, once, in the commit that records it: a replay sets none again.", Run: func(e *E) {
 		wf := workflow.New("wf", func(ctx workflow.Context, _ int) (int, error) {
 			err := errors.Join(
