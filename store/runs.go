@@ -59,7 +59,8 @@ type Runs interface {
 	// without a run that is active, and no run is created without it. P4: a request whose signal a
 	// stored run that holds the external id, or has held it, has received is the same request sent
 	// again: nothing changes, and the result names that run, also after its end.
-	// [NewRun.Reaches] decides what becomes of a run that is in the way.
+	// [NewRun.Reaches] decides what becomes of a run that is in the way. Of several items of a call with
+	// one external id, a store may take those with a Signal before the others or after them.
 	//
 	// A call takes at most [MaxBatch] runs; with more, the whole call is ErrInvalid. It takes
 	// at least [CallBytes] of inputs, metas and payloads of signals. P12: a run over a limit of [Limits] is

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -257,6 +258,8 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 		if r.ExternalID != "" && r.Reuse == store.ReuseNever {
 			delete(s.holders, external{r.Namespace, r.ExternalID, r.Suffix})
 		}
+		maps.DeleteFunc(s.debounced, func(_ debounceKey, id store.ID) bool { return id == r.ID })
+		maps.DeleteFunc(s.replaced, func(_ name, start replacement) bool { return start.run == r.ID })
 		siblings := s.children[r.Parent]
 		if i := slices.Index(siblings, r.ID); i >= 0 {
 			s.children[r.Parent] = slices.Delete(siblings, i, i+1)

@@ -265,6 +265,14 @@ func (q *sequence) startedWith(n *store.NewRun, x store.CreateResult, existed bo
 	}
 }
 
+// depend reports whether the outcome of two items of a call depends on which of them a store takes first: one
+// ID stands for one request, with a key or without, and of items of one external id that with a signal may
+// come before the others or after them.
+func depend(a, b *store.NewRun) bool {
+	return a.ID == b.ID && (a.Debounce != b.Debounce || a.Workflow != b.Workflow) ||
+		a.ExternalID != "" && a.ExternalID == b.ExternalID && a.Suffix == b.Suffix && (a.Signal == nil) != (b.Signal == nil)
+}
+
 func (q *sequence) create() {
 	if len(q.free()) < 3 && !q.chance(20) {
 		q.commit()
@@ -279,10 +287,7 @@ func (q *sequence) create() {
 				r.Worker, r.LeaseFor, r.After, r.At, r.Debounce, r.AtMost = was.Worker, time.Minute, 0, time.Time{}, "", 0
 			}
 		}
-		// One ID stands for one request: it is not sent with a key and without one in the same call.
-		if !slices.ContainsFunc(p.Runs, func(o store.NewRun) bool {
-			return o.ID == r.ID && (o.Debounce != r.Debounce || o.Workflow != r.Workflow)
-		}) {
+		if !slices.ContainsFunc(p.Runs, func(o store.NewRun) bool { return depend(&o, &r) }) {
 			p.Runs = append(p.Runs, r)
 		}
 	}
