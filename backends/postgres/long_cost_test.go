@@ -38,7 +38,7 @@ var finder = map[string]string{
 	"debounces_run":        "cost/purge",
 	"debounced_starts_run": "cost/create-debounced",
 	"limit_flows_parked":   "cost/limit-freed",
-	"limit_flows_ready":    "cost/limit-claim-ready",
+	"limit_flows_ready":    "cost/limit-claim-none",
 	"limit_flows_timed":    "cost/limit-rate",
 	"a scan in each claim": "cost/claim",
 }

@@ -59,6 +59,7 @@ const (
 	kindFlow     = 'f' // namespace, hash -> storekit.FlowState
 	kindReady    = 'Y' // namespace, queue, workflow, pin, priority, head time, head -> storekit.FlowState
 	kindParked   = 'Z' // namespace, limit, key, hash -> storekit.FlowState
+	kindFair     = 'u' // namespace, limit, key, hash -> storekit.FlowState whose turn the key decides
 	kindNeeds    = 'Q' // namespace, queue, workflow, pin, hash -> storekit.FlowState that waits for tokens
 
 	kindRecord = 'R' // storekit.Kind, namespace, name -> a record of storekit

@@ -47,13 +47,22 @@ func flowRunsKey(namespace string, f *storekit.Flow) key {
 	return keyOf(kindFlowRun).Name(namespace).And(hash[:]...)
 }
 
-// flowPlaces returns the keys of the indexes in which a flow stands: ready, by its lane and head, or parked at a key.
-func flowPlaces(namespace string, f *storekit.FlowState) []key {
+// fairKey begins the keys of the flows whose turn a key of a fair limit decides.
+func fairKey(namespace string, k storekit.LimitKeyID) key {
+	return keyOf(kindFair).Name(namespace).Name(k.Limit).Name(k.Key)
+}
+
+// flowPlaces returns the keys of the indexes in which a flow stands: ready, by its lane and head, or parked at a key;
+// and by the key that decides its turn.
+func flowPlaces(namespace string, f *storekit.FlowState) (places []key) {
 	hash := f.Hash()
-	if f.Parked == nil {
-		return []key{laneKind(kindReady, namespace, f.Lane).Priority(f.Priority).Time(f.HeadAt).ID(f.HeadID)}
+	if f.Fair != nil {
+		places = append(places, fairKey(namespace, *f.Fair).And(hash[:]...))
 	}
-	places := []key{keyOf(kindParked).Name(namespace).Name(f.Parked.Limit).Name(f.Parked.Key).And(hash[:]...)}
+	if f.Parked == nil {
+		return append(places, laneKind(kindReady, namespace, f.Lane).Priority(f.Priority).Time(f.HeadAt).ID(f.HeadID))
+	}
+	places = append(places, keyOf(kindParked).Name(namespace).Name(f.Parked.Limit).Name(f.Parked.Key).And(hash[:]...))
 	if f.Need > 0 {
 		places = append(places, laneKind(kindNeeds, namespace, f.Lane).And(hash[:]...))
 	}
@@ -320,10 +329,8 @@ func (c *claim) putFlow(f *storekit.FlowState) {
 // turn gives all flows of a key its new virtual time.
 func (c *claim) turn(k *storekit.LimitKeyState) {
 	var flows []storekit.FlowState
-	for f := range values[storekit.FlowState](c.tx, keyOf(kindFlow).Name(c.p.Namespace).All()) {
-		if f.Fair != nil && *f.Fair == k.LimitKeyID {
-			flows = append(flows, f)
-		}
+	for f := range values[storekit.FlowState](c.tx, fairKey(c.p.Namespace, k.LimitKeyID).All()) {
+		flows = append(flows, f)
 	}
 	for i := range flows {
 		c.dropFlow(&flows[i].Flow)

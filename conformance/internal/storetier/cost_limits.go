@@ -6,12 +6,8 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// The lanes of the runs under limits: in one, nothing of the other runs can be claimed; in the other,
-// everything can, each run with a key of its own.
-const (
-	limitedQueue = "limited"
-	readyQueue   = "limited-ready"
-)
+// limitedQueue is the queue of the runs under limits; nothing of the other runs in it can be claimed.
+const limitedQueue = "limited"
 
 // limited creates n runs under limits: some hold the permits of keys, the others wait for them.
 func (b *aside) limited(c *C, n int) {
@@ -42,15 +38,6 @@ func (b *aside) limited(c *C, n int) {
 			keys -= len(got)
 		}
 	}
-	var ready []store.NewRun
-	for i := range n {
-		limit := "crowd"
-		if i%2 == 0 {
-			limit = "crowd-fair"
-		}
-		ready = append(ready, fill(store.NewRun{Queue: readyQueue, Under: use(limit, store.NewID().String())}))
-	}
-	b.make(c, ready)
 	c.claimNone("the keys of all runs under limits are at their limits") // what a claim has to know is known
 }
 
@@ -85,9 +72,6 @@ var limitProbes = []probe{
 	{"limit-claim-fair", "a run under a fair limit is made, claimed and ended at the same cost, however many keys are at their limits", limitClaim("mine-fair")},
 	{"limit-claim-none", "a claim finds at the cost of nothing that all runs of a lane wait for their limits, however many", func(c *C, _ *aside) func() {
 		return func() { c.noneUnder(limitedQueue) }
-	}},
-	{"limit-claim-ready", "a claim reads what it returns, however many keys could give a permit", func(c *C, _ *aside) func() {
-		return func() { c.end(c.claimUnder(readyQueue), complete("")) }
 	}},
 	{"limit-freed", "a permit that ended is given to a run that waits for it, at the same cost, however many wait for others", func(c *C, _ *aside) func() {
 		under := use("mine", store.NewID().String())
