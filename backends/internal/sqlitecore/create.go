@@ -93,9 +93,8 @@ func (c *Core) Create(ctx context.Context, p store.CreateParams) ([]store.Create
 		}
 	}
 	some := false
-	plain := slices.DeleteFunc(slices.Clone(open), func(i int) bool { return p.Runs[i].Debounce != "" })
-	if c.config.Batched && len(plain) > 0 && !signals(&p, open) { // with a signal, everything is one list
-		fresh, err := c.createMany(ctx, &p, plain, m)
+	if c.config.Batched && len(open) > 0 && !signals(&p, open) && !keyed(&p, open) { // with any of these, everything is one list
+		fresh, err := c.createMany(ctx, &p, open, m)
 		if err != nil {
 			return nil, err
 		}

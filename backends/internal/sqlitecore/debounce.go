@@ -1,6 +1,8 @@
 package sqlitecore
 
 import (
+	"slices"
+
 	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
 )
@@ -31,6 +33,11 @@ var (
 			SELECT 1, r.id, r.namespace, r.visible_at, r.status FROM debounced_starts s CROSS JOIN runs r ON r.id=s.run_id WHERE s.namespace=?1 AND s.id=?2 AND s.at>?3
 			ORDER BY 1 LIMIT 1)`
 )
+
+// keyed reports whether one of the starts has a key.
+func keyed(p *store.CreateParams, which []int) bool {
+	return slices.ContainsFunc(which, func(i int) bool { return p.Runs[i].Debounce != "" })
+}
 
 // createDebouncedOne adds the statements of a start with a key.
 func createDebouncedOne(stmts []Stmt, namespace string, r *store.NewRun, res *store.CreateResult, made *inserted, h *sqlkit.Hints, m moment) []Stmt {

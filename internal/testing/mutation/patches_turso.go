@@ -18,7 +18,7 @@ var tursoPatches = []Patch{
 	{"count-many-loses-failures", "condition", sqliteCore + "children.go", `failed=failed+t.lost`, `failed=failed`, "children/ends-in-one-batch"},
 	{"wake-many-wakes-nobody", "condition", sqliteCore + "children.go", `AND r.status>={final} AND r.parent IS NOT NULL)`, `AND r.status>=9 AND r.parent IS NOT NULL)`, "children/ends-in-one-batch"},
 	{"create-many-eager-on-a-paused-queue", "condition", sqliteCore + "create.go", `OR queue='' AND workflow=j.value->>1)) FROM`, `OR queue='' AND workflow=j.value->>1) AND false) FROM`, "create/eager-on-paused-queue"},
-	{"create-many-drops-signals", "transaction", sqliteCore + "create.go", ` && !signals(&p, open) {`, ` {`, "create/signal-makes-a-run"},
+	{"create-many-drops-signals", "transaction", sqliteCore + "create.go", ` && !signals(&p, open) && !keyed`, ` && !keyed`, "create/signal-makes-a-run"},
 	{"create-many-forgets-the-priority", "condition", sqliteCore + "create.go", `?3, v->>1, v->>2, v->>3,`, `?3, v->>1, v->>2, 0*(v->>3),`, "claim/priority-first"},
 	{"create-many-loses-large-inputs", "bound", sqliteCore + "create.go", `WHERE j.value->>17 IS NOT NULL ON CONFLICT`, `WHERE j.value->>17 IS NULL ON CONFLICT`, "payload/at-the-limit"},
 	{"write-is-not-committed", "transaction", turso + "runner.go", `p.step(ok(p.steps-1), "COMMIT", false)`, `p.step(ok(p.steps-1), "ROLLBACK", false)`, "get/seen-by-every-handle"},
