@@ -143,7 +143,7 @@ func (w *Worker) admit(cr *store.ClaimedRun, asked, answered, now time.Time, ado
 		w.mu.Unlock()
 		w.slots.release(cr.Run.Workflow)
 		return nil
-	case before != nil && before.Lease() == cr.Lease || !adopted && w.lost.sends(cr.Lease):
+	case before != nil && before.Lease() == cr.Lease || !adopted && w.lost.cameBack(cr.Lease):
 		w.mu.Unlock()
 		w.relive(inv, before)
 		return nil

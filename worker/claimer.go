@@ -97,6 +97,7 @@ func (c *claimer) take() (n int) {
 func (c *claimer) look(ctx context.Context, n int) (found idle) {
 	resting := c.emptied != nil && len(c.holding()) == 0
 	asked := time.Now()
+	defer c.lost.claims()()
 	claimed, err := c.claim(ctx, c.demands, n, c.portion, c.longer(c.took))
 	answered := time.Now()
 	c.took = answered.Sub(asked)

@@ -18,6 +18,8 @@ import (
 //     answered and a renewal has told it which leases are lost.
 //   - A lease that comes back all the same is given up on both sides: the old
 //     execution ends, and the new lease is released. The next claim raises the epoch.
+//     A lease has come back if its run is held under it, or if a commit under it was in
+//     progress while the claim was: the history in the answer may lack what it recorded.
 
 // lost tracks what may depend on commits that the store has lost.
 type lost struct {
@@ -28,6 +30,8 @@ type lost struct {
 	commits  map[store.ID]*sending // in progress, by run
 	began    int                   // how many there are
 	old      int                   // how many of them began before the last failure
+	claiming bool
+	answered map[store.ID]store.Lease // the leases of the commits that were answered while claiming
 }
 
 // sending is a commit in progress.
@@ -70,6 +74,35 @@ func (l *lost) end(c *sending) {
 	if c.before < l.failures {
 		l.old--
 	}
+	if l.claiming {
+		l.answered[c.lease.Run] = c.lease
+	}
+}
+
+// claims is called before a claim is sent; the returned function is called when its runs
+// were admitted.
+func (l *lost) claims() (admitted func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claiming = true
+	if l.answered == nil {
+		l.answered = make(map[store.ID]store.Lease)
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.claiming = false
+		clear(l.answered)
+	}
+}
+
+// cameBack reports whether a commit under that lease, which a claim has returned, may have
+// been applied after the claim.
+func (l *lost) cameBack(lease store.Lease) bool {
+	l.mu.Lock()
+	before, ok := l.answered[lease.Run]
+	l.mu.Unlock()
+	return ok && before == lease || l.sends(lease)
 }
 
 // sends reports whether a commit under that lease is in progress.

@@ -183,12 +183,16 @@ func (inv *Invocation) lastCommitLocked(tr *store.Transition) (c *store.Commit, 
 	return c, lost
 }
 
-// give gives the lease up without a commit.
+// give gives the lease up without a commit. The host knows of the lease until the commit in
+// progress, if there is one, is answered.
 func (inv *Invocation) give(end End) {
 	first := false
 	inv.locked(func() {
 		if first = inv.ending.finish(); first {
 			inv.endedLocked()
+		}
+		for first && inv.outbox.sending {
+			inv.changed.Wait()
 		}
 	})
 	if first {

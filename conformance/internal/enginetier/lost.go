@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,6 +147,75 @@ func (e *E) answersTake(late time.Duration) {
 	e.eq("epoch of the run that waited, whose lease was renewed in time", run.Epoch, int64(1))
 	p.wire.answerLate(0)
 	p.stop()
+}
+
+// lostCommitDuringClaim lets a worker lose the claim of a run. The first commit under the lost claim arrives
+// after the worker has claimed the run again, and is answered before that claim is.
+func lostCommitDuringClaim(e *E) {
+	log := &lines{}
+	e.opts = []engine.Option{engine.Logger(slog.New(slog.NewTextHandler(log, nil)))}
+	var ran tally
+	blocked, goOn := make(chan struct{}, 9), make(chan struct{})
+	wf := marks(2, &ran, func(_ context.Context, step int) error {
+		if step == 0 && ran.add("block") == 1 {
+			blocked <- struct{}{}
+			<-goOn
+		}
+		return nil
+	})
+	p := e.build(defs(wf))
+	h := start(e, wf, 0)
+	back := e.h.Rewind(e.TB, e.s)
+	p.run()
+	receive(e, "the first step", blocked)
+
+	once := func() (<-chan struct{}, func()) {
+		ch := make(chan struct{})
+		return ch, sync.OnceFunc(func() { close(ch) })
+	}
+	extended, extend := once()
+	sent, send := once()
+	claimed, claim := once()
+	answered, answer := once()
+	wait := func(ch <-chan struct{}) {
+		select {
+		case <-ch:
+		case <-e.ctx.Done():
+		}
+	}
+	p.wire.mu.Lock()
+	p.wire.before = func(verb string) {
+		switch verb {
+		case "claim":
+			wait(extended)
+		case "extend":
+			wait(sent) // the lease is said to be lost when the commit is under way
+		case "commit":
+			send()
+			wait(claimed)
+		}
+	}
+	p.wire.after = func(verb string) {
+		switch verb {
+		case "extend":
+			extend()
+		case "commit":
+			answer()
+		case "claim":
+			claim()
+			wait(answered)
+			for len(log.with("lease is lost")) == 0 && e.ctx.Err() == nil {
+				pause(e)
+			}
+			pause(e) // the worker has the answer to the commit
+		}
+	}
+	p.wire.mu.Unlock()
+	receive(e, "the end of the calls under way", p.wire.silence())
+	back()
+	close(goOn)
+	e.consistent(h, 2)
+	e.check(len(log.with("the database has lost its claim")) == 1, "the lease did not come back:\n%s", strings.Join(log.with(""), "\n"))
 }
 
 var lostEngineCases = []Case{
@@ -439,6 +510,7 @@ var lostEngineCases = []Case{
 		p.wire.set(wireUp)
 		e.consistent(wf.Handle(e.eng, id), 3)
 	})},
+	{Name: "lost/commit-during-claim", Promise: "P2", Rule: "If the database has lost a claim, and a commit under it is applied between the next claim of the same lease and the answer to that claim, the claim's history is not used: it lacks what the commit has recorded.", Run: rewinding(lostCommitDuringClaim)},
 	{Name: "lost/event", Promise: "P5", Rule: "If the database loses an event that a run in memory has seen, the run does not mistake the next event for it.", Run: rewinding(func(e *E) {
 		other, wanted := workflow.NewSignal[int]("other"), workflow.NewSignal[int]("wanted")
 		var ran tally
