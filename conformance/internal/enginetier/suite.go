@@ -96,11 +96,11 @@ func runCase(t testing.TB, h harness.Harness, cs Case) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	e.ctx = ctx
-	patience := engine.RetryFor(10 * time.Second)
+	e.patience = engine.RetryFor(10 * time.Second)
 	if !h.Bubble {
-		patience = engine.RetryFor(limit) // the machine may be busy
+		e.patience = engine.RetryFor(limit) // the machine may be busy
 	}
-	e.eng = engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet), patience)
+	e.eng = engine.New(newWire(e.s), engine.Namespace("engine"), engine.Logger(quiet), e.patience)
 	t.Cleanup(func() {
 		for _, p := range e.procs {
 			p.kill()
@@ -119,14 +119,16 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // E is what an engine case uses.
 type E struct {
 	testing.TB
-	h     harness.Harness
-	cs    Case
-	s     store.Store
-	eng   *engine.Engine // a client without a worker
-	ctx   context.Context
-	scale time.Duration
-	opts  []engine.Option // of later processes
-	procs []*proc
+	h   harness.Harness
+	cs  Case
+	s   store.Store
+	eng *engine.Engine // a client without a worker
+	// patience is how long the engines of a case repeat a call that the store does not answer.
+	patience engine.Option
+	ctx      context.Context
+	scale    time.Duration
+	opts     []engine.Option // of later processes
+	procs    []*proc
 }
 
 // d scales a duration to the clock of the case.
@@ -210,7 +212,7 @@ func (e *E) buildWith(codec engine.Codec, defs []workflow.Definition, opts ...wo
 	if e.h.Reopen != nil {
 		p.wire = newWire(e.h.Reopen(e.TB, e.s))
 	}
-	p.eng = engine.New(p.wire, append([]engine.Option{engine.Namespace("engine"), engine.Logger(quiet), engine.PayloadCodec(codec)}, e.opts...)...)
+	p.eng = engine.New(p.wire, append([]engine.Option{engine.Namespace("engine"), engine.Logger(quiet), engine.PayloadCodec(codec), e.patience}, e.opts...)...)
 	p.worker = worker.New(p.eng, append([]worker.Option{worker.Concurrency(10), worker.Lease(e.ofLease(leaseFor)), worker.Grace(e.d(10 * time.Second))}, opts...)...)
 	e.ok("register", p.worker.Register(defs...))
 	for _, d := range defs {
