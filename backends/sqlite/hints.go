@@ -9,7 +9,8 @@ import (
 )
 
 // Hints implements store.Hinter. Writes of this store are reported precisely and at once. Writes of
-// other processes are noticed within 50 ms and reported as "look again".
+// other processes are noticed within 50 ms, or some times that while this store always writes, and
+// reported as "look again".
 func (s *Store) Hints(ctx context.Context, topics ...store.HintTopic) (<-chan []store.Hint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -33,6 +34,7 @@ type poller struct {
 const (
 	pollSoon   = 10 * time.Millisecond
 	pollSeldom = 50 * time.Millisecond
+	pollsBusy  = 3 // after so many polls in a row that found the writer busy, the next one waits for its turn
 )
 
 // join counts a listener until ctx is done, and starts the goroutine for the first one.
@@ -71,6 +73,7 @@ func (p *poller) poll(ctx context.Context, last int64) {
 	r := p.store.runner
 	timer := time.NewTimer(pollSoon)
 	defer timer.Stop()
+	busy := 0
 	for delay := pollSoon; ; timer.Reset(delay) {
 		select {
 		case <-ctx.Done():
@@ -79,7 +82,10 @@ func (p *poller) poll(ctx context.Context, last int64) {
 			return
 		case <-timer.C:
 		}
-		version, err := r.dataVersion(ctx, false)
+		version, err := r.dataVersion(ctx, busy == pollsBusy)
+		if busy++; err != nil || version != 0 {
+			busy = 0
+		}
 		if err != nil || version == last || version == 0 {
 			delay = min(delay+delay/4, pollSeldom)
 			continue

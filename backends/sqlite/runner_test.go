@@ -333,3 +333,37 @@ func TestHintsOfAnother(t *testing.T) {
 	_, err = s.Hints(t.Context())
 	require.NoError(t, err)
 }
+
+// TestHintsOfAnotherWhileBusy checks that the writes of a second handle are noticed while calls of the
+// first one always wait for the writer.
+func TestHintsOfAnotherWhileBusy(t *testing.T) {
+	t.Parallel()
+	s, path := openFile(t)
+	other, err := Open(t.Context(), path)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	hints, err := s.Hints(ctx, store.HintsOfRuns) // the calls send none of these
+	require.NoError(t, err)
+	var users sync.WaitGroup
+	defer users.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 8 {
+		users.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case c := <-s.runner.writer:
+					runtime.Gosched() // the others wait meanwhile
+					s.runner.writer <- c
+				}
+			}
+		})
+	}
+	_, err = other.Create(ctx, createParams(1, 0))
+	require.NoError(t, err)
+	require.Equal(t, []store.Hint{{Kind: store.HintRescan}}, <-hints)
+	require.NoError(t, other.Close())
+}
