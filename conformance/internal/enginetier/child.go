@@ -79,7 +79,7 @@ var childEngineCases = []Case{
 			b, err := workflow.Child(ctx, "twice", double, a)
 			return []int{a, b}, err
 		})
-		e.process(defs(wf, double), worker.Concurrency(1))
+		e.process(defs(wf, double), worker.Concurrency(1), worker.Lease(leaseFor))
 		h := start(e, wf, 5)
 		e.eq("outputs", result(e, h), []int{10, 20})
 		kids := e.children(h.ID())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
 	"github.com/pawlhq/pawl/workflow"
 )
 
@@ -57,7 +58,7 @@ var cleanupEngineCases = []Case{
 			_, err = f.Get(ctx)
 			return err
 		})
-		e.process(defs(wf))
+		e.process(defs(wf), worker.Lease(leaseFor))
 		h := start(e, wf, 0)
 		receive(e, "the work", at)
 		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))

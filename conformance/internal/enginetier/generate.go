@@ -137,7 +137,7 @@ var generateEngineCases = []Case{
 	{Name: "generate/no-slot-while-items-run", Promise: "P9", Rule: "Once the generator has returned, its run sleeps until the last item is final, and wakes once.", Run: func(e *E) {
 		kid := hold("kid")
 		wf := stream(e, numbers(5), kid)
-		e.process(defs(wf, kid))
+		e.process(defs(wf, kid), worker.Lease(leaseFor))
 		h := start(e, wf, 0)
 		run := e.until(h.ID(), store.Sleeping)
 		e.eq("claims", run.Epoch, int64(1))

@@ -215,7 +215,8 @@ func lostCommitDuringClaim(e *E) {
 	back()
 	close(goOn)
 	e.consistent(h, 2)
-	e.check(len(log.with("the database has lost its claim")) == 1, "the lease did not come back:\n%s", strings.Join(log.with(""), "\n"))
+	// Elsewhere the calls may take longer than a lease.
+	e.check(!e.h.Bubble || len(log.with("the database has lost its claim")) == 1, "the lease did not come back:\n%s", strings.Join(log.with(""), "\n"))
 }
 
 var lostEngineCases = []Case{

@@ -83,7 +83,7 @@ var mapEngineCases = []Case{
 		e.until(h.ID(), store.Sleeping)
 		p.stop()
 		for range 3 {
-			e.process(defs(parent, double), worker.Concurrency(50))
+			e.process(defs(parent, double), worker.Concurrency(50), worker.Lease(leaseFor))
 		}
 		whole(e, result(e, h), n)
 		run, err := e.eng.Get(e.ctx, h.ID())

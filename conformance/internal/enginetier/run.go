@@ -137,6 +137,10 @@ var branchEngineCases = []Case{
 					return workflow.Do(ctx, "work", func(context.Context) error { ran.add("work"); return nil })
 				})
 			}
+			g.Go("last", func(ctx workflow.Context) error {
+				_, err := word.Receive(ctx) // until the case has seen that the run sleeps
+				return err
+			})
 			return in, g.Wait()
 		})
 		p := e.process(defs(wf))
@@ -144,6 +148,7 @@ var branchEngineCases = []Case{
 		e.until(h.ID(), store.Sleeping)
 		p.stop()
 		e.process(defs(wf))
+		send(e, word, h.ID(), "on")
 		e.eq("output", result(e, h), 8)
 		e.eq("executions", ran.get("work"), 4)
 	}},

@@ -171,7 +171,7 @@ var stateEngineCases = []Case{
 	}},
 	{Name: "state/wakes-parked", Promise: "P5", Rule: "A run that waits in memory sees a change without being suspended.", Run: func(e *E) {
 		wf := waiter(workflow.PollInterval(e.d(time.Hour)))
-		e.process(defs(wf), worker.Park(e.d(10*time.Minute)))
+		e.process(defs(wf), worker.Park(e.d(10*time.Minute)), worker.Lease(leaseFor))
 		h := start(e, wf, 20)
 		for i := range 20 {
 			set(e, counted, h.ID(), i+1)
@@ -253,7 +253,7 @@ var stateEngineCases = []Case{
 			g.Go("pong", turn(target, counted, true))
 			return rounds, g.Wait()
 		})
-		e.process(defs(wf), worker.Park(e.d(10*time.Minute)))
+		e.process(defs(wf), worker.Park(e.d(10*time.Minute)), worker.Lease(leaseFor))
 		h := start(e, wf, 0)
 		from := time.Now()
 		e.eq("output", result(e, h), rounds)

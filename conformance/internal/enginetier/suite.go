@@ -178,7 +178,8 @@ type proc struct {
 }
 
 // leaseFor is the lease of workers in these cases, before scaling. Cases in which no worker is killed
-// and values are as large as possible do not scale it, because the database takes a while for them.
+// do not scale it if values are as large as possible, because the database takes a while for them, or if
+// they count claims: on a busy machine a scaled lease may run out.
 const leaseFor = 30 * time.Second
 
 // ofLease scales a part or a multiple of a lease to the clock of the case. On a real server, leases
