@@ -23,6 +23,10 @@ var visible = []string{
 	"lease-not-extended", "commit-lengthens-the-lease", "no-epoch-check", "extended-after-takeover", "extended-after-finish",
 	"crash-not-counted", "crashes-never-cleared", "release-counted-as-crash", "expired-lease-is-dead", "recovered-only-by-its-worker",
 	"external-id-never-freed", "timer-early", "sleeps-in-whole-milliseconds", "retry-keeps-failed-steps", "retry-keeps-what-followed",
+
+	"limit-one-more", "limit-counts-before", "limit-forgets-expired", "limit-takeover-waits", "limit-first-only", "limit-any-of",
+	"limit-ignores-steps", "limit-free-leaks", "limit-keeps-step", "limit-steps-leak", "limit-gives-back-twice", "limit-zombie-gives-back", "limit-takeover-counts-anew",
+	"rate-ignored", "rate-burst-twice", "rate-burst-ignored", "rate-saves-up", "rate-tokens-once", "rate-one-token", "rate-steps-are-free",
 }
 
 // The simulation finds the fault of each faulty store.

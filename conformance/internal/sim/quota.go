@@ -53,6 +53,16 @@ var quotas = map[string]int64{
 	"failed: timeout":               1,
 	"failed: teapot":                3,
 	"failed: error":                 3,
+
+	"world with limits":                 200,
+	"permit given":                      3000,
+	"last permit given":                 2000,
+	"tokens given":                      500,
+	"step waits for a permit":           1000,
+	"step executed under a limit":       2000,
+	"step's permit ended by its record": 1000,
+	"takeover with permits":             100,
+	"queue paused or resumed":           200,
 }
 
 // Missing returns the quotas that this number of seeds has not reached.

@@ -44,6 +44,7 @@ type op struct {
 	backoff  time.Duration
 	caught   bool // the workflow goes on after its failure
 	kills    int  // how many executions end their process
+	under    []limitedStep
 
 	d        time.Duration
 	at       time.Time
@@ -145,6 +146,7 @@ type plan struct {
 	delay    time.Duration
 	timeout  time.Duration
 	cancelAt time.Duration // 0: never
+	under    []store.LimitUse
 }
 
 // attempts of the workflows' runs.
@@ -205,6 +207,7 @@ func (p *proc) definitions() []workflow.Definition {
 // Define implements [bridge.Definer].
 func (d definition) Define(codec exec.Codec) *exec.Definition {
 	def := bridge.Define(d.Definition, codec)
+	d.p.world.limits.define(def)
 	inner := def.Invoke
 	def.Invoke = func(b *exec.Branch, data []byte) ([]byte, error) {
 		var in input
@@ -319,6 +322,7 @@ func (pr *player) step(ctx workflow.Context, o op) (stepOut, error) {
 	if o.how == byTimeout {
 		opts = append(opts, workflow.Timeout(o.work+time.Second))
 	}
+	opts = append(opts, o.limitOptions()...)
 	return workflow.Step(ctx, o.name, func(sctx context.Context) (stepOut, error) {
 		info := exec.Info(sctx)
 		if pr.p.dead() {
@@ -326,6 +330,7 @@ func (pr *player) step(ctx workflow.Context, o op) (stepOut, error) {
 			return stepOut{}, errCut
 		}
 		e := pr.p.world.executing(pr.p, pr.run, info.Key)
+		defer pr.p.world.executes(pr, o, e)()
 		if o.kills > 0 && pr.p.world.killing(pr.run, o.kills) {
 			pr.p.kill()
 		}

@@ -123,6 +123,7 @@ func (w watched) create(ctx context.Context, p store.CreateParams) ([]store.Crea
 				}
 			}
 			w.runs[n.ID] = s
+			w.limits.created(w.world, n, &res)
 			w.noteLocked(w.from.who, "run %s is %s", n.ID, s.name)
 		}
 	}
@@ -174,6 +175,7 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 		if c.Lease.Epoch != s.epoch+1 {
 			w.failLocked("run %s was claimed with epoch %d after epoch %d", w.name(id), c.Lease.Epoch, s.epoch)
 		}
+		w.limits.claimed(w.world, s, now)
 		if leased {
 			w.count("takeover")
 			if s.holder == w.from {
@@ -284,6 +286,7 @@ func (w watched) cancel(ctx context.Context, p store.CancelParams) ([]store.Cont
 			s.status, s.cancel = store.Canceled, true
 		case s.worker == "":
 			w.count("canceled while it waited")
+			w.limits.canceledWaiting(s)
 			s.status, s.cancel, s.due = store.Canceling, true, earliest(s.due, micro(w.clock()))
 		default:
 			w.count("canceled while leased")
@@ -355,6 +358,7 @@ func (w watched) committed(c *store.Commit, res store.CommitResult, now time.Tim
 		return
 	}
 	s.seq, s.crashes = c.Seq, c.Crashes
+	w.limits.committed(w.world, s, c)
 	for i := range c.Steps {
 		w.recorded(s, &c.Steps[i], now)
 	}
@@ -495,6 +499,7 @@ type execution struct {
 	by        *wire
 	began     time.Time
 	succeeded bool
+	epoch     int64 // of its lease
 }
 
 // stepOut is the output of steps and values.

@@ -59,6 +59,8 @@ type world struct {
 	client *engine.Engine // behind a wire with faults
 	clean  *engine.Engine
 
+	limits *limited // nil: there are none
+
 	crashAt *crashPoint // of the first process; nil: as the seed says
 	quick   bool        // dead processes are replaced at once
 
@@ -261,6 +263,7 @@ func (w *world) starter(p *plan) {
 	if p.timeout > 0 {
 		opts = append(opts, engine.Timeout(p.timeout))
 	}
+	opts = append(opts, p.limitOptions()...)
 	for tries := 0; ; tries++ {
 		eng := w.client
 		if p.from >= 0 && p.from < len(w.procs) {
@@ -391,6 +394,7 @@ func (w *world) run() {
 		slots.Go(s.live)
 	}
 	var clients sync.WaitGroup
+	clients.Go(w.pauser)
 	for _, p := range w.plans {
 		clients.Go(func() { w.starter(p) })
 		if !p.fresh && p.external == "" { // a start with an external id may end as another run
@@ -449,7 +453,7 @@ func (w *world) settle() {
 		work += own
 	}
 	// Added to the leases: pauses before retries, polls, and waits for slots that other runs hold.
-	slack := 20*time.Second + 3*w.profile.poll + work
+	slack := 20*time.Second + 3*w.profile.poll + work + w.limitSlack()
 	limit := func(p *plan, from time.Time) time.Time {
 		own, _ := p.waits()
 		if p.script.until().After(from.Add(w.profile.skew)) {
@@ -595,6 +599,7 @@ func (w *world) check() {
 			}
 		}
 	}
+	w.checkLimits()
 }
 
 // checkRun compares a run's end with its plan.
