@@ -20,6 +20,7 @@ var roles = map[string]func(ctx context.Context) error{
 	"worker":  workerRole,
 	"starter": starterRole,
 	"victim":  victimRole,
+	"limited": limitedRole,
 }
 
 func TestMain(m *testing.M) {
