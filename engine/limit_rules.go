@@ -128,7 +128,7 @@ func (f *facts) limited() bool {
 		step := i >= len(f.run.Under)
 		switch {
 		case rule.Concurrency > 0 && key.Held >= rule.Concurrency:
-			f.sayLimit(&held, "%s: %d of %d held%s, %s", name, key.Held, rule.Concurrency, f.holders(u), others(key.Waiting))
+			f.sayLimit(&held, "%s: %d of %d held%s, %s%s", name, key.Held, rule.Concurrency, f.holders(u), others(key.Waiting), f.queueText(u, key.Waiting))
 		case rule.Every() > 0 && (step || f.run.Status == store.Pending) && f.tokensAt(rule, key, u).After(f.now):
 			at := f.tokensAt(rule, key, u)
 			if f.x.Until.Before(at) {
@@ -195,16 +195,8 @@ func (f *facts) tokensAt(rule store.LimitRule, key store.LimitKey, u store.Limit
 
 // holders names runs that hold permits of a limit and key. It reads a bounded number of runs.
 func (f *facts) holders(u store.LimitUse) string {
-	var page store.RunPage
-	err := f.e.retry(f.ctx, func(ctx context.Context) (err error) {
-		page, err = f.e.store.List(ctx, store.ListParams{
-			Namespace: f.e.namespace, OldestFirst: true, Limit: scanHolders,
-			Filter: store.RunFilter{Statuses: []store.Status{store.Running, store.Canceling}},
-		})
-		return err
-	})
-	if err != nil {
-		f.err = err
+	page, ok := f.list(store.ListParams{OldestFirst: true, Filter: store.RunFilter{Statuses: []store.Status{store.Running, store.Canceling}}})
+	if !ok {
 		return ""
 	}
 	var names []string

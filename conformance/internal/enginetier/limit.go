@@ -263,6 +263,7 @@ var limitEngineCases = []Case{
 		e.check(last < 6, "the runs of the small key were done by place %d of %v, expected among the first 6", last+1, order)
 	}},
 	{Name: "limit/explained", Promise: "P16", Rule: "It can be seen which limit holds a run, who holds its permits, and when a rate lets it go.", Run: limitExplained},
+	{Name: "limit/explained-pace", Promise: "P16", Rule: "Explain says how many runs go before a run that waits for a limit and key, and when its turn comes at the present pace.", Run: limitPace},
 	{Name: "limit/set", Promise: "P21", Rule: "An operator's rule counts at once, whatever code registers, until it is removed.", Run: limitSet},
 	{Name: "limit/bad-input", Promise: "P16", Rule: "Limits, keys and tokens that are not valid are refused, with a reason.", Run: limitBadInput},
 }
@@ -527,6 +528,40 @@ func limitExplained(e *E) {
 	e.check(x.Until.After(x.At), "it continues at %v, which is not after %v", x.Until, x.At)
 	close(hold.open)
 	result(e, second)
+}
+
+func limitPace(e *E) {
+	one := limit.New("one", limit.Concurrency(1))
+	hold := newGate()
+	wf := workflow.New("wf", func(ctx workflow.Context, in string) (string, error) {
+		if strings.HasPrefix(in, "quick") {
+			return in, nil
+		}
+		return in, workflow.Do(ctx, "work", hold.pass)
+	}, workflow.UnderKey(one, func(in string) string { return in[len(in)-1:] }))
+	e.process(defs(wf))
+	holder := start(e, wf, "slow a")
+	receive(e, "the step", hold.entered)
+	x := e.explains("a run before any has ended", start(e, wf, "slow a").ID(), engine.ReasonLimit, "1 of 1 held", "no other run waits")
+	e.check(!strings.Contains(x.String(), "pace"), "a pace is known before any run has ended:\n%s", x.String())
+	for range 4 { // of another key: they say nothing about this one
+		result(e, start(e, wf, "quick b"))
+	}
+	last := start(e, wf, "slow a", engine.Priority(-1))
+	first := start(e, wf, "slow a", engine.Priority(1))
+	e.waitingAt(one, "a", 3)
+	x = e.explains("the last one", last.ID(), engine.ReasonLimit, holder.ID().String(), "2 others wait, 2 of them ahead of it")
+	e.check(!strings.Contains(x.String(), "pace"), "the pace of another key counts:\n%s", x.String())
+	e.explains("the first one", first.ID(), engine.ReasonLimit, "2 others wait, none of them ahead of it")
+	hold.open <- struct{}{}
+	result(e, holder)
+	receive(e, "the next step", hold.entered)
+	hold.open <- struct{}{}
+	result(e, first)
+	receive(e, "the step after it", hold.entered)
+	x = e.explains("the last one, when two have ended", last.ID(), engine.ReasonLimit, "no other run waits; at the present pace it goes in about")
+	close(hold.open)
+	result(e, last)
 }
 
 func limitSet(e *E) {
