@@ -225,6 +225,9 @@ func (b *bench) embedded(ctx context.Context, at *site) error {
 				return fmt.Errorf("lists: %w", err)
 			}
 		}
+		if err := b.limited(ctx, at); err != nil {
+			return err
+		}
 		if strings.Contains("memory", b.only) && (b.db != "sqld" || b.only != "") { // there it takes minutes
 			if err := b.memory(ctx, at); err != nil {
 				return err

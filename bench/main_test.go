@@ -43,3 +43,22 @@ func TestEverything(t *testing.T) {
 		})
 	}
 }
+
+func TestLimits(t *testing.T) {
+	for _, db := range []string{"sqlite", "postgres", "sqld"} {
+		for _, only := range []string{"limits", "fairness"} {
+			t.Run(db+"/"+only, func(t *testing.T) {
+				t.Parallel()
+				b := bench{db: db, only: only, runs: 100, reps: 1, dir: t.TempDir(), crowd: 200, samples: 5}
+				if err := b.all(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range b.rows {
+					if len(r.Pawl) == 0 || r.Pawl[0] <= 0 {
+						t.Errorf("%s: %v", r.Name, r.Pawl)
+					}
+				}
+			})
+		}
+	}
+}

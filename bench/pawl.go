@@ -17,7 +17,9 @@ import (
 
 var noop = workflow.New("noop", func(_ workflow.Context, in int) (int, error) { return in, nil })
 
-var threeStep = workflow.New("three-step", func(ctx workflow.Context, in int) (int, error) {
+var threeStep = workflow.New("three-step", steps3)
+
+func steps3(ctx workflow.Context, in int) (int, error) {
 	for _, name := range []string{"one", "two", "three"} {
 		var err error
 		in, err = workflow.Step(ctx, name, func(context.Context) (int, error) { return in, nil })
@@ -26,7 +28,7 @@ var threeStep = workflow.New("three-step", func(ctx workflow.Context, in int) (i
 		}
 	}
 	return in, nil
-})
+}
 
 // subject is Pawl on a fresh database.
 type subject struct {

@@ -50,6 +50,14 @@ func (b *bench) postgres(ctx context.Context) error {
 			return n, err
 		},
 	}
+	limits := func(ctx context.Context, _ *server) error {
+		for range b.reps {
+			if err := b.limited(ctx, &at); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	parts := []struct {
 		name string
 		do   func(context.Context, *server) error
@@ -73,6 +81,8 @@ func (b *bench) postgres(ctx context.Context) error {
 			}
 			return nil
 		}},
+		{"limits", limits},
+		{"fairness", limits},
 		{"claim", b.claims},
 		{"idle", b.idleCost},
 		{"handles", b.waiting},

@@ -559,7 +559,7 @@ func limitPace(e *E) {
 	hold.open <- struct{}{}
 	result(e, first)
 	receive(e, "the step after it", hold.entered)
-	x = e.explains("the last one, when two have ended", last.ID(), engine.ReasonLimit, "no other run waits; at the present pace it goes in about")
+	e.explains("the last one, when two have ended", last.ID(), engine.ReasonLimit, "no other run waits; at the present pace it goes in about")
 	close(hold.open)
 	result(e, last)
 }

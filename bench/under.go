@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	pawllimit "github.com/pawlhq/pawl/limit"
+	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/workflow"
+)
+
+// under is a load of three-step runs under a limit, or under none.
+type under struct {
+	name    string
+	options []workflow.Option
+	slots   int // of each worker
+	workers int
+	part    int // of the runs, one in so many
+}
+
+func unders() []under {
+	key := func(n int) func(int) string { return func(in int) string { return strconv.Itoa(in % n) } }
+	one := func() []workflow.Option {
+		return []workflow.Option{workflow.Under(pawllimit.New("one", pawllimit.Concurrency(1)))}
+	}
+	return []under{
+		{"under limits: none", nil, 1000, 1, 1},
+		{"under limits: one of 1,000 without a key", []workflow.Option{workflow.Under(pawllimit.New("all", pawllimit.Concurrency(1000)))}, 1000, 1, 1},
+		{"under limits: one of 10 with 10,000 keys", []workflow.Option{workflow.UnderKey(pawllimit.New("keys", pawllimit.Concurrency(10)), key(10_000))}, 1000, 1, 1},
+		{"under limits: none, a worker of one slot", nil, 1, 1, 50},
+		{"under limits: one of 1, a worker", one(), 1000, 1, 50},
+		{"under limits: one of 1, eight workers", one(), 1000, 8, 50},
+	}
+}
+
+// limited measures limits if they are asked for.
+func (b *bench) limited(ctx context.Context, at *site) error {
+	if b.only == "limits" {
+		if err := b.underLimits(ctx, at); err != nil {
+			return fmt.Errorf("limits: %w", err)
+		}
+	}
+	if b.only == "fairness" {
+		if err := b.fairness(ctx, at); err != nil {
+			return fmt.Errorf("fairness: %w", err)
+		}
+	}
+	return nil
+}
+
+// underLimits measures what limits cost: runs a second, end to end, each load on an empty database, in turns.
+func (b *bench) underLimits(ctx context.Context, at *site) error {
+	loads := unders()
+	if len(b.rows) > 0 && len(b.row(loads[0].name, "/s").Pawl)%2 == 1 {
+		slices.Reverse(loads)
+	}
+	for _, u := range loads {
+		n := max(10, b.runs/u.part)
+		took, err := u.run(ctx, at, n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", u.name, err)
+		}
+		b.add(u.name, "/s", float64(n)/took.Seconds())
+	}
+	return nil
+}
+
+func (u *under) run(ctx context.Context, at *site, n int) (time.Duration, error) {
+	place, leave, err := at.place()
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	w := workflow.New("limited", steps3, u.options...)
+	var subjects []*subject
+	defer func() {
+		for _, s := range subjects {
+			s.close()
+		}
+	}()
+	for range u.workers {
+		s, err := at.open(ctx, place)
+		if err != nil {
+			return 0, err
+		}
+		subjects = append(subjects, s)
+	}
+	if err := subjects[0].know(ctx, w); err != nil {
+		return 0, err
+	}
+	from := time.Now()
+	for _, s := range subjects {
+		if err := s.work(ctx, u.slots, w); err != nil {
+			return 0, err
+		}
+	}
+	each := make([]workflow.Each[int], n)
+	for i := range each {
+		each[i].In = i
+	}
+	handles, err := w.StartMany(ctx, subjects[0].eng, each)
+	if err != nil {
+		return 0, err
+	}
+	_, err = workflow.Results(ctx, handles)
+	return time.Since(from), err
+}
+
+// The load of the fairness test.
+const (
+	fairSlots = 8
+	fairWork  = 5 * time.Millisecond
+	fairSmall = 99 // tenants that start a run now and then
+	fairBusy  = 9  // tenants beside the largest that always have runs
+)
+
+// fairness measures what a tenant with very many runs does to others under a fair limit: how long the
+// runs of small tenants wait for their first line, beside it and alone, and how even the shares of busy
+// tenants are, as Jain's index: 1 if all have the same.
+func (b *bench) fairness(ctx context.Context, at *site) error {
+	for _, big := range []int{0, b.crowd} {
+		place, leave, err := at.place()
+		if err != nil {
+			return err
+		}
+		err = b.fair(ctx, at, place, big)
+		leave()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit is the input of a run of a tenant.
+type visit struct {
+	Tenant string
+	At     int64 // when it was started, in microseconds; 0: not measured
+}
+
+// tenants counts what the runs of tenants get.
+type tenants struct {
+	mu    sync.Mutex
+	runs  map[string]int
+	waits []float64 // in milliseconds
+}
+
+func (b *bench) fair(ctx context.Context, at *site, place string, big int) error {
+	s, err := at.open(ctx, place)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	seen := tenants{runs: map[string]int{}}
+	w := workflow.New("visit", func(ctx workflow.Context, v visit) (int, error) {
+		return 1, workflow.Do(ctx, "visit", func(context.Context) error {
+			seen.mu.Lock()
+			seen.runs[v.Tenant]++
+			if v.At > 0 {
+				seen.waits = append(seen.waits, float64(time.Now().UnixMicro()-v.At)/1000)
+			}
+			seen.mu.Unlock()
+			time.Sleep(fairWork)
+			return nil
+		})
+	}, workflow.UnderKey(pawllimit.New("tenant", pawllimit.Fair()), func(v visit) string { return v.Tenant }))
+	if err := s.st.PutWorkflows(ctx, store.PutWorkflowsParams{Namespace: "default", Workflows: []store.Workflow{{Name: w.Name(), Queue: w.Queue()}}}); err != nil {
+		return err
+	}
+	fill := func(tenant string, n int) error {
+		for n > 0 {
+			part := min(n, 20_000)
+			each := make([]workflow.Each[visit], part)
+			for i := range each {
+				each[i].In.Tenant = tenant
+			}
+			if _, err := w.StartMany(ctx, s.eng, each); err != nil {
+				return err
+			}
+			n -= part
+		}
+		return nil
+	}
+	from := time.Now()
+	if err := fill("big", big); err != nil {
+		return err
+	}
+	name := "fairness: small tenants alone"
+	if big > 0 {
+		name = "fairness: small tenants beside one with very many runs"
+		b.add("fairness: runs of the large tenant", "runs", float64(big))
+		b.add("fairness: their starts", "/s", float64(big)/time.Since(from).Seconds())
+		from = time.Now()
+		if _, err := s.eng.LimitKeys(ctx, "tenant", "", 1); err != nil { // claims that follow find them counted
+			return err
+		}
+		b.add("fairness: counting them in, where no worker has claimed meanwhile", "s", time.Since(from).Seconds())
+	}
+	if err := s.work(ctx, fairSlots, w); err != nil {
+		return err
+	}
+	if err := rest(ctx, time.Second); err != nil { // what comes first is over
+		return err
+	}
+	for i := range b.samples {
+		if _, err := w.Start(ctx, s.eng, visit{fmt.Sprint("small-", i%fairSmall), time.Now().UnixMicro()}); err != nil {
+			return err
+		}
+		if err := rest(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	for seen.measured() < b.samples {
+		if err := rest(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	seen.mu.Lock()
+	slices.Sort(seen.waits)
+	b.add(name+", p50", "ms", seen.waits[len(seen.waits)/2])
+	b.add(name+", p99", "ms", seen.waits[len(seen.waits)*99/100])
+	seen.mu.Unlock()
+	if big == 0 {
+		return nil
+	}
+	backlog := b.samples * 2
+	for i := range fairBusy {
+		if err := fill(fmt.Sprint("busy-", i), backlog); err != nil {
+			return err
+		}
+	}
+	before := seen.counts()
+	for {
+		if err := rest(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+		after := seen.counts()
+		var sum, squares float64
+		for tenant, n := range after {
+			if got := float64(n - before[tenant]); tenant == "big" || tenant[0] == 'b' {
+				sum, squares = sum+got, squares+got*got
+			}
+		}
+		if sum >= float64(backlog*(1+fairBusy)/2) || after["big"] >= big {
+			b.add("fairness: Jain's index of ten busy tenants", "", sum*sum/squares/(1+fairBusy))
+			return nil
+		}
+	}
+}
+
+func (t *tenants) measured() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waits)
+}
+
+func (t *tenants) counts() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := make(map[string]int, len(t.runs))
+	for tenant, n := range t.runs {
+		m[tenant] = n
+	}
+	return m
+}
