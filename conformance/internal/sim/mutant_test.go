@@ -23,6 +23,13 @@ var visible = []string{
 	"lease-not-extended", "commit-lengthens-the-lease", "no-epoch-check", "extended-after-takeover", "extended-after-finish",
 	"crash-not-counted", "crashes-never-cleared", "release-counted-as-crash", "expired-lease-is-dead", "recovered-only-by-its-worker",
 	"external-id-never-freed", "timer-early", "sleeps-in-whole-milliseconds", "retry-keeps-failed-steps", "retry-keeps-what-followed",
+
+	// By the feeds.
+	"start-signal-lost-on-a-run", "start-without-its-signal", "start-signal-repeated-to-the-next-run", "start-signal-makes-a-second-run",
+	"answer-lost-with-a-transition", "answer-only-with-its-signal", "continue-drops-answers", "end-drops-answers",
+	"superseded-items-stay", "superseded-items-stay-with-a-commit", "no-reset-mark", "crash-supersedes-nothing", "takeover-drops-items", "append-twice", "zombie-appends",
+	"items-lost-with-a-sleep", "continue-drops-items", "end-drops-items",
+	"tags-not-of-a-start", "tags-added", "tags-lost-with-any-commit", "sleep-drops-tags", "continue-drops-tags", "end-drops-tags",
 }
 
 // The simulation finds the fault of each faulty store.

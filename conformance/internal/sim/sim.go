@@ -82,6 +82,7 @@ func newWorld(s store.Store, seed uint64, counts *Counts) *world {
 	for i := range n {
 		w.plans = append(w.plans, w.newPlan(m, i))
 	}
+	w.newFeeds()
 	return w
 }
 
