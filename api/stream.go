@@ -33,7 +33,7 @@ func readStream(c *call, q *wire.ReadStream) (out wire.StreamPage, err error) {
 	}
 	out.Items = each(page.Items, func(it *store.StreamItem) wire.StreamItem {
 		return wire.StreamItem{
-			Position: it.Position, Stream: it.Stream, Step: it.Step.String(), Attempt: it.Attempt, Reset: it.Reset,
+			Position: it.Position, Stream: it.Stream, Step: it.Step.String(), Attempt: it.Attempt, Generation: it.Generation, Reset: it.Reset,
 			At: asTime(it.At), Payload: c.payload(it.Payload, q.MaxPayload),
 		}
 	})

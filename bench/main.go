@@ -200,6 +200,14 @@ func (b *bench) all(ctx context.Context) error {
 
 // embedded measures on SQLite, or on what is like it.
 func (b *bench) embedded(ctx context.Context, at *site) error {
+	for _, p := range []struct {
+		name string
+		do   func(context.Context, *site) error
+	}{{"answers", b.answers}, {"tags", b.tags}} { // they repeat themselves what is repeated
+		if p.name == b.only {
+			return p.do(ctx, at)
+		}
+	}
 	for rep := range b.reps {
 		fmt.Fprintf(os.Stderr, "repetition %d of %d\n", rep+1, b.reps)
 		if err := b.throughput(ctx, at); err != nil {

@@ -93,6 +93,8 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"memory", func(ctx context.Context, _ *server) error { return b.memory(ctx, &at) }},
 		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
 		{"seen", func(ctx context.Context, _ *server) error { return b.seen(ctx, &at) }},
+		{"answers", func(ctx context.Context, _ *server) error { return b.answers(ctx, &at) }},
+		{"tags", func(ctx context.Context, _ *server) error { return b.tags(ctx, &at) }},
 		{"lists", func(ctx context.Context, _ *server) error { return b.lists(ctx, &at) }},
 		{"scale", func(ctx context.Context, _ *server) error {
 			for range b.reps {

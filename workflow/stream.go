@@ -104,10 +104,12 @@ type Cursor string
 type Item[T any] struct {
 	Value T
 	// Reset says that the value is the first one of an attempt that has superseded an earlier attempt of the same
-	// step: discard the values of that Step that came before it.
+	// step: discard the values of that Step and Generation that came before it.
 	Reset   bool
 	Step    string // that has appended the value: its name, with its branch and its use
 	Attempt int
+	// Generation is how often the run had continued as new. A step of a later generation is another step.
+	Generation int
 	// Cursor is the place behind the value. A reader that is given it continues with the next value.
 	Cursor Cursor
 }
@@ -135,7 +137,7 @@ func (s Stream[T]) Read(ctx context.Context, eng *engine.Engine, run store.ID, f
 				yield(Item[T]{}, err)
 				return
 			}
-			item := Item[T]{Reset: it.Reset, Step: it.Step.String(), Attempt: it.Attempt, Cursor: s.cursor(run, it.Position)}
+			item := Item[T]{Reset: it.Reset, Step: it.Step.String(), Attempt: it.Attempt, Generation: it.Generation, Cursor: s.cursor(run, it.Position)}
 			if err := decodeInto(eng.Codec(), it.Payload, &item.Value, "item %d of stream %q", it.Position, s.name); err != nil {
 				yield(Item[T]{}, err)
 				return

@@ -368,7 +368,9 @@ type StreamItem struct {
 	// Step is the step that has appended the item, and Attempt which attempt of it.
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
-	// Reset says that an attempt of the step has begun anew: what this step has appended to this stream
+	// Generation is how often the run had continued as new. A step of a later generation is another step.
+	Generation int `json:"generation"`
+	// Reset says that an attempt of the step has begun anew: what this step of this generation has appended to this stream
 	// before is void.
 	Reset   bool       `json:"reset,omitempty"`
 	At      *time.Time `json:"at,omitempty"`

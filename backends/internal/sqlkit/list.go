@@ -70,9 +70,10 @@ func ListRuns(db DB, p store.ListParams, limit int) (string, []any, error) {
 	if !scan {
 		return whole(union), q.args, nil
 	}
-	// SQLite numbers rows in the order in which they arrive, which needs no sort.
+	// SQLite numbers rows in the order in which they arrive, which needs no sort. The OFFSET keeps it from
+	// merging this query with an outer one that sorts: then it would look at all runs before it takes some.
 	numbered := "SELECT r.*, row_number() OVER (" + q.d.pick(sorted, "") + ") AS place FROM (" + union + ") r"
-	return q.text("SELECT r.*, place=" + looked + " AS last FROM (" + numbered + ") r WHERE ok OR place=" + looked + q.d.pick(sorted, "") + " LIMIT " + most), q.args, nil
+	return q.text("SELECT r.*, place=" + looked + " AS last FROM (" + numbered + ") r WHERE ok OR place=" + looked + q.d.pick(sorted, "") + " LIMIT " + most + q.d.pick("", " OFFSET 0")), q.args, nil
 }
 
 // List implements store.Runs.

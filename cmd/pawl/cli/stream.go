@@ -12,17 +12,18 @@ import (
 
 // itemJSON is an item of a stream in JSON output.
 type itemJSON struct {
-	Position int64        `json:"position"`
-	Stream   string       `json:"stream"`
-	Step     string       `json:"step"`
-	Attempt  int          `json:"attempt"`
-	Reset    bool         `json:"reset"`
-	At       *time.Time   `json:"at"`
-	Payload  *payloadJSON `json:"payload"`
+	Position   int64        `json:"position"`
+	Stream     string       `json:"stream"`
+	Step       string       `json:"step"`
+	Attempt    int          `json:"attempt"`
+	Generation int          `json:"generation"`
+	Reset      bool         `json:"reset"`
+	At         *time.Time   `json:"at"`
+	Payload    *payloadJSON `json:"payload"`
 }
 
 func asItem(it store.StreamItem) itemJSON {
-	return itemJSON{it.Position, it.Stream, it.Step.String(), it.Attempt, it.Reset, asTime(it.At), asPayload(it.Payload)}
+	return itemJSON{it.Position, it.Stream, it.Step.String(), it.Attempt, it.Generation, it.Reset, asTime(it.At), asPayload(it.Payload)}
 }
 
 func (a *app) streamCommand() *cobra.Command {

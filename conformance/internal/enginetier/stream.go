@@ -101,6 +101,30 @@ var streamEngineCases = []Case{
 		all, _ := follow(e, tokens, e.eng, h.ID(), "", 0)
 		e.eq("all", all, "!A B")
 	}},
+	{Name: "stream/generations", Promise: "P27", Rule: "A step that is tried again after its run has continued as new supersedes what it has appended since, and a reader learns of which generation the items are.", Run: func(e *E) {
+		wf := workflow.New("wf", func(ctx workflow.Context, n int) (int, error) {
+			err := workflow.Do(ctx, "gen", func(ctx context.Context) error {
+				err := tokens.Append(ctx, fmt.Sprint(n, workflow.Attempt(ctx)))
+				if workflow.Attempt(ctx) == 1 {
+					err = errors.Join(err, errors.New("broken"))
+				}
+				return err
+			}, workflow.Attempts(2), workflow.Backoff(1, 1, 1))
+			if err == nil && n < 2 {
+				err = workflow.ContinueAsNew(ctx, n+1)
+			}
+			return n, err
+		})
+		h := startBefore(e, wf)
+		e.process(defs(wf))
+		result(e, h)
+		var got []string
+		for it, err := range tokens.Read(e.ctx, e.eng, h.ID(), "") {
+			e.ok("read", err)
+			got = append(got, fmt.Sprint(it.Value, " ", it.Step, " ", it.Generation, " ", it.Reset))
+		}
+		e.eq("items with their steps and generations", got, []string{"0 2 gen 0 true", "1 2 gen 1 true", "2 2 gen 2 true"})
+	}},
 	{Name: "stream/crash", Promise: "P27", Rule: "When a worker dies in a step, the step of the next worker supersedes what it had appended, and a replay appends nothing of the run again.", Run: func(e *E) {
 		var ran tally
 		wf := workflow.New("wf", func(ctx workflow.Context, n int) (int, error) {

@@ -270,6 +270,42 @@ func keyed(n *store.NewRun) {
 	n.Workflow, n.Queue, n.Debounce = flowOf("a"), queueOf("a"), "k"
 }
 
+// signals is a start with a new signal, or with an earlier one, of a run in the lane of "a".
+func signals(name, external string, reuse store.Reuse) move {
+	return func(d *drawing) ops.Operation {
+		if d.story.sent == 0 || !d.chance(25) {
+			d.story.sent++
+		}
+		n := d.newRun(name)
+		n.Workflow, n.Queue, n.ExternalID, n.Reuse = flowOf("a"), queueOf("a"), external, reuse
+		n.Signal = &store.StartSignal{ID: d.signalID(d.story.sent), Name: "go", Payload: []byte("x")}
+		return d.create(n)
+	}
+}
+
+// asks reads the answers to the signal of the setup and to the last ones.
+func asks(run string) move {
+	return func(d *drawing) ops.Operation {
+		p := store.AnswersParams{Namespace: d.ns, Asks: []store.Ask{{Run: d.id(run), Signal: d.signalID(900)}}}
+		for n := max(1, d.story.sent-2); n <= max(1, d.story.sent); n++ {
+			p.Asks = append(p.Asks, store.Ask{Run: d.id(run), Signal: d.signalID(n)})
+		}
+		return ops.Invoke("Answers", p, store.Store.Answers)
+	}
+}
+
+// replies consumes the signals that the lease has brought, and answers them.
+func replies(d *drawing, h *ops.Holding, cm *store.Commit) {
+	records(d, h, cm)
+	cm.Consumed = h.Signals
+	for _, id := range h.Signals {
+		cm.Answers = append(cm.Answers, store.Answer{Signal: id, Output: []byte(fmt.Sprint(d.story.sent))})
+	}
+	if d.chance(50) {
+		leaves(d, h, cm)
+	}
+}
+
 func wants(external string) func(*store.NewRun) {
 	return func(n *store.NewRun) { n.ExternalID = external }
 }
@@ -432,7 +468,7 @@ func (st *story) archived(name string) store.RunRecord {
 // focusVerbs are the methods that must have overlapped another call in some story.
 var focusVerbs = []string{
 	"Create", "Get", "Find", "List", "Count", "Children", "Steps", "Cancel", "Pause", "Restart", "Fork", "Purge", "Claim", "Extend", "Commit",
-	"Signal", "SetState", "GetState", "Inbox", "PutWorker", "RemoveWorker", "ListWorkers", "AskWorkers", "ListBuilds", "Unpin", "PutWorkflows", "ListWorkflows", "PauseTarget",
+	"Signal", "SetState", "GetState", "Inbox", "Answers", "PutWorker", "RemoveWorker", "ListWorkers", "AskWorkers", "ListBuilds", "Unpin", "PutWorkflows", "ListWorkflows", "PauseTarget",
 	"SetLimit", "ListPaused", "Lock", "PutSchedule", "DeleteSchedule", "ListSchedules", "Fire", "ListFirings",
 }
 
@@ -471,6 +507,18 @@ var focuses = []focus{
 	{"debounce", func(st *story) { st.alone([]ops.Operation{st.create(st.newRun("x"))}) }, []move{
 		creates("a", keyed), creates("a", keyed), creates("b", keyed), creates("c", keyed), creates("d", keyed), claims("a"), claims("a"), cancels(false, "a", "b"), restarts("a"), func(d *drawing) ops.Operation { return d.pauses(d.chance(50), "a") },
 		commits("a", leaves), purges("a"), gets("a", "b", "c", "d"), gets("a", "b"), lists,
+	}},
+	// It has no purges: all runs are of one workflow, and a purge may pass over those that another call has locked.
+	{"reach", func(st *story) {
+		n := st.newRun("a")
+		n.ExternalID, n.Signal = "e", &store.StartSignal{ID: st.signalID(900), Name: "go", Payload: []byte("x")}
+		st.alone([]ops.Operation{st.create(n), st.claim("a", "w0")})
+	}, []move{
+		signals("a", "e", 0), signals("b", "e", 0), signals("b", "e", 0), signals("c", "e", 0), signals("d", "k", store.ReuseNever), signals("f", "k", store.ReuseNever),
+		creates("g", func(n *store.NewRun) { n.Workflow, n.Queue, n.ExternalID = flowOf("a"), queueOf("a"), "e" }), creates("h", wants("e")),
+		claims("a"), claims("a"), commits("a", replies), commits("b", replies), commits("c", replies), commits("d", leaves), cancels(false, "a", "b"), cancels(true, "c"), restarts("a"), restarts("b"),
+		asks("a"), asks("b"), sends("", "e"), func(d *drawing) ops.Operation { return d.find("e") }, gets("a", "b", "c", "d", "f", "g", "h"), readsInbox("a"), readsInbox("b"), lists,
+		func(d *drawing) ops.Operation { return d.pauses(d.chance(50), "a") },
 	}},
 	{"schedules", func(st *story) { st.alone([]ops.Operation{st.put("s", kit.Began, false)}) }, []move{
 		func(d *drawing) ops.Operation {

@@ -372,6 +372,8 @@ func TestFocusesFindFaults(t *testing.T) {
 		"imported-twice-at-once": "import", "import-onto-a-created-run": "import", "import-without-its-steps-first": "import",
 		"tree-canceled-level-by-level": "tree", "children-of-a-canceled-run": "tree", "pause-of-a-run-that-was-leased": "pause", "asked-twice-at-once": "registry",
 		"get-of-two-moments": "tree", "page-of-two-moments": "lists", "page-status-by-status": "lists", "count-status-by-status": "lists", "batch-made-run-by-run": "lists",
+		"start-signal-by-a-look-first": "reach", "start-signal-in-two-writes": "reach", "start-signal-makes-a-second-run": "reach", "start-signal-lost-on-a-run": "reach",
+		"start-signal-repeated-to-the-next-run": "reach", "answer-of-an-earlier-moment": "reach", "end-drops-answers": "reach",
 		"signals-consumed-behind-their-commit": "commit", "children-before-their-commit": "commit", "state-set-key-by-key": "state",
 	} {
 		f := faults[name]

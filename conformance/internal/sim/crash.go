@@ -16,6 +16,7 @@ type reference struct {
 	delay   time.Duration
 	timeout time.Duration
 	slow    bool // its times are of days
+	feed    *feed
 }
 
 func step(name string) op {
@@ -50,6 +51,10 @@ var references = []reference{
 	{name: "permanent", flow: 1, script: script{step("a"), with(step("b"), func(o *op) { o.fail = 1; o.how = permanently })}},
 	{name: "panics", script: script{step("a"), {kind: opPanic}}},
 	{name: "deadline", timeout: 40 * time.Second, script: script{step("a"), nap("z", time.Hour), step("b")}},
+	{name: "feed", feed: &feed{most: 2, within: 2 * time.Second, turns: 1, pieces: 2, fails: 1, clients: [][]feedInput{
+		{{Key: "0/0/0"}, {Key: "0/0/1"}, {Key: "0/0/2", pause: time.Minute}},
+		{{Key: "0/1/0", Ask: true, Slow: true}, {Key: "0/1/1", Ask: true, Bad: true}, {Key: "0/1/2", Ask: true}},
+	}}},
 	{name: "delayed", delay: 30 * time.Second, script: script{step("a"), step("b")}},
 }
 
@@ -71,6 +76,9 @@ func CrashPoints(t *testing.T, open Opener, name string, stride int, counts *Cou
 			continue
 		}
 		for _, eager := range []bool{true, false} {
+			if eager && ref.feed != nil {
+				continue // its starts are never eager
+			}
 			for _, after := range []bool{false, true} {
 				unfired := 0
 				for k := uint64(0); unfired < 2 && len(failures) == 0; k += uint64(stride) {
@@ -100,6 +108,10 @@ func (ref *reference) world(s store.Store, point *crashPoint, eager bool, counts
 	}
 	if ref.slow {
 		w.profile.lease, w.profile.poll, w.profile.long = 6*time.Hour, 12*time.Hour, 50*time.Hour
+	}
+	if ref.feed != nil {
+		w.feeds, w.profile.chaos = []*feed{ref.feed}, 10*time.Minute
+		return w
 	}
 	p := &plan{flow: ref.flow, script: ref.script, fresh: eager, id: store.DeriveID(store.ID{1}, ref.name),
 		startAt: 10 * time.Millisecond, delay: ref.delay, timeout: ref.timeout}

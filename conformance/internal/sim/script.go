@@ -201,7 +201,7 @@ func (p *proc) definitions() []workflow.Definition {
 		}
 		defs = append(defs, definition{workflow.New(f.name, p.play, opts...), p})
 	}
-	return defs
+	return append(defs, p.feedDefinitions()...)
 }
 
 // Define implements [bridge.Definer].

@@ -83,6 +83,7 @@ func newWorld(s store.Store, seed uint64, counts *Counts) *world {
 		w.plans = append(w.plans, w.newPlan(m, i))
 	}
 	w.limitWorld()
+	w.newFeeds()
 	return w
 }
 

@@ -34,6 +34,7 @@ type seen struct {
 	cancel   bool
 	steps    map[store.StepKey]seenStep
 	sleeper  map[store.StepKey]int64 // the epoch that first recorded a sleep
+	fed      *seenFed                // nil: it is not of a feed
 }
 
 type seenStep struct {
@@ -77,6 +78,10 @@ func (w watched) create(ctx context.Context, p store.CreateParams) ([]store.Crea
 	now := w.clock()
 	for i, res := range results {
 		n := &p.Runs[i]
+		if n.Signal != nil {
+			w.fedCreate(n, res, now)
+			continue
+		}
 		s := w.runs[res.ID]
 		w.noteLocked(w.from.who, "create %s: created %v lease %d %v", w.name(n.ID), res.Created, res.Lease.Epoch, res.Err)
 		switch {
@@ -162,7 +167,7 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 		}
 		leased := s.worker != ""
 		w.noteLocked(w.from.who, "claim %s: epoch %d recovered %v steps %d", w.name(id), c.Lease.Epoch, c.Recovered, len(c.Steps))
-		if s.due.After(now) {
+		if s.due.After(now) && (leased || s.fed == nil) { // what a feed's run waits for may have come earlier
 			if leased {
 				w.failLocked("run %s was claimed %v before the lease of %s ended", w.name(id), s.due.Sub(now), s.worker)
 			} else {
@@ -362,6 +367,9 @@ func (w watched) committed(c *store.Commit, res store.CommitResult, now time.Tim
 	for i := range c.Steps {
 		w.recorded(s, &c.Steps[i], now)
 	}
+	if s.fed != nil {
+		w.fedCommit(s, c, now)
+	}
 	if c.Transition != nil {
 		w.transition(s, c.Transition, now)
 	}
@@ -436,6 +444,10 @@ func (w watched) transition(s *seen, t *store.Transition, now time.Time) {
 			s.due = now
 		}
 		w.forget(s)
+	case store.Continue:
+		s.status, s.due = store.Pending, now
+		clear(s.steps)
+		clear(s.sleeper)
 	case store.Release:
 		w.count("released")
 		if s.status, s.due = store.Pending, due; due.IsZero() {

@@ -55,6 +55,7 @@ type world struct {
 	over    chan struct{} // closed when dead processes may go
 
 	plans  []*plan
+	feeds  []*feed
 	procs  []*slot
 	client *engine.Engine // behind a wire with faults
 	clean  *engine.Engine
@@ -77,6 +78,9 @@ type world struct {
 	results    map[store.ID]string // what waiting clients were told
 	failures   []string
 	trace      []traced
+
+	inputs     []*sent // of feeds
+	deliveries map[store.SignalID]*delivery
 }
 
 type arrival struct {
@@ -382,6 +386,7 @@ func (w *world) run() {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.runs, w.executions = map[store.ID]*seen{}, map[int64]*execution{}
 	w.values, w.arrivals = map[int64]bool{}, map[arrival]time.Time{}
+	w.deliveries = map[store.SignalID]*delivery{}
 	w.kills, w.acks, w.results = map[store.ID]int{}, map[int]ack{}, map[store.ID]string{}
 	w.client = engine.New(newWire(w, "client", 1<<20), engine.Namespace(namespace), engine.Logger(quiet), engine.RetryFor(w.profile.retryFor))
 	w.clean = engine.New(w.store, engine.Namespace(namespace), engine.Logger(quiet))
@@ -402,6 +407,11 @@ func (w *world) run() {
 		}
 		if p.cancelAt > 0 {
 			clients.Go(func() { w.canceler(p) })
+		}
+	}
+	for _, f := range w.feeds {
+		for _, inputs := range f.clients {
+			clients.Go(func() { w.feeder(f, inputs) })
 		}
 	}
 	w.rage()
@@ -433,7 +443,8 @@ func (w *world) rage() {
 	}
 	for end := time.Now().Add(w.profile.chaos); time.Now().Before(end); w.sleep(w.profile.lease / 30) {
 		w.mu.Lock()
-		done := len(w.acks) == len(w.plans)
+		sending, _ := w.feedsWait(end, 0)
+		done := len(w.acks) == len(w.plans) && !sending
 		for _, s := range w.runs {
 			done = done && s.final()
 		}
@@ -466,8 +477,9 @@ func (w *world) settle() {
 	}
 	for {
 		var open []string
-		waiting := false
 		w.mu.Lock()
+		waiting, late := w.feedsWait(healed, slack)
+		open = append(open, late...)
 		for _, p := range w.plans {
 			if _, acked := w.acks[p.n]; acked {
 				continue
@@ -486,7 +498,11 @@ func (w *world) settle() {
 			if made := s.created.Add(-w.profile.skew); made.After(from) {
 				from = made
 			}
-			if time.Now().After(limit(w.plans[s.plan], from)) {
+			ends := w.fedLimit
+			if s.fed == nil {
+				ends = func(s *seen, from time.Time, _ time.Duration) time.Time { return limit(w.plans[s.plan], from) }
+			}
+			if time.Now().After(ends(s, from, slack)) {
 				open = append(open, fmt.Sprintf("run %s is not final %v after healing", s.name, time.Since(healed)))
 			} else {
 				waiting = true
@@ -576,8 +592,13 @@ func (w *world) check() {
 		if runs[0].ExternalID != "" {
 			byExternal[runs[0].ExternalID] = append(byExternal[runs[0].ExternalID], runs[0])
 		}
+		if w.runs[id].fed != nil {
+			w.checkFed(runs[0])
+			continue
+		}
 		w.checkRun(runs[0])
 	}
+	w.checkFeeds()
 	for _, runs := range byExternal {
 		slices.SortFunc(runs, func(a, b store.Run) int { return a.CreatedAt.Compare(b.CreatedAt) })
 		for i := 1; i < len(runs); i++ {

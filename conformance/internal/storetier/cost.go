@@ -641,6 +641,9 @@ var probes = []probe{
 			c.eq("rows", counts, []store.RunCount{{Queue: "tagged", Workflow: aWorkflow, Status: store.Pending, Count: 2}})
 		})
 	}},
+	{"list-tag-checked", "a page of a filter by two tags ends with the run that fills it, however many others fit", func(c *C, _ *aside) func() {
+		return costOfList(store.ListParams{Limit: 10, Filter: store.RunFilter{Tags: []store.TagMatch{{Name: "other", Values: []string{"x"}}, {Name: "probe", Prefix: "o"}}}})(c, nil)
+	}},
 	{"builds", "a page of builds is read at the cost of what it lists, however many runs are pinned to builds before it", func(c *C, _ *aside) func() {
 		p := store.ListBuildsParams{Namespace: c.ns, MaxScan: 1}
 		p.Cursor = p.NextCursor(oldBuild)
