@@ -202,7 +202,7 @@ func getProgress(c *call, _ *wire.In) (out wire.ProgressList, err error) {
 		return out, err
 	}
 	out.Progress = []wire.Progress{}
-	for _, p := range list {
+	for _, p := range list.Steps {
 		out.Progress = append(out.Progress, wire.Progress{
 			Step: p.Step.String(), Kind: p.Kind.String(), Status: p.Status.String(), Generator: string(p.Generator), Spawned: p.Spawned,
 			Completed: p.Completed, Failed: p.Failed, Canceled: p.Canceled, InFlight: p.InFlight, Cursor: c.payload(p.Cursor, 0),
