@@ -179,24 +179,33 @@ func (a *app) watch(ctx context.Context, eng *engine.Engine, id store.ID, every 
 			}
 			return nil
 		}
-		for wait := true; wait; {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-tick.C:
-				wait = false
-			case p := <-trees:
-				tree = p
-			case batch, ok := <-hints:
-				if !ok {
-					hints = nil
-				}
-				for _, h := range batch {
-					wait = wait && h.Run != id
-				}
+		if hints, err = untilNews(ctx, id, tick.C, hints, trees, &tree); err != nil {
+			return err
+		}
+	}
+}
+
+// untilNews waits for the next tick or a hint about the run, and keeps the latest progress of its tree. It returns
+// the hints, nil if there are no more.
+func untilNews(ctx context.Context, id store.ID, tick <-chan time.Time, hints <-chan []store.Hint, trees <-chan engine.Progress, tree *engine.Progress) (<-chan []store.Hint, error) {
+	for wait := true; wait; {
+		select {
+		case <-ctx.Done():
+			return hints, ctx.Err()
+		case <-tick:
+			wait = false
+		case p := <-trees:
+			*tree = p
+		case batch, ok := <-hints:
+			if !ok {
+				hints = nil
+			}
+			for _, h := range batch {
+				wait = wait && h.Run != id
 			}
 		}
 	}
+	return hints, nil
 }
 
 // followTree returns how far the descendants of a run are, whenever that changes, until ctx ends.
