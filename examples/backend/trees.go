@@ -16,7 +16,9 @@ func (s *Store) Tree(ctx context.Context, p store.TreeParams) (store.Tree, error
 			return tree, storekit.NotFound(p.Run)
 		}
 		tree = store.Tree{Status: r.Status, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, At: t.now}
-		groups := func(run store.ID) iter.Seq[store.Group] { return values[store.Group](t, keyOf(kindGroup).ID(run).All()) }
+		groups := func(run store.ID) iter.Seq[store.Group] {
+			return values[store.Group](t, keyOf(kindGroup).ID(run).All())
+		}
 		inner := func(run store.ID) iter.Seq[store.ID] {
 			return func(yield func(store.ID) bool) {
 				for _, id := range t.ids(keyOf(kindInner).ID(run).All()) {
