@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func streamOperations() []*operation {
 		raw(http.MethodGet, "watchRuns", "/v1/runs/events", ReadRuns, reflect.TypeFor[wire.WatchRuns](), noneType, event, "text/event-stream",
 			"Follow the runs that a filter selects: an event run for each that is new or has changed.", watchRuns),
 		raw(http.MethodGet, "watchRun", "/v1/runs/{id}/events", ReadRuns, reflect.TypeFor[wire.GetRun](), noneType, event, "text/event-stream",
-			"Follow a run: the events run and step for each change, and at last end, with the output.", watchRun),
+			"Follow a run: the events run, step and progress (of its descendants) for each change, and at last end, with the output.", watchRun),
 	}
 }
 
@@ -200,6 +201,14 @@ func watchRun(c *call) error {
 	}
 	tell := func(s *stream, r *store.Run) (bool, error) {
 		run := asRun(r)
+		if r.Status.Final() {
+			if p, err := c.eng.Progress(c.ctx, id); err == nil && p.Total > 0 {
+				tree := asTreeProgress(&p)
+				if err := s.send(wire.Event{Name: "progress", Progress: &tree}); err != nil {
+					return true, err
+				}
+			}
+		}
 		if err := s.send(wire.Event{Name: "run", Run: &run}); err != nil || !r.Status.Final() {
 			return false, err
 		}
@@ -210,19 +219,29 @@ func watchRun(c *call) error {
 		run = c.run1(&full, q.MaxPayload)
 		return true, s.send(wire.Event{Name: "end", Run: &run})
 	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	v := &viewer{run: id, steps: true}
 	first := func(s *stream) (bool, error) {
 		run, err := c.eng.Get(c.ctx, id)
 		if err != nil {
 			return true, s.send(wire.Event{Name: "end"})
 		}
-		return tell(s, &run)
+		done, err := tell(s, &run)
+		if !done && err == nil {
+			go c.followTree(ctx, v)
+		}
+		return done, err
 	}
-	return c.stream(&viewer{run: id, steps: true}, first, func(s *stream, u update) (bool, error) {
+	return c.stream(v, first, func(s *stream, u update) (bool, error) {
 		switch {
 		case u.reset:
 			return false, s.send(wire.Event{Name: "reset"})
 		case u.gone:
 			return true, s.send(wire.Event{Name: "end"})
+		case u.tree != nil:
+			p := asTreeProgress(u.tree)
+			return false, s.send(wire.Event{Name: "progress", Progress: &p})
 		case u.step != nil:
 			step := asStep(u.step)
 			return false, s.send(wire.Event{Name: "step", Step: &step})
@@ -231,4 +250,22 @@ func watchRun(c *call) error {
 		}
 		return false, nil
 	})
+}
+
+// followTree passes on how far the descendants of a viewer's run are, if it has any, until ctx ends. The viewer gets the last
+// counts with the end of the run.
+func (c *call) followTree(ctx context.Context, v *viewer) {
+	for p, err := range c.eng.WatchProgress(ctx, v.run) {
+		if err != nil || p.Status.Final() {
+			return
+		}
+		if p.Total == 0 {
+			continue
+		}
+		select {
+		case v.events <- update{tree: &p}:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

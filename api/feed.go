@@ -48,6 +48,7 @@ type viewer struct {
 type update struct {
 	run   *store.Run
 	step  *store.Step
+	tree  *engine.Progress
 	reset bool // events were lost: read everything again
 	gone  bool // the run does not exist any more
 }

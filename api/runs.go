@@ -22,7 +22,7 @@ func runOperations() []*operation {
 		read("listChildren", "/v1/runs/{id}/children", ReadRuns, "List a page of the children of a run, newest first.", listChildren),
 		read("getTree", "/v1/runs/{id}/tree", ReadRuns, "Get a run with its descendants.", getTree),
 		read("explainRun", "/v1/runs/{id}/explain", ReadRuns, "Explain why a run is in its state, and what can be done.", explainRun),
-		read("getProgress", "/v1/runs/{id}/progress", ReadRuns, "Get how far the steps with children are.", getProgress),
+		read("getProgress", "/v1/runs/{id}/progress", ReadRuns, "Get how far the steps with children are, and the descendants of all levels.", getProgress),
 		read("awaitRun", "/v1/runs/{id}/result", ReadRuns, "Wait for the end of a run, up to a minute, and get the run.", awaitRun),
 		read("listSignals", "/v1/runs/{id}/signals", ReadRuns, "List a page of the unread signals of a run.", listSignals),
 		read("awaitAnswer", "/v1/runs/{id}/signals/{signal}/answer", ReadRuns, "Wait for the answer of a run to a signal that asked for one (an update), up to a minute, and get it.", awaitAnswer),
@@ -201,14 +201,21 @@ func getProgress(c *call, _ *wire.In) (out wire.ProgressList, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.Progress = []wire.Progress{}
-	for _, p := range list {
+	out.Progress, out.Tree = []wire.Progress{}, asTreeProgress(&list)
+	for _, p := range list.Steps {
 		out.Progress = append(out.Progress, wire.Progress{
 			Step: p.Step.String(), Kind: p.Kind.String(), Status: p.Status.String(), Generator: string(p.Generator), Spawned: p.Spawned,
 			Completed: p.Completed, Failed: p.Failed, Canceled: p.Canceled, InFlight: p.InFlight, Cursor: c.payload(p.Cursor, 0),
 		})
 	}
 	return out, nil
+}
+
+func asTreeProgress(p *engine.Progress) wire.TreeProgress {
+	return wire.TreeProgress{
+		TreeCounts: wire.TreeCounts(p.TreeCounts), Levels: each(p.Levels, func(c *store.TreeCounts) wire.TreeCounts { return wire.TreeCounts(*c) }),
+		Capped: p.Capped, Rate: p.Rate, Left: p.Left.Seconds(),
+	}
 }
 
 // longestWait is how long a request waits for the end of a run at most.

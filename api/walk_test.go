@@ -81,6 +81,8 @@ func (s *site) walkRuns() {
 	progress, err := c.GetProgress(ctx, id, wire.In{})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, progress.Progress[0].Completed)
+	require.Equal(t, wire.TreeCounts{Total: 2, Completed: 2}, progress.Tree.TreeCounts)
+	require.Equal(t, []wire.TreeCounts{{Total: 2, Completed: 2}}, progress.Tree.Levels)
 
 	one, err := c.GetRun(ctx, id, wire.GetRun{})
 	require.NoError(t, err)

@@ -31,6 +31,7 @@ var methods = map[string]string{
 	"inbox/":  "Coordination.Inbox",
 	"answer/": "Coordination.Answers, Leases.Commit",
 
+	"tree/": "TreeReader.Tree", "tree/purged": "TreeReader.Tree, Runs.Purge", "tree/purged-outside": "Runs.Purge",
 	"stream/": "Streamer.Append, Streamer.ReadStream", "stream/pages": "Streamer.ReadStream", "stream/bounded-pages": "Streamer.ReadStream", "stream/closed": "Streamer.ReadStream",
 	"stream/committed": "Leases.Commit", "stream/with-transitions": "Leases.Commit", "stream/superseded-by-commit": "Leases.Commit", "stream/repeated-commit": "Leases.Commit",
 	"stream/purged": "Runs.Purge", "stream/forked": "Runs.Fork", "stream/closed-at-once": "Leases.Commit",
@@ -101,7 +102,7 @@ var methods = map[string]string{
 	"sizes/signals": "Coordination.Signal, Coordination.Inbox", "sizes/state": "Coordination.SetState, Coordination.GetState", "sizes/groups": "Leases.Commit",
 	"sizes/worker": "Registry.PutWorker, Registry.ListWorkers",
 
-	"cost/claim": "Leases.Claim", "cost/claim-none": "Leases.Claim", "cost/limit-": "Leases.Claim", "cost/append": "Streamer.Append", "cost/stream": "Streamer.ReadStream", "cost/wake-due": "Leases.Claim", "cost/extend": "Leases.Extend", "cost/commit-": "Leases.Commit",
+	"cost/claim": "Leases.Claim", "cost/claim-none": "Leases.Claim", "cost/limit-": "Leases.Claim", "cost/append": "Streamer.Append", "cost/stream": "Streamer.ReadStream", "cost/tree": "TreeReader.Tree", "cost/wake-due": "Leases.Claim", "cost/extend": "Leases.Extend", "cost/commit-": "Leases.Commit",
 	"cost/create": "Runs.Create", "cost/create-": "Runs.Create", "cost/get": "Runs.Get", "cost/find": "Runs.Find", "cost/children": "Runs.Children", "cost/steps": "Runs.Steps",
 	"cost/parent-ends": "Leases.Commit", "cost/parent-canceled": "Runs.Cancel", "cost/cancel": "Runs.Cancel", "cost/pause": "Runs.Pause", "cost/restart": "Runs.Restart",
 	"cost/fork": "Runs.Fork", "cost/purge": "Runs.Purge", "cost/list": "Runs.List", "cost/list-": "Runs.List", "cost/count": "Runs.Count", "cost/count-": "Runs.Count",

@@ -28,6 +28,9 @@ type runData struct {
 	Graph     *picture
 	Tree      *wire.Tree
 	Progress  []wire.Progress
+	Descent   wire.TreeProgress
+	Streams   []streamData
+	CutOff    bool // the streams have further items, which were not read
 	Signals   []wire.Signal
 	State     []wire.StateEntry
 	MoreState bool
@@ -59,7 +62,7 @@ func showRun(c *call) (any, error) {
 		},
 		func() error {
 			list, err := c.api.GetProgress(c.ctx, id, c.in)
-			d.Progress = list.Progress
+			d.Progress, d.Descent = list.Progress, list.Tree
 			return err
 		},
 		func() error {
@@ -72,6 +75,7 @@ func showRun(c *call) (any, error) {
 			d.State, d.MoreState = list.State, list.More
 			return err
 		},
+		func() error { return d.loadStreams(c, id) },
 		func() error { return d.loadJournal(c, id) },
 		func() error { return d.loadGraph(c) },
 	}

@@ -32,7 +32,10 @@ type Order struct {
 	Note     string `json:"note,omitempty"`
 }
 
-var approved = workflow.NewSignal[string]("approved")
+var (
+	approved = workflow.NewSignal[string]("approved")
+	tracking = workflow.NewStream[string]("tracking")
+)
 
 // scene is a database with runs in every state, and what an operator may have to find in it.
 type scene struct {
@@ -101,7 +104,10 @@ var (
 		if err := workflow.Sleep(ctx, "cooling off", 60*time.Millisecond); err != nil {
 			return "", err
 		}
-		return workflow.Step(ctx, "ship", func(context.Context) (string, error) { return "parcel for " + o.Customer, nil })
+		return workflow.Step(ctx, "ship", func(ctx context.Context) (string, error) {
+			parcel := "parcel for " + o.Customer
+			return parcel, tracking.Append(ctx, "1 packed", "2 weighed", "3 labeled", "4 stamped", "5 handed over", parcel)
+		})
 	})
 	approve = workflow.New("approve-refund", func(ctx workflow.Context, _ Order) (string, error) {
 		if err := workflow.Do(ctx, "ask the manager", nothing); err != nil {

@@ -29,6 +29,10 @@ var words = template.FuncMap{
 	"payload": payloadText,
 	"plural":  plural,
 	"rule":    rule,
+	"ended":   func(p wire.TreeProgress) int64 { return p.Completed + p.Failed + p.Canceled },
+	"percent": percent,
+	"rate":    func(r float64) string { return strconv.FormatFloat(r, 'g', 2, 64) },
+	"level":   func(i int) int { return i + 1 },
 	"list":    func(items []string) string { return strings.Join(items, ", ") },
 	"signed":  func(n int) string { return fmt.Sprintf("%+d", n) },
 }
@@ -61,6 +65,14 @@ func cappedCount(n any, capped bool) string {
 		return count(n) + "+"
 	}
 	return count(n)
+}
+
+// percent writes a part of a whole, rounded down.
+func percent(part, whole int64) string {
+	if whole == 0 {
+		return "0%"
+	}
+	return fmt.Sprintf("%d%%", int(100*float64(part)/float64(whole)))
 }
 
 func plural(n any, one, many string) string {

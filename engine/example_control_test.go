@@ -500,10 +500,12 @@ func ExampleEngine_Progress() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, step := range progress {
+	fmt.Printf("%d of %d\n", progress.Completed, progress.Total)
+	for _, step := range progress.Steps {
 		fmt.Printf("%s: %d of %d\n", step.Step, step.Completed, step.Spawned)
 	}
 	// Output:
+	// 3 of 3
 	// customers: 3 of 3
 }
 

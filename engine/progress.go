@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/exec"
 	"github.com/pawlhq/pawl/store"
@@ -21,8 +22,34 @@ const (
 	GeneratorFailed   GeneratorStatus = "failed"   // it has failed for good, or was stopped by failures of its items
 )
 
-// Progress is the progress of a step with children: a child, a map or a generator.
+// Progress is how far a run's descendants are: its children, their children, and so on. Detached children are left
+// out, and so are those that a fork's original has spawned. A child that was restarted leaves the counts together with its
+// descendants; its end stays counted (see [store.TreeReader]). Children that are still to be spawned are not in the counts.
 type Progress struct {
+	Run    store.ID
+	Status store.Status // of the run
+	At     time.Time    // when it was so, by the store's clock
+	// The counts of all levels together.
+	store.TreeCounts
+	// Levels has the counts of the children, of their children, and so on. It is empty if the run has none.
+	Levels []store.TreeCounts
+	// Capped says that the counts are lower bounds: more than 100,000 descendants have children themselves, or the
+	// store cannot count trees and only the children are counted.
+	Capped bool
+	// Rate is how many descendants end in a second. Of [Engine.Progress] it is the average since the run was first
+	// claimed, until now or until its end. Of [Engine.WatchProgress] it is that of the last minute, as soon as
+	// the watch has seen more than a few seconds.
+	Rate float64
+	// Left is an estimate of the time until all present descendants have ended: the open ones at the present rate. It is 0 if
+	// none is open, or if it is unknown: the run is final, Capped is set, or none has ended.
+	Left time.Duration
+	// Steps are the steps that have children, in the order in which they were begun. [Engine.WatchProgress]
+	// leaves them out.
+	Steps []StepProgress
+}
+
+// StepProgress is the progress of a step with children: a child, a map or a generator.
+type StepProgress struct {
 	Step   store.StepKey
 	Kind   store.StepKind
 	Status store.StepStatus
@@ -38,10 +65,26 @@ type Progress struct {
 	Cursor []byte
 }
 
-// Progress returns how far those steps of a run are that have children, in the order in
-// which they were begun. Detached children are left out. It works while the run is active,
-// whoever executes it, and afterwards. It fails with store.ErrNotFound.
-func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error) {
+// Progress returns how far a run's descendants are, and its steps that have children. It works while
+// the run is active, whoever executes it, and afterwards. The store counts a tree by the groups of those
+// runs in it that have children; it does not read the others. It fails with store.ErrNotFound.
+func (e *Engine) Progress(ctx context.Context, run store.ID) (Progress, error) {
+	steps, err := e.stepsWithChildren(ctx, run)
+	if err != nil {
+		return Progress{}, err
+	}
+	tree, err := e.tree(ctx, run)
+	if err != nil {
+		return Progress{}, fmt.Errorf("progress of run %s: %w", run, err)
+	}
+	p := progressOf(run, &tree)
+	p.Rate = averageRate(&tree)
+	p.Steps = steps
+	p.estimate()
+	return p, nil
+}
+
+func (e *Engine) stepsWithChildren(ctx context.Context, run store.ID) ([]StepProgress, error) {
 	steps, err := e.Steps(ctx, run)
 	if err != nil {
 		return nil, err
@@ -55,14 +98,14 @@ func (e *Engine) Progress(ctx context.Context, run store.ID) ([]Progress, error)
 	for _, g := range counts {
 		groups[g.Name] = g
 	}
-	var list []Progress
+	var list []StepProgress
 	for i := range steps {
 		s := &steps[i]
 		p, ok := exec.ProgressOf(s)
 		if !ok {
 			continue
 		}
-		row := Progress{
+		row := StepProgress{
 			Step: s.StepKey, Kind: s.Kind, Status: s.Status, Generator: GeneratorStatus(p.Generator),
 			Spawned: p.Spawned, Completed: p.Completed, Failed: p.Failed, Canceled: p.Canceled, Cursor: p.Cursor,
 		}

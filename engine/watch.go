@@ -100,6 +100,9 @@ type watches struct {
 	stop   context.CancelFunc // of the subscription
 }
 
+// anyRun in a watch stands for the ends of all runs.
+var anyRun store.ID
+
 type watch struct {
 	run  store.ID
 	news chan struct{} // holds a token when there is something to look at
@@ -160,6 +163,11 @@ func (ws *watches) tell(hint store.Hint) {
 	case store.HintEvent, store.HintState, store.HintFinal, store.HintStream:
 		for w := range ws.byRun[hint.Run] {
 			w.tell()
+		}
+		if hint.Kind == store.HintFinal {
+			for w := range ws.byRun[anyRun] {
+				w.tell()
+			}
 		}
 	case store.HintRescan:
 		for _, line := range ws.byRun {

@@ -27,11 +27,13 @@ const (
 	Ranks Ability = "rank"
 	// Streams: the backend implements [Streamer], and its commits take Streams.
 	Streams Ability = "streams"
+	// Trees: the backend implements [TreeReader].
+	Trees Ability = "trees"
 )
 
 // Abilities lists them all.
 func Abilities() []Ability {
-	return []Ability{Hints, Processes, Transactions, Journals, Imports, Exports, Diagnoses, Ranks, Streams}
+	return []Ability{Hints, Processes, Transactions, Journals, Imports, Exports, Diagnoses, Ranks, Streams, Trees}
 }
 
 // Able reports whether a store has an ability, by its [Features] and by the optional
@@ -60,6 +62,8 @@ func Able(s Store, a Ability) bool {
 		return is[Ranker](s)
 	case Streams:
 		return is[Streamer](s)
+	case Trees:
+		return is[TreeReader](s)
 	}
 	return false
 }

@@ -277,7 +277,9 @@ type Runs interface {
 	// Purge deletes up to Limit final runs that ended OlderThan or longer ago, with everything that
 	// belongs to them, those that ended first. It returns how many it deleted.
 	//
-	// P9: a child whose parent is not final is kept, because its parent may still read it. P3: a
+	// P9: a child whose parent is not final is kept, because its parent may still read it. P29: a store
+	// with [TreeReader] also keeps a child that has groups of its own as long as a run is not final whose tree
+	// it is in. P3: a
 	// run is deleted together with everything that belongs to it; a reader sees it completely until
 	// then. A run that another call is writing to, or considers for a claim or a purge, may be
 	// left for a later purge. P8: an external id that the run held is free. If the answer to a call

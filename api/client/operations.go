@@ -89,7 +89,7 @@ func (c *Client) ExplainRun(ctx context.Context, id string, in wire.In) (wire.Ex
 	return get[wire.Explanation](ctx, c, path("v1", "runs", id, "explain"), in)
 }
 
-// GetProgress gets how far the steps with children are.
+// GetProgress gets how far the steps with children are, and the descendants of all levels.
 func (c *Client) GetProgress(ctx context.Context, id string, in wire.In) (wire.ProgressList, error) {
 	return get[wire.ProgressList](ctx, c, path("v1", "runs", id, "progress"), in)
 }
@@ -104,7 +104,7 @@ func (c *Client) WatchRuns(ctx context.Context, q wire.WatchRuns) iter.Seq2[wire
 	return events(ctx, c, "/v1/runs/events", q)
 }
 
-// WatchRun follows a run until its end. Step events may repeat what the caller knows.
+// WatchRun follows a run until its end: its status, its steps, and how far its descendants are. Step events may repeat what the caller knows.
 func (c *Client) WatchRun(ctx context.Context, id string, q wire.GetRun) iter.Seq2[wire.Event, error] {
 	return events(ctx, c, path("v1", "runs", id, "events"), q)
 }

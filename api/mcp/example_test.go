@@ -57,7 +57,9 @@ func Example() {
 	// list_schedules
 	// list_steps
 	// list_workers
+	// read_stream
 	// show_limit
+	// show_progress
 	// show_run
 	// show_tree
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"github.com/pawlhq/pawl/backends/sqlite"
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
+	"github.com/pawlhq/pawl/worker"
+	"github.com/pawlhq/pawl/workflow"
 )
 
 // connect serves the protocol on an engine of its own, and connects an assistant.
@@ -120,4 +123,37 @@ func TestToolsActForTheViewer(t *testing.T) {
 	require.True(t, call(t, s, "doctor", map[string]any{}, &p))
 	require.Equal(t, wire.CodeForbidden, p.Code)
 	require.Equal(t, "127.0.0.1", seen)
+}
+
+func TestAssistantReadsAStream(t *testing.T) {
+	s, eng := connect(t, nil)
+	log := workflow.NewStream[string]("log")
+	wf := workflow.New("copy", func(ctx workflow.Context, n int) (int, error) {
+		return workflow.Step(ctx, "rows", func(ctx context.Context) (int, error) {
+			for i := range n {
+				if err := log.Append(ctx, strings.Repeat("x", i*20)); err != nil {
+					return 0, err
+				}
+			}
+			return n, nil
+		})
+	})
+	w := worker.New(eng)
+	require.NoError(t, w.Register(wf))
+	h, err := wf.Start(t.Context(), eng, 130)
+	require.NoError(t, err)
+	_, err = w.RunUntilIdle(t.Context())
+	require.NoError(t, err)
+
+	var page, rest wire.StreamPage
+	require.False(t, call(t, s, "read_stream", map[string]any{"run": h.ID().String(), "name": "log"}, &page))
+	require.Len(t, page.Items, 100, "a page is bounded")
+	require.JSONEq(t, `"xxxxxxxxxxxxxxxxxxxx"`, string(page.Items[1].Payload.JSON))
+	require.True(t, page.Items[99].Payload.Omitted, "a long item is left out")
+	require.False(t, page.Ended)
+	require.False(t, call(t, s, "read_stream", map[string]any{"run": h.ID().String(), "after": page.After}, &rest))
+	require.Len(t, rest.Items, 30)
+	var progress wire.ProgressList
+	require.False(t, call(t, s, "show_progress", map[string]any{"run": h.ID().String()}, &progress))
+	require.Zero(t, progress.Tree.Total)
 }

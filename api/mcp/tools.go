@@ -40,6 +40,12 @@ type (
 		After     int64  `json:"after,omitempty" jsonschema:"next of the page before"`
 		Namespace string `json:"namespace,omitempty" jsonschema:"namespace; leave out for the default one"`
 	}
+	streamIn struct {
+		Run       string `json:"run" jsonschema:"id of the run"`
+		Name      string `json:"name,omitempty" jsonschema:"name of the stream; leave out for all streams of the run"`
+		After     int64  `json:"after,omitempty" jsonschema:"after of the page before"`
+		Namespace string `json:"namespace,omitempty" jsonschema:"namespace; leave out for the default one"`
+	}
 	limitIn struct {
 		Limit     string `json:"limit" jsonschema:"name of the limit"`
 		Cursor    string `json:"cursor,omitempty" jsonschema:"next of the page before"`
@@ -64,6 +70,8 @@ const (
 	mostRuns     = 100
 	mostPayload  = 4 << 10
 	stepsOfAPage = 100
+	itemsOfAPage = 100
+	mostItem     = 1 << 10
 )
 
 func in(namespace string) wire.In { return wire.In{Namespace: namespace} }
@@ -95,6 +103,12 @@ func (s *server) readers(out *sdk.Server, r *http.Request) {
 	})
 	add(out, r, "show_tree", "Show a run with its children.", true, func(ctx context.Context, q runIn) (wire.Tree, error) {
 		return c.GetTree(ctx, q.Run, wire.GetTree{In: in(q.Namespace), Limit: mostRuns})
+	})
+	add(out, r, "show_progress", "Show how far the descendants of a run are, by level, with a rate and an estimate.", true, func(ctx context.Context, q runIn) (wire.ProgressList, error) {
+		return c.GetProgress(ctx, q.Run, in(q.Namespace))
+	})
+	add(out, r, "read_stream", "Read a page of the items that a run has appended to its streams. The answer says where to read on, and whether more can follow.", true, func(ctx context.Context, q streamIn) (wire.StreamPage, error) {
+		return c.ReadStream(ctx, q.Run, wire.ReadStream{In: in(q.Namespace), Name: q.Name, After: q.After, Limit: itemsOfAPage, MaxPayload: mostItem})
 	})
 	add(out, r, "list_actions", "List who did what with a run.", true, func(ctx context.Context, q runIn) (wire.ActionPage, error) {
 		return c.ListActions(ctx, wire.ListActions{Page: wire.Page{In: in(q.Namespace)}, Run: q.Run})

@@ -62,10 +62,12 @@ const (
 
 // Event is one event of a stream. Of the other fields, one is set.
 type Event struct {
-	// Name is run, step, end or reset. After reset, read everything again.
-	Name string `json:"name" enum:"run,step,end,reset"`
+	// Name is run, step, progress, end or reset. After reset, read everything again.
+	Name string `json:"name" enum:"run,step,progress,end,reset"`
 	Run  *Run   `json:"run,omitempty"`
 	Step *Step  `json:"step,omitempty"`
+	// Progress is how far the descendants of a followed run are.
+	Progress *TreeProgress `json:"progress,omitempty"`
 }
 
 // WatchRuns selects the runs of a live list.

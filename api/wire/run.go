@@ -299,9 +299,32 @@ type Progress struct {
 	Cursor    *Payload `json:"cursor,omitempty"`
 }
 
-// ProgressList has the progress of a run's steps with children.
+// ProgressList has the progress of a run's steps with children, and that of its whole tree.
 type ProgressList struct {
-	Progress []Progress `json:"progress"`
+	Progress []Progress   `json:"progress"`
+	Tree     TreeProgress `json:"tree"`
+}
+
+// TreeProgress is how far the descendants of a run are: its children, their children, and so on.
+type TreeProgress struct {
+	TreeCounts
+	// Levels has the counts of the children, of their children, and so on.
+	Levels []TreeCounts `json:"levels"`
+	// Capped says that the counts are lower bounds.
+	Capped bool `json:"capped,omitempty"`
+	// Rate is how many descendants end in a second.
+	Rate float64 `json:"rate"`
+	// Left is an estimate of the time until the open ones have ended, in seconds; without it, it is unknown, or none is open.
+	Left float64 `json:"left_seconds,omitempty"`
+}
+
+// TreeCounts counts descendants.
+type TreeCounts struct {
+	Total     int64 `json:"total"`
+	Open      int64 `json:"open"`
+	Completed int64 `json:"completed"`
+	Failed    int64 `json:"failed"`
+	Canceled  int64 `json:"canceled"`
 }
 
 // AwaitRun waits for the end of a run.

@@ -319,6 +319,7 @@ var purge = sqlkit.Text(`WITH v AS MATERIALIZED (
 		SELECT r.id FROM pawl.runs r WHERE r.namespace=$2::text AND r.finished_at IS NOT NULL AND r.finished_at<=` + now + `-$3::bigint
 			AND ($4::text='' OR r.workflow=$4::text) AND r.status=ANY($5::bigint[])
 			AND coalesce((SELECT p.status FROM pawl.runs p WHERE p.id=r.parent), {canceled})>={final}
+			AND ` + sqlkit.NotCounted("r") + `
 		ORDER BY r.finished_at, r.id LIMIT $6::bigint FOR UPDATE OF r SKIP LOCKED),
 	d1 AS (DELETE FROM pawl.steps WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d2 AS (DELETE FROM pawl.state WHERE run_id=ANY(ARRAY(SELECT id FROM v))),

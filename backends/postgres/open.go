@@ -118,6 +118,7 @@ var (
 	_ store.Diagnoser  = (*Store)(nil)
 	_ store.Journal    = (*Store)(nil)
 	_ store.Streamer   = (*Store)(nil)
+	_ store.TreeReader = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings Pawl's schema up to date:

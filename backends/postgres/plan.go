@@ -112,8 +112,8 @@ var (
 	renamesIndex = regexp.MustCompile(`^ALTER INDEX pawl\.(\w+) RENAME TO (\w+)`)
 	altersTable  = regexp.MustCompile(`^ALTER TABLE pawl\.(\w+) (ADD COLUMN|DROP COLUMN|ALTER COLUMN)`)
 	writesTable  = regexp.MustCompile(`^(?:INSERT INTO|UPDATE) pawl\.(\w+)`)
-	makesTrigger = regexp.MustCompile(`^CREATE TRIGGER \w+ AFTER \w+(?: OF [\w, ]+)? ON pawl\.(\w+)`)
-	makesOther   = regexp.MustCompile(`^CREATE (?:TABLE|VIEW|FUNCTION) `)
+	makesTrigger = regexp.MustCompile(`^CREATE (?:OR REPLACE )?TRIGGER \w+ AFTER \w+(?: OF [\w, ]+)? ON pawl\.(\w+)`)
+	makesOther   = regexp.MustCompile(`^CREATE (?:OR REPLACE )?(?:TABLE|VIEW|FUNCTION) `)
 )
 
 var errUnknownStatement = errors.New("a statement whose locks are unknown")

@@ -97,6 +97,7 @@ var (
 	_ store.Diagnoser  = (*Store)(nil)
 	_ store.Journal    = (*Store)(nil)
 	_ store.Streamer   = (*Store)(nil)
+	_ store.TreeReader = (*Store)(nil)
 )
 
 // Open opens a database, creates it if it does not exist, and brings its schema up to

@@ -113,11 +113,12 @@ type Store struct {
 }
 
 var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Hinter    = (*Store)(nil)
-	_ store.Diagnoser = (*Store)(nil)
-	_ store.Journal   = (*Store)(nil)
-	_ store.Streamer  = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Hinter     = (*Store)(nil)
+	_ store.Diagnoser  = (*Store)(nil)
+	_ store.Journal    = (*Store)(nil)
+	_ store.Streamer   = (*Store)(nil)
+	_ store.TreeReader = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings its schema up to date:

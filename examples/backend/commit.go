@@ -113,7 +113,7 @@ func (t *tx) spawn(parent *storekit.Run, spawn []store.NewRun) (made []store.Run
 		groups[n.Group] = g
 	}
 	for name, g := range groups {
-		t.write(groupKey(parent.ID, name), &g)
+		t.putGroup(parent, name, &g)
 	}
 	return made
 }
@@ -136,6 +136,7 @@ func (t *tx) transition(r *storekit.Run, tr *store.Transition, unseen bool) {
 
 // beginAnew forgets what belongs to a run's generation before.
 func (t *tx) beginAnew(r *storekit.Run) {
+	t.forgetInner(r)
 	for _, kind := range []byte{kindStep, kindStepKey, kindGroup} {
 		t.deleteAll(keyOf(kind).ID(r.ID).All())
 	}

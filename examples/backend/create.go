@@ -131,7 +131,7 @@ func (s *Store) Import(ctx context.Context, p store.ImportParams) (bool, error) 
 		t.importSignals(r.ID, p.Record)
 		t.importStreams(r.ID, p.Record.Streams)
 		for i := range p.Record.Groups {
-			t.write(groupKey(r.ID, p.Record.Groups[i].Name), &p.Record.Groups[i])
+			t.putGroup(r, p.Record.Groups[i].Name, &p.Record.Groups[i])
 		}
 		return true, nil
 	})
@@ -165,7 +165,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 		var old []*storekit.Run
 		for id := range t.listed(p.Namespace, &filter, listing{byEnd: true, oldestFirst: true}) {
 			r := t.run(p.Namespace, id)
-			if parent := t.run(p.Namespace, r.Parent); !t.matches(&filter, r) || parent != nil && !parent.Status.Final() {
+			if parent := t.run(p.Namespace, r.Parent); !t.matches(&filter, r) || parent != nil && !parent.Status.Final() || storekit.CountedInTree(r, t.hasGroups, t.anyRun) {
 				continue
 			}
 			if old = append(old, r); len(old) == limit {
@@ -186,5 +186,6 @@ func (t *tx) purge(r *storekit.Run) {
 	for _, kind := range []byte{kindRun, kindPayload, kindStep, kindStepKey, kindGroup, kindState, kindInbox, kindSent, kindHad, kindAnswer, kindItem, kindWriter, kindStream} {
 		t.deleteAll(keyOf(kind).ID(r.ID).All())
 	}
+	t.forgetInner(r)
 	t.runs[r.ID] = &loaded{}
 }

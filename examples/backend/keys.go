@@ -39,6 +39,7 @@ const (
 	kindMade   = 'C' // namespace, status, creation, id
 	kindEnded  = 'E' // namespace, status, end, id: the runs that are final
 	kindChild  = 'P' // parent, group, ordinal, id
+	kindInner  = 'I' // parent, id: the children that have groups
 	kindPinned = 'B' // namespace, build, status, creation, id: the runs that are pinned to a build and not final
 	kindTagged = 'G' // namespace, tag, value, creation, id
 	kindKeyed  = 'b' // namespace, workflow, debounce key: the run that has not begun
@@ -119,6 +120,8 @@ func pinnedKey(namespace, build string, status store.Status) key {
 func tagKey(namespace, name, value string) key {
 	return keyOf(kindTagged).Name(namespace).Name(name).Name(value)
 }
+
+func innerKey(r *storekit.Run) key { return keyOf(kindInner).ID(r.Parent).ID(r.ID) }
 
 func childKey(parent store.ID, group string) key { return keyOf(kindChild).ID(parent).Name(group) }
 

@@ -35,14 +35,15 @@ type Store struct {
 }
 
 var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Hinter    = (*Store)(nil)
-	_ store.Importer  = (*Store)(nil)
-	_ store.Exporter  = (*Store)(nil)
-	_ store.Journal   = (*Store)(nil)
-	_ store.Ranker    = (*Store)(nil)
-	_ store.Streamer  = (*Store)(nil)
-	_ store.Diagnoser = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Hinter     = (*Store)(nil)
+	_ store.Importer   = (*Store)(nil)
+	_ store.Exporter   = (*Store)(nil)
+	_ store.Journal    = (*Store)(nil)
+	_ store.Ranker     = (*Store)(nil)
+	_ store.Streamer   = (*Store)(nil)
+	_ store.TreeReader = (*Store)(nil)
+	_ store.Diagnoser  = (*Store)(nil)
 )
 
 // shared is an open database with its handles.

@@ -164,8 +164,8 @@ func show(ctx context.Context, eng *engine.Engine, run store.ID, ended <-chan st
 			last = true
 		case <-tick.C:
 		}
-		if steps, err := eng.Progress(ctx, run); err == nil && len(steps) > 0 {
-			progress.Update(time.Now(), steps[0].Completed)
+		if p, err := eng.Progress(ctx, run); err == nil && len(p.Steps) > 0 {
+			progress.Update(time.Now(), p.Steps[0].Completed)
 		}
 	}
 	progress.Finish(time.Now())

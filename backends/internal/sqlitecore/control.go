@@ -261,6 +261,7 @@ func (c *Core) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult
 // purged selects the runs to delete; all statements of the write select the same runs.
 var purged = sqlkit.Text(` IN (SELECT id FROM runs WHERE namespace=? AND finished_at<=? AND finished_at IS NOT NULL
 	AND (?='' OR workflow=?) AND (? & (1 << status)) AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.id=runs.parent AND p.status<{final})
+	AND ` + lite(sqlkit.NotCounted("runs")) + `
 	ORDER BY finished_at, id LIMIT ?+0)`)
 
 // Purge implements store.Runs.

@@ -35,6 +35,8 @@ Control characters are escaped. This page is generated from the program: ` + "`g
 		{"view", "`runs show`", viewJSON{}},
 		{"state", "`runs show`, `runs state get` and `set` (`state`)", stateJSON{}},
 		{"signal", "`runs show` (`signals`)", signalJSON{}},
+		{"progress", "`runs show`, `watch` (`progress`); also the fields of counts", progressJSON{}},
+		{"counts", "progress (`levels`)", countsJSON{}},
 		{"group", "`runs show` (`groups`)", groupJSON{}},
 		{"action", "`actions`, `runs show` (`actions`)", actionJSON{}},
 		{"worker", "`workers list` (`workers`), `top` (`workers`)", workerJSON{}},

@@ -66,7 +66,8 @@ type view struct {
 	steps    []store.Step
 	state    []store.StateEntry
 	inbox    store.Inbox
-	actions  []store.Action // the newest
+	actions  []store.Action   // the newest
+	progress *engine.Progress // of its descendants; nil: it has none
 	children []*view
 	more     bool // children that are not shown
 	opened   bool // steps and children were looked at
@@ -91,6 +92,14 @@ func look(ctx context.Context, eng *engine.Engine, id store.ID, depth, children 
 		return nil, err
 	}
 	v.actions = page.Actions
+	if len(v.inbox.Groups) > 0 {
+		p, err := eng.Progress(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		p.Rate, p.Left = 0, 0 // an average over the run's life says little here; watch has a rate
+		v.progress = &p
+	}
 	return v, v.open(ctx, eng, depth, children)
 }
 
@@ -137,13 +146,15 @@ func (v *view) open(ctx context.Context, eng *engine.Engine, depth, children int
 }
 
 type viewJSON struct {
-	Run      runJSON      `json:"run"`
-	Steps    []stepJSON   `json:"steps"`
-	State    []stateJSON  `json:"state,omitempty"`
-	Signals  []signalJSON `json:"signals,omitempty"`
-	Groups   []groupJSON  `json:"groups,omitempty"`
-	Actions  []actionJSON `json:"actions,omitempty"`
-	Children []viewJSON   `json:"children,omitempty"`
+	Run     runJSON      `json:"run"`
+	Steps   []stepJSON   `json:"steps"`
+	State   []stateJSON  `json:"state,omitempty"`
+	Signals []signalJSON `json:"signals,omitempty"`
+	Groups  []groupJSON  `json:"groups,omitempty"`
+	// Progress is how far the descendants of all levels are.
+	Progress *progressJSON `json:"progress,omitempty"`
+	Actions  []actionJSON  `json:"actions,omitempty"`
+	Children []viewJSON    `json:"children,omitempty"`
 	// MoreChildren reports that there are more than --children.
 	MoreChildren bool `json:"more_children,omitempty"`
 }
@@ -157,9 +168,42 @@ type groupJSON struct {
 	Canceled  int64  `json:"canceled"`
 }
 
+type progressJSON struct {
+	countsJSON
+	// Levels has the counts of the children, of their children, and so on.
+	Levels []countsJSON `json:"levels"`
+	// Capped reports that the counts are lower bounds.
+	Capped bool `json:"capped,omitempty"`
+	// Rate is how many descendants end in a second; only of watch.
+	Rate float64 `json:"rate,omitempty"`
+	// LeftSeconds is an estimate of the time until the open ones have ended.
+	LeftSeconds float64 `json:"left_seconds,omitempty"`
+}
+
+type countsJSON struct {
+	Total     int64 `json:"total"`
+	Open      int64 `json:"open"`
+	Completed int64 `json:"completed"`
+	Failed    int64 `json:"failed"`
+	Canceled  int64 `json:"canceled"`
+}
+
+func asProgress(p *engine.Progress) progressJSON {
+	return progressJSON{
+		countsJSON: countsJSON(p.TreeCounts), Levels: each(p.Levels, func(c store.TreeCounts) countsJSON { return countsJSON(c) }),
+		Capped: p.Capped, Rate: p.Rate, LeftSeconds: p.Left.Seconds(),
+	}
+}
+
 func (v *view) json() viewJSON {
+	var progress *progressJSON
+	if v.progress != nil {
+		p := asProgress(v.progress)
+		progress = &p
+	}
 	return viewJSON{
-		Run: asRun(v.run), Steps: each(v.steps, asStep), State: each(v.state, asState),
+		Progress: progress,
+		Run:      asRun(v.run), Steps: each(v.steps, asStep), State: each(v.state, asState),
 		Signals: each(v.inbox.Signals, func(s store.Signal) signalJSON {
 			return signalJSON{s.ID, s.Name, asPayload(s.Payload), asTime(s.SentAt)}
 		}),
@@ -215,6 +259,9 @@ func (a *app) printRun(v *view, outputs bool) {
 	}
 	if p := r.Pin; p != nil {
 		line("pinned to", "build %s%s", p.Build, misfit(p))
+	}
+	if v.progress != nil {
+		line("tree", "%s", treeText(v.progress))
 	}
 	line("deadline", "%s", a.when(r.Deadline))
 	var tries []string

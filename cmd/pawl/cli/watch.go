@@ -20,9 +20,10 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch RUN [flags]",
 		Short: "Follow a run until it is final",
 		Long: `Follow a run until it is final. Print a line whenever its status or one of its
-steps changes. The exit code says how it ended: 0 completed, 6 failed, 7 canceled.
+steps changes, and, at most every --interval, how far its descendants of all
+levels are. The exit code says how it ended: 0 completed, 6 failed, 7 canceled.
 
-With --json, each line is an object with the changed "run" or "step".`,
+With --json, each line is an object with the changed "run", "step" or "progress".`,
 		Example: `  pawl runs watch --external-id order-42
   pawl runs watch 0191a5c2-7e9a --timeout 5m && echo shipped`,
 		Args:              o.args(0, 0),
@@ -116,6 +117,10 @@ func (a *app) watch(ctx context.Context, eng *engine.Engine, id store.ID, every 
 		status  store.StepStatus
 		attempt int
 	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	trees := followTree(watching, eng, id)
+	var tree engine.Progress // the latest that is to be told
 	steps := map[store.StepKey]seen{}
 	var settled int64
 	var last store.Run
@@ -152,6 +157,14 @@ func (a *app) watch(ctx context.Context, eng *engine.Engine, id store.ID, every 
 				break
 			}
 		}
+		if run.Status.Final() {
+			if tree, err = eng.Progress(ctx, id); err != nil {
+				return err
+			}
+		}
+		if err := a.tellTree(&tree); err != nil {
+			return err
+		}
 		if run.Status != last.Status || run.Attempt != last.Attempt || run.Worker != last.Worker && run.Status == store.Running {
 			if err := a.tellRun(run); err != nil {
 				return err
@@ -166,22 +179,90 @@ func (a *app) watch(ctx context.Context, eng *engine.Engine, id store.ID, every 
 			}
 			return nil
 		}
-		for wait := true; wait; {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-tick.C:
-				wait = false
-			case batch, ok := <-hints:
-				if !ok {
-					hints = nil
-				}
-				for _, h := range batch {
-					wait = wait && h.Run != id
-				}
+		if hints, err = untilNews(ctx, id, tick.C, hints, trees, &tree); err != nil {
+			return err
+		}
+	}
+}
+
+// untilNews waits for the next tick or a hint about the run, and keeps the latest progress of its tree. It returns
+// the hints, nil if there are no more.
+func untilNews(ctx context.Context, id store.ID, tick <-chan time.Time, hints <-chan []store.Hint, trees <-chan engine.Progress, tree *engine.Progress) (<-chan []store.Hint, error) {
+	for wait := true; wait; {
+		select {
+		case <-ctx.Done():
+			return hints, ctx.Err()
+		case <-tick:
+			wait = false
+		case p := <-trees:
+			*tree = p
+		case batch, ok := <-hints:
+			if !ok {
+				hints = nil
+			}
+			for _, h := range batch {
+				wait = wait && h.Run != id
 			}
 		}
 	}
+	return hints, nil
+}
+
+// followTree returns how far the descendants of a run are, whenever that changes, until ctx ends.
+func followTree(ctx context.Context, eng *engine.Engine, id store.ID) <-chan engine.Progress {
+	trees := make(chan engine.Progress)
+	go func() {
+		for p, err := range eng.WatchProgress(ctx, id) {
+			if err != nil {
+				return // the caller meets the same error
+			}
+			select {
+			case trees <- p:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return trees
+}
+
+// tellTree prints how far the descendants of a run are, if it has any, and forgets it.
+func (a *app) tellTree(p *engine.Progress) error {
+	told := *p
+	*p = engine.Progress{}
+	switch {
+	case told.Total == 0:
+		return nil
+	case a.json:
+		return a.printLine(struct {
+			Progress progressJSON `json:"progress"`
+		}{asProgress(&told)})
+	}
+	a.print("%s  tree %s\n", a.clockTime(a.now()), treeText(&told))
+	return nil
+}
+
+// treeText says how far the descendants of a run are.
+func treeText(p *engine.Progress) string {
+	text := fmt.Sprintf("%d of %d ended", p.Ended(), p.Total)
+	if p.Capped {
+		text = fmt.Sprintf("%d+ of %d+ ended", p.Ended(), p.Total)
+	}
+	for _, part := range []struct {
+		n    int64
+		says string
+	}{{p.Failed, "failed"}, {p.Canceled, "canceled"}} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.says)
+		}
+	}
+	if p.Rate > 0 && p.Open > 0 {
+		text += fmt.Sprintf(", %.3g/s", p.Rate)
+	}
+	if p.Left > 0 {
+		text += ", about " + span(p.Left.Round(time.Second)) + " left"
+	}
+	return text
 }
 
 // hints subscribes to the hints of the store, if it sends any.

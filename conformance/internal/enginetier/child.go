@@ -422,16 +422,16 @@ var childEngineCases = []Case{
 		e.process(defs(wf, kid))
 		h := start(e, wf, 3)
 		e.until(h.ID(), store.Sleeping)
-		want := engine.Progress{Step: store.StepKey{Name: "kid", Occurrence: 1}, Kind: store.KindChild, Status: store.StepRunning, Spawned: 1, InFlight: 1}
-		list, err := e.eng.Progress(e.ctx, h.ID())
+		want := engine.StepProgress{Step: store.StepKey{Name: "kid", Occurrence: 1}, Kind: store.KindChild, Status: store.StepRunning, Spawned: 1, InFlight: 1}
+		progress, err := e.eng.Progress(e.ctx, h.ID())
 		e.ok("progress", err)
-		e.eq("progress while it waits", list, []engine.Progress{want})
+		e.eq("progress while it waits", progress.Steps, []engine.StepProgress{want})
 		send(e, word, e.children(h.ID())[0].ID, "on")
 		result(e, h)
 		want.Status, want.InFlight, want.Completed = store.StepCompleted, 0, 1
-		list, err = e.eng.Progress(e.ctx, h.ID())
+		progress, err = e.eng.Progress(e.ctx, h.ID())
 		e.ok("progress", err)
-		e.eq("progress afterwards", list, []engine.Progress{want})
+		e.eq("progress afterwards", progress.Steps, []engine.StepProgress{want})
 		_, err = e.eng.Progress(e.ctx, store.NewID())
 		e.check(errors.Is(err, store.ErrNotFound), "progress of no run: saw %v", err)
 	}},

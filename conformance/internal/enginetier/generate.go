@@ -58,16 +58,16 @@ func once(e *E, parent store.ID, n int) {
 	e.eq("items", counts, []store.RunCount{{Queue: "handled", Workflow: "handled", Status: store.Completed, Count: int64(n)}})
 }
 
-func generator(e *E, run store.ID) engine.Progress {
+func generator(e *E, run store.ID) engine.StepProgress {
 	e.Helper()
-	list, err := e.eng.Progress(e.ctx, run)
+	progress, err := e.eng.Progress(e.ctx, run)
 	e.ok("progress", err)
-	for _, p := range list {
+	for _, p := range progress.Steps {
 		if p.Kind == store.KindGenerator {
 			return p
 		}
 	}
-	return engine.Progress{}
+	return engine.StepProgress{}
 }
 
 // all says that n items were spawned and have completed.
@@ -86,7 +86,7 @@ var generateEngineCases = []Case{
 		for i := range 57 {
 			e.eq(fmt.Sprint("executions of item ", i), ran.get(fmt.Sprint(i)), 1)
 		}
-		want := engine.Progress{Step: store.StepKey{Name: "discover", Occurrence: 1}, Kind: store.KindGenerator, Status: store.StepCompleted, Generator: engine.GeneratorComplete, Spawned: 57, Completed: 57}
+		want := engine.StepProgress{Step: store.StepKey{Name: "discover", Occurrence: 1}, Kind: store.KindGenerator, Status: store.StepCompleted, Generator: engine.GeneratorComplete, Spawned: 57, Completed: 57}
 		e.eq("progress afterwards", generator(e, h.ID()), want)
 	}},
 	{Name: "generate/empty", Promise: "P9", Rule: "A generator that yields nothing completes.", Run: func(e *E) {
@@ -115,7 +115,7 @@ var generateEngineCases = []Case{
 		for i := range 3 {
 			receive(e, "a yield", yielded)
 			n := int64(i + 1)
-			want := engine.Progress{Step: store.StepKey{Name: "discover", Occurrence: 1}, Kind: store.KindGenerator, Status: store.StepRunning, Generator: engine.GeneratorStarted, Spawned: n, Completed: n}
+			want := engine.StepProgress{Step: store.StepKey{Name: "discover", Occurrence: 1}, Kind: store.KindGenerator, Status: store.StepRunning, Generator: engine.GeneratorStarted, Spawned: n, Completed: n}
 			for fmt.Sprint(generator(e, h.ID())) != fmt.Sprint(want) {
 				pause(e)
 			}

@@ -245,7 +245,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 	var old []*run
 	for _, r := range s.runs {
 		if r.Namespace == p.Namespace && r.Status.Final() && oneOf(p.Statuses, r.Status) &&
-			(p.Workflow == "" || r.Workflow == p.Workflow) && !r.FinishedAt.After(until) && s.live[r.Parent] == nil {
+			(p.Workflow == "" || r.Workflow == p.Workflow) && !r.FinishedAt.After(until) && s.live[r.Parent] == nil && !s.inTree(r) {
 			old = append(old, r)
 		}
 	}

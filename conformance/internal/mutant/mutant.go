@@ -29,7 +29,7 @@ type Mutant struct {
 func All() []Mutant {
 	return slices.Concat(
 		leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants,
-		signalMutants, signalStartMutants, answerMutants, tagMutants, streamMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
+		signalMutants, signalStartMutants, answerMutants, tagMutants, streamMutants, treeMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
 		againMutants, sizeMutants, nameMutants, durableMutants, tornMutants, collisionMutants,
 		faultMutants, txMutants, hintMutants, buildMutants, limitMutants, leaks(),
 	)
@@ -80,6 +80,7 @@ type faulty struct {
 	ahead         verb[store.AheadParams, int]
 	append        verb[store.AppendParams, store.AppendResult]
 	readStream    verb[store.ReadStreamParams, store.StreamPage]
+	tree          verb[store.TreeParams, store.Tree]
 	listBuilds    verb[store.ListBuildsParams, store.BuildPage]
 	unpin         verb[store.UnpinParams, []store.ControlResult]
 	pauseTarget   func(context.Context, store.PauseTargetParams) error
@@ -99,7 +100,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			Remote: m, wrapped: layer, create: m.Create, get: m.Get, list: m.List, count: m.Count, cancel: m.Cancel, purge: m.Purge, claim: m.Claim, extend: m.Extend,
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, answers: m.Answers, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
-			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead, append: m.Append, readStream: m.ReadStream,
+			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead, append: m.Append, readStream: m.ReadStream, tree: m.Tree,
 			listWorkflows: m.ListWorkflows, listPaused: m.ListPaused, pauseTarget: m.PauseTarget, listBuilds: m.ListBuilds, unpin: m.Unpin, join: m.Join, begin: m.Begin, recorded: m.Recorded,
 		}
 		spoil(s)
@@ -191,6 +192,9 @@ func (s *faulty) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
 }
 func (s *faulty) Append(ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
 	return s.append(ctx, p)
+}
+func (s *faulty) Tree(ctx context.Context, p store.TreeParams) (store.Tree, error) {
+	return s.tree(ctx, p)
 }
 func (s *faulty) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
 	return s.readStream(ctx, p)

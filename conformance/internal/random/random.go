@@ -137,10 +137,14 @@ func (r *random) table() string {
 
 // branches lists those that the backend can reach.
 func (r *random) branches() []string {
+	list := slices.Clone(randomBranches)
 	if s := r.handles[0]; s != nil && store.Able(s, store.Streams) {
-		return slices.Concat(randomBranches, streamBranches)
+		list = append(list, streamBranches...)
 	}
-	return randomBranches
+	if s := r.handles[0]; s != nil && store.Able(s, store.Trees) {
+		list = append(list, treeBranches...)
+	}
+	return list
 }
 
 func (r *random) missed() []string {
@@ -415,7 +419,7 @@ func (q *sequence) learn(verb string) {
 }
 
 func (q *sequence) hit(branch string) {
-	if !slices.Contains(randomBranches, branch) && !slices.Contains(streamBranches, branch) {
+	if !slices.Contains(slices.Concat(randomBranches, streamBranches, treeBranches), branch) {
 		panic("random: no such branch: " + branch)
 	}
 	q.reached[branch]++

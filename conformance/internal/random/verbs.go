@@ -55,6 +55,9 @@ func times(n int, op func(*sequence)) []func(*sequence) {
 // streamBranches are those of a backend that has streams.
 var streamBranches = []string{"append", "append repeated", "append refused", "items superseded"}
 
+// treeBranches are those of a backend that counts trees.
+var treeBranches = []string{"tree of levels"}
+
 // randomBranches are the branches that the sequences together must reach.
 var randomBranches = []string{
 	"claim takes several runs", "claim finds nothing", "claim leaves some that are due", "claim tells the next due time", "claim of a canceling run",
@@ -1520,6 +1523,14 @@ func (q *sequence) dump(ns string) {
 				if it.Reset {
 					q.hit("items superseded")
 				}
+			}
+		}
+		if store.Able(q.handles[0], store.Trees) {
+			tree := compare(q, "Tree", store.TreeParams{Namespace: ns, Run: r.ID, Now: q.now}, func(s store.Store, ctx context.Context, p store.TreeParams) (store.Tree, error) {
+				return s.(store.TreeReader).Tree(ctx, p)
+			})
+			if len(tree.Levels) > 1 {
+				q.hit("tree of levels")
 			}
 		}
 		if f := (family{r.Parent, r.Group}); f.group != "" && !families[f] {

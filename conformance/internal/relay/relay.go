@@ -29,6 +29,7 @@ var (
 	_ store.Exporter   = (*Relay)(nil)
 	_ store.Journal    = (*Relay)(nil)
 	_ store.Ranker     = (*Relay)(nil)
+	_ store.TreeReader = (*Relay)(nil)
 	_ store.Diagnoser  = (*Relay)(nil)
 )
 
@@ -39,7 +40,7 @@ func Writes(verb string, params any) bool {
 		p, ok := params.(store.ClaimParams)
 		return !ok || !p.Again
 	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "Answers", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused", "ListLimits", "LimitKeys",
-		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "ReadStream", "Diagnose", "Clock", "Begin", "Recorded":
+		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "Tree", "ReadStream", "Diagnose", "Clock", "Begin", "Recorded":
 		return false
 	}
 	return true
@@ -258,6 +259,14 @@ func (r *Relay) Ahead(ctx context.Context, p store.AheadParams) (int, error) {
 		return carry(r, ctx, "Ahead", p, x.Ahead)
 	}
 	return 0, lacks(r, ctx, "Ahead", p)
+}
+
+// Tree implements store.TreeReader.
+func (r *Relay) Tree(ctx context.Context, p store.TreeParams) (store.Tree, error) {
+	if x, ok := r.Store.(store.TreeReader); ok {
+		return carry(r, ctx, "Tree", p, x.Tree)
+	}
+	return store.Tree{}, lacks(r, ctx, "Tree", p)
 }
 
 // Append implements store.Streamer.

@@ -336,6 +336,10 @@ func (w *wire) Append(ctx context.Context, p store.AppendParams) (store.AppendRe
 	return carry(ctx, w, "append", true, p, w.world.store.(store.Streamer).Append)
 }
 
+func (w *wire) Tree(ctx context.Context, p store.TreeParams) (store.Tree, error) {
+	return carry(ctx, w, "tree", false, p, w.world.store.(store.TreeReader).Tree)
+}
+
 func (w *wire) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
 	return carry(ctx, w, "read-stream", false, p, w.world.store.(store.Streamer).ReadStream)
 }

@@ -744,6 +744,21 @@ var probes = []probe{
 			}
 		}
 	}},
+	{"tree", "the tree of a run is counted at the cost of its inner runs, however many other children there are", func(c *C, b *aside) func() {
+		if !store.Able(c.s, store.Trees) {
+			return nil
+		}
+		root := c.start()
+		c.grow(root, "tree", 3)
+		inner := c.one(c.claimFrom("tree", 1))
+		c.grow(inner, "below", 2)
+		return func() {
+			c.treeOf("of a run", root.Run.ID, counts(3, 0, 0, 0), counts(2, 0, 0, 0))
+			if _, err := c.tryTree(store.TreeParams{Run: b.parent}); err != nil {
+				c.ok("Tree", err)
+			}
+		}
+	}},
 	{"journal", "a page of what people did is read at its own cost, of all runs or of one", func(c *C, _ *aside) func() {
 		journal, ok := c.s.(store.Journal)
 		if !ok {

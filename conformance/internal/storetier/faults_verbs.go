@@ -345,6 +345,12 @@ var readVerbs = []verbUnderFault{
 			return s.(store.Streamer).ReadStream(ctx, store.ReadStreamParams{Namespace: c.ns, Run: run.Run.ID})
 		}}
 	}},
+	{name: "Tree", needs: has[store.TreeReader], prepare: func(c *C) attempt {
+		root := c.family(sleepAwait(allOf), kids(2)...)
+		return attempt{read: func(ctx context.Context, s store.Store) (any, error) {
+			return s.(store.TreeReader).Tree(ctx, store.TreeParams{Namespace: c.ns, Run: root, Now: c.now})
+		}}
+	}},
 	reading("Ahead", has[store.Ranker], func(ctx context.Context, c *C, s store.Store, id store.ID) (int, error) {
 		return s.(store.Ranker).Ahead(ctx, store.AheadParams{Namespace: c.ns, Run: id, Now: c.now})
 	}),

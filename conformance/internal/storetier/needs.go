@@ -15,11 +15,12 @@ var needs = map[store.Ability][]string{
 	},
 	store.Processes:    {"hints/other-handle", "close/tells-first", "close/leaves-the-data"},
 	store.Journals:     {"journal/", "clock/actions", "names/registry", "sizes/lists"},
-	store.Imports:      {"import/", "build/imported", "tag/imported", "limit/import", "import/streams", "clock/imports", "sizes/events", "sizes/imported-numbers"},
+	store.Imports:      {"import/", "tree/imported", "tree/imported-in-a-circle", "build/imported", "tag/imported", "limit/import", "import/streams", "clock/imports", "sizes/events", "sizes/imported-numbers"},
 	store.Exports:      {"export/", "import/consumed-signals"},
 	store.Transactions: {"tx/"},
 	store.Diagnoses:    {"diagnose/"},
 	store.Streams:      {"stream/", "sizes/stream-", "import/streams", "hints/of-append", "hints/of-streams", "cost/append", "cost/stream"},
+	store.Trees:        {"tree/", "cost/tree"},
 	store.Ranks:        {"build/ahead", "claim/ahead", "claim/ahead-is-capped", "clock/ranks"},
 }
 
