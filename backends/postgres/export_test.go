@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -31,4 +32,23 @@ func ExpectHistories(s *Store, expected bool) {
 		}
 		return true
 	})
+}
+
+// MarksAtOnce is how many marks a transaction of LimitKeys folds at most.
+const MarksAtOnce = foldsAtOnce * maxMarks
+
+// FoldSome makes the first transaction of LimitKeys, and reports whether there may be other marks.
+func (s *Store) FoldSome(ctx context.Context, namespace string) (more bool, err error) {
+	err = s.rounds(ctx, func(run func(bool, ...stmt) error) (err error) {
+		if more, err = s.foldSome(namespace, setNow(time.Time{}), run); err != nil {
+			return err
+		}
+		return run(true)
+	})
+	return more, err
+}
+
+// Marks counts the marks that no claim has folded.
+func (s *Store) Marks(ctx context.Context) (n int, err error) {
+	return n, s.pool.QueryRow(ctx, s.sql(`SELECT count(*) FROM pawl.limit_marks`)).Scan(&n)
 }

@@ -209,7 +209,8 @@ func (s *Store) ListLimits(ctx context.Context, p store.ListLimitsParams) (page 
 	return page, nil
 }
 
-// LimitKeys implements store.Limiter. It first folds all marks, so that what it reads is exact.
+// LimitKeys implements store.Limiter. It first folds all marks, so that what it reads is exact. With many
+// marks that takes several transactions: what one has folded stays folded if the caller gives up.
 func (s *Store) LimitKeys(ctx context.Context, p store.LimitKeysParams) (page store.LimitKeyPage, err error) {
 	if err := p.Validate(); err != nil {
 		return page, err
@@ -227,26 +228,25 @@ func (s *Store) LimitKeys(ctx context.Context, p store.LimitKeysParams) (page st
 		last = &after
 	}
 	var keys []store.LimitKey
-	err = s.rounds(ctx, func(run func(bool, ...stmt) error) error {
-		keys = nil
-		folded := int64(maxMarks)
-		stmts := s.lockLimits(p.Namespace)
-		for folded >= maxMarks {
-			at := stmt{sql: unpark, args: []any{setNow(p.Now), p.Namespace, []string{}, []string{}}, rows: ignore}
-			if err := run(false, append(stmts, foldOf(setNow(p.Now), p.Namespace, 0, &folded), at)...); err != nil {
+	args := []any{setNow(p.Now), p.Namespace, p.Limit, p.Key, last, int64(limit + 1), int64(store.MaxWaiting)}
+	for more := true; more; {
+		err = s.rounds(ctx, func(run func(bool, ...stmt) error) (err error) {
+			keys = nil
+			if more, err = s.foldSome(p.Namespace, setNow(p.Now), run); err != nil {
 				return err
 			}
-			stmts = nil
+			if more {
+				return run(true)
+			}
+			return run(true, stmt{sql: listKeys, args: args, rows: func(scan func(...any) error) error {
+				k, err := scanKey(scan)
+				keys = append(keys, k)
+				return err
+			}})
+		})
+		if err != nil {
+			return page, err
 		}
-		args := []any{setNow(p.Now), p.Namespace, p.Limit, p.Key, last, int64(limit + 1), int64(store.MaxWaiting)}
-		return run(true, stmt{sql: listKeys, args: args, rows: func(scan func(...any) error) error {
-			k, err := scanKey(scan)
-			keys = append(keys, k)
-			return err
-		}})
-	})
-	if err != nil {
-		return page, err
 	}
 	if cut := sqlkit.Cut(&keys, limit); cut != nil {
 		page.Next = p.NextCursor(cut.Key)
@@ -255,6 +255,26 @@ func (s *Store) LimitKeys(ctx context.Context, p store.LimitKeysParams) (page st
 		return k.Held == 0 && k.Waiting == 0 && k.Weight == 1 && k.RateAt.IsZero()
 	})
 	return page, nil
+}
+
+// foldsAtOnce is how many times maxMarks a transaction folds.
+const foldsAtOnce = 20
+
+// foldSome folds marks in a transaction, at most foldsAtOnce times. more reports that there may be others.
+func (s *Store) foldSome(namespace string, now any, run func(bool, ...stmt) error) (more bool, err error) {
+	folded := int64(maxMarks)
+	stmts := s.lockLimits(namespace)
+	for round := 0; folded >= maxMarks; round++ {
+		if round == foldsAtOnce {
+			return true, nil
+		}
+		at := stmt{sql: unpark, args: []any{now, namespace, []string{}, []string{}}, rows: ignore}
+		if err := run(false, append(stmts, foldOf(now, namespace, 0, &folded), at)...); err != nil {
+			return false, err
+		}
+		stmts = nil
+	}
+	return false, nil
 }
 
 func scanKey(scan func(...any) error) (k store.LimitKey, err error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/store"
 )
@@ -57,4 +58,36 @@ func TestLimitedRuns(t *testing.T) {
 	keys, err = s.LimitKeys(ctx, store.LimitKeysParams{Namespace: "n", Limit: "tenant"})
 	require.NoError(t, err)
 	require.Empty(t, keys.Keys)
+}
+
+// TestLimitKeysBehindManyMarks checks that reading keys behind more marks than one transaction folds keeps
+// what it has folded when the caller gives up.
+func TestLimitKeysBehindManyMarks(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	s := open(t, url, schema).(*postgres.Store)
+	const each, runs = 1000, postgres.MarksAtOnce + 2000
+	for made := 0; made < runs; made += each {
+		p := store.CreateParams{Namespace: "n"}
+		for range each {
+			p.Runs = append(p.Runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "one", Key: "k"}}})
+		}
+		_, err := s.Create(t.Context(), p)
+		require.NoError(t, err)
+	}
+	marks := func() int {
+		n, err := s.Marks(t.Context())
+		require.NoError(t, err)
+		return n
+	}
+	require.Equal(t, runs, marks())
+	more, err := s.FoldSome(t.Context(), "n")
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Equal(t, runs-postgres.MarksAtOnce, marks())
+	keys, err := s.LimitKeys(t.Context(), store.LimitKeysParams{Namespace: "n", Limit: "one"})
+	require.NoError(t, err)
+	require.Zero(t, marks())
+	require.Len(t, keys.Keys, 1)
+	require.EqualValues(t, min(runs, store.MaxWaiting), keys.Keys[0].Waiting)
 }
