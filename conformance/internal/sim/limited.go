@@ -209,6 +209,16 @@ func (w *world) pauser() {
 
 // The following are called by the watcher, which holds the world's mutex, when a call was applied.
 
+// of returns what a run is under; a feed's runs are under no limits.
+func (l *limited) of(run store.ID) *uses {
+	u := l.under[run]
+	if u == nil {
+		u = &uses{}
+		l.under[run] = u
+	}
+	return u
+}
+
 // created notes the limits of a run.
 func (l *limited) created(w *world, n *store.NewRun, res *store.CreateResult) {
 	if l == nil {
@@ -226,12 +236,12 @@ func (l *limited) claimed(w *world, s *seen, now time.Time) {
 	if l == nil {
 		return
 	}
-	u := l.under[s.id]
+	u := l.of(s.id)
 	if s.worker != "" {
 		w.countIf("takeover with permits", len(u.own)+len(u.step) > 0)
 		return // it inherits what the lease before had
 	}
-	if l.paused && flows[w.plans[s.plan].flow].queue == "shared" {
+	if l.paused && s.fed == nil && flows[w.plans[s.plan].flow].queue == "shared" {
 		w.failLocked("run %s was claimed while its queue was paused", w.name(s.id))
 	}
 	u.ended = false
@@ -253,7 +263,7 @@ func (l *limited) permitted(w *world, s *seen, use store.LimitUse) {
 	}
 	held := []string{}
 	for _, other := range w.runs {
-		if other != s && other.worker != "" && l.under[other.id].has(use) {
+		if other != s && other.worker != "" && l.of(other.id).has(use) {
 			held = append(held, other.name)
 		}
 	}
@@ -305,7 +315,7 @@ func (l *limited) committed(w *world, s *seen, c *store.Commit) {
 	if l == nil {
 		return
 	}
-	u := l.under[s.id]
+	u := l.of(s.id)
 	if c.Free && len(u.step) > 0 {
 		w.count("step's permit ended by its record")
 		u.step = nil
@@ -331,7 +341,7 @@ func (l *limited) committed(w *world, s *seen, c *store.Commit) {
 // canceledWaiting notes that a run that no worker held was canceled: it waits for no step's permit.
 func (l *limited) canceledWaiting(s *seen) {
 	if l != nil {
-		l.under[s.id].step = nil
+		l.of(s.id).step = nil
 	}
 }
 
@@ -350,7 +360,7 @@ func (w *world) executes(pr *player, o op, e *execution) (done func()) {
 		return func() {}
 	}
 	e.epoch = pr.epoch
-	u := l.under[e.run]
+	u := l.of(e.run)
 	list := slices.Clone(u.own)
 	for _, lu := range o.under {
 		list = append(list, lu.use)
