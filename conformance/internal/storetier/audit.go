@@ -34,6 +34,8 @@ type audited struct {
 	refused error
 	// effect counts how often the calls took effect.
 	effect func(c *C, run store.ID) int
+	// probes says that effect writes, so that it would wait for an open transaction.
+	probes bool
 }
 
 // onRun is a verb on one run, which prepare makes.
@@ -54,6 +56,8 @@ func onName(name, again string, refused error, prepare func(c *C), call func(c *
 			return store.ID{}, func(ctx context.Context, s store.Store, record []store.Action) error { return call(c, ctx, s, record) }
 		}}
 }
+
+func probing(v audited) audited { v.probes = true; return v }
 
 func aRun(c *C) store.ID { return c.create(store.NewRun{}) }
 
@@ -147,9 +151,9 @@ var auditedVerbs = []audited{
 	onName("SetLimit that deletes", "", store.ErrNotFound, func(c *C) { c.setLimit("l", &aRule) }, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
 		return s.SetLimit(ctx, store.SetLimitParams{Namespace: c.ns, Name: "l", Now: c.now, Record: record})
 	}, func(c *C) int { return 1 - len(c.limits()) }),
-	onName("SetWeight", store.Done, nil, func(c *C) { c.putLimit("l", aRule) }, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
+	probing(onName("SetWeight", store.Done, nil, func(c *C) { c.putLimit("l", aRule) }, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
 		return s.SetWeight(ctx, store.SetWeightParams{Namespace: c.ns, Limit: "l", Key: "k", Weight: 7, Now: c.now, Record: record})
-	}, func(c *C) int { return whether(c.limitKey("l", "k").Weight == 7) }),
+	}, func(c *C) int { return whether(c.limitKey("l", "k").Weight == 7) })),
 }
 
 // eachAudited runs a part of a case for each verb, in a namespace of its own.
@@ -180,7 +184,7 @@ func recordingVerbs() []verbUnderFault {
 			run, call := v.ready(c)
 			record := []store.Action{anAction(run)}
 			return attempt{
-				mute: true, refused: v.refused,
+				mute: true, refused: v.refused, probes: v.probes,
 				call: func(ctx context.Context, s store.Store) (bool, error) { return changed(call(ctx, s, record)) },
 				effect: func() int {
 					n := v.effect(c, run) + len(c.actions(c.s.(store.Journal), store.ListActionsParams{}))
