@@ -86,7 +86,7 @@ var postgresBuildPatches = []Patch{
 	{"unpin-forgets-the-namespace", "name", pg + "control.go", `WHERE id=ANY($1::uuid[]) AND namespace=$2::text AND pin<>''`, `WHERE id=ANY($1::uuid[]) AND $2::text<>'' AND pin<>''`, "build/unpin"},
 	{"unpin-of-what-is-final", "condition", pg + "control.go", `AND pin<>'' AND status<{final} AND`, `AND pin<>'' AND`, "build/unpin"},
 	{"unpin-of-what-is-not-pinned", "condition", pg + "control.go", `AND pin<>'' AND status<{final} AND`, `AND status<{final} AND`, "build/unpin"},
-	{"unpin-tells-nobody", "hint", pg + "control.go", "unpinned[id] = true\n\t\t\th.Queue(queue)", "unpinned[id] = true", "hints/of-unpin"},
+	{"unpin-tells-nobody", "hint", pg + "control.go", "unpinned[id] = true\n\t\th.Queue(queue)", "unpinned[id] = true", "hints/of-unpin"},
 	{"restart-stays-pinned", "condition", pg + "control.go", `ordinal=0, pin='', pinned=NULL`, `ordinal=0`, "build/restarted"},
 	{"fork-forgets-the-build", "condition", pg + "control.go", "r.id, ` + sqlkit.RunBuild + `, r.input", "r.id, NULL, r.input", "build/recorded-by"},
 	{"create-eager-without-a-build", "condition", pg + "create.go", `nullif(coalesce(t.build, $29::text), '') END`, `nullif(coalesce(t.build, $29::text), t.build) END`, "build/eager-start"},
