@@ -337,7 +337,7 @@ var (
 	SELECT count(*) FROM did`)
 )
 
-const purgeWith = `WITH v AS MATERIALIZED (
+var purgeWith = `WITH v AS MATERIALIZED (
 		SELECT r.id FROM pawl.runs r WHERE r.namespace=$2::text AND r.finished_at IS NOT NULL AND r.finished_at<=` + now + `-$3::bigint
 			AND ($4::text='' OR r.workflow=$4::text) AND r.status=ANY($5::bigint[])
 			AND coalesce((SELECT p.status FROM pawl.runs p WHERE p.id=r.parent), {canceled})>={final}
