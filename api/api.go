@@ -188,6 +188,9 @@ func (s *server) serve(op *operation, w http.ResponseWriter, r *http.Request) {
 	}()
 	c.caller.Actor = s.actorOf(r, c.caller)
 	c.ctx = engine.WithActor(context.WithValue(r.Context(), callerKey{}, c.caller), c.caller.Actor)
+	if c.caller.Remote.IsValid() {
+		c.ctx = engine.WithFrom(c.ctx, c.caller.Remote.String())
+	}
 	if err := c.run(); err != nil && !c.began {
 		c.fail(err)
 	}

@@ -336,7 +336,7 @@ func listActions(c *call, q *wire.ListActions) (out wire.ActionPage, err error) 
 	}
 	out.Next = page.Next
 	out.Actions = each(page.Actions, func(a *store.Action) wire.Action {
-		return wire.Action{ID: a.ID.String(), At: asTime(a.At), Actor: a.Actor, Verb: a.Verb, Target: a.Target, Run: asID(a.Run), Details: a.Details}
+		return wire.Action{ID: a.ID.String(), At: asTime(a.At), Actor: a.Actor, From: a.From, Verb: a.Verb, Target: a.Target, Run: asID(a.Run), Details: a.Details, Outcome: a.Outcome}
 	})
 	return out, nil
 }

@@ -178,6 +178,7 @@ func hook(eng *engine.Engine, verify Verifier, deliver func(*http.Request, []byt
 	if s.Payload, err = eng.Codec().Marshal(payload); err != nil {
 		return false, store.Invalid("payload", err.Error())
 	}
-	ctx := engine.WithActor(r.Context(), cut("webhook@"+callerOf(r).Remote.String(), store.MaxName))
+	from := callerOf(r).Remote.String()
+	ctx := engine.WithFrom(engine.WithActor(r.Context(), cut("webhook@"+from, store.MaxName)), from)
 	return true, eng.Signal(ctx, s)
 }

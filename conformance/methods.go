@@ -65,9 +65,10 @@ var methods = map[string]string{
 	"schedules/bounded-": "Schedules.ListSchedules", "schedules/behind-": "Schedules.ListSchedules",
 	"fire/": "Schedules.Fire", "fire/list": "Schedules.ListFirings",
 
-	"hints/":   "Hinter.Hints",
-	"import/":  "Importer.Import",
-	"export/":  "Exporter.Sent",
+	"hints/":  "Hinter.Hints",
+	"import/": "Importer.Import",
+	"export/": "Exporter.Sent",
+	"audit/":  "Journal, Runs, Coordination.Signal, Coordination.SetState, Registry.PauseTarget, Schedules, Limiter", "audit/rivals": "Runs.Restart", "audit/signals": "Coordination.Signal", "audit/items": "Runs",
 	"journal/": "Journal.Record", "journal/record-and-list": "Journal.Record, Journal.ListActions", "journal/pages": "Journal.ListActions",
 	"diagnose/": "Diagnoser.Diagnose",
 	"tx/join-":  "Transactor.Join", "tx/claim-": "Leases.Claim", "tx/join-refused": "Transactor.Join, Tx.Backend", "tx/step-": "Transaction.Commit", "tx/zombie": "Transaction.Commit",

@@ -46,12 +46,13 @@ func (e *Engine) UnpinMany(ctx context.Context, filter store.RunFilter, opts ...
 
 // unpin unpins runs. A run that is not pinned is no error after a lost answer.
 func (e *Engine) unpin(ctx context.Context, ids []store.ID) (results []store.ControlResult, err error) {
-	if err := e.Record(ctx, "unpin", "", "", ids...); err != nil {
-		return nil, err
+	if e.fault != nil {
+		return nil, e.fault
 	}
+	record := e.acts(ctx, "unpin", "", "", ids...)
 	doubt := false // whether a request whose answer was lost may have unpinned runs
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
-		results, err = e.store.Unpin(ctx, store.UnpinParams{Namespace: e.namespace, IDs: ids})
+		results, err = e.store.Unpin(ctx, store.UnpinParams{Namespace: e.namespace, IDs: ids, Record: record})
 		doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
 		return err
 	})
@@ -63,6 +64,7 @@ func (e *Engine) unpin(ctx context.Context, ids []store.ID) (results []store.Con
 			res.Err = nil
 		}
 	}
+	e.acted(ctx, record, func(i int) error { return results[i].Err })
 	return results, nil
 }
 

@@ -52,16 +52,16 @@ func active() []store.Status {
 // for the rest. A filter without any field set fails with store.ErrInvalid, so that it does not
 // select every run by accident; to select every run, set Statuses.
 func (e *Engine) CancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
-	return e.bulk(ctx, "cancel", filter, active(), opts, e.batched("cancel", reason, func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
-		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason})
+	return e.bulk(ctx, "cancel", filter, active(), opts, e.batched("cancel", reason, func(ctx context.Context, ids []store.ID, record []store.Action) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason, Record: record})
 	}))
 }
 
 // ForceCancelMany ends the runs that a filter selects, each as [Engine.ForceCancel] does.
 // Otherwise it is like [Engine.CancelMany].
 func (e *Engine) ForceCancelMany(ctx context.Context, filter store.RunFilter, reason string, opts ...BulkOption) (Bulk, error) {
-	return e.bulk(ctx, "forced cancel", filter, active(), opts, e.batched("forced cancel", reason, func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
-		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason, Force: true})
+	return e.bulk(ctx, "forced cancel", filter, active(), opts, e.batched("forced cancel", reason, func(ctx context.Context, ids []store.ID, record []store.Action) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: ids, Reason: reason, Force: true, Record: record})
 	}))
 }
 
@@ -69,8 +69,8 @@ func (e *Engine) ForceCancelMany(ctx context.Context, filter store.RunFilter, re
 // it is like [Engine.CancelMany]. To hold back new runs, use [Engine.PauseQueue] or
 // [Engine.PauseWorkflow].
 func (e *Engine) PauseMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
-	return e.bulk(ctx, "pause", filter, active(), opts, e.batched("pause", "", func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
-		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids})
+	return e.bulk(ctx, "pause", filter, active(), opts, e.batched("pause", "", func(ctx context.Context, ids []store.ID, record []store.Action) ([]store.ControlResult, error) {
+		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids, Record: record})
 	}))
 }
 
@@ -78,8 +78,8 @@ func (e *Engine) PauseMany(ctx context.Context, filter store.RunFilter, opts ...
 // Otherwise it is like [Engine.CancelMany]. A filter without statuses selects runs that are
 // paused or running: of these, some may be about to pause.
 func (e *Engine) ResumeMany(ctx context.Context, filter store.RunFilter, opts ...BulkOption) (Bulk, error) {
-	return e.bulk(ctx, "resume", filter, []store.Status{store.Paused, store.Running}, opts, e.batched("resume", "", func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error) {
-		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids, Resume: true})
+	return e.bulk(ctx, "resume", filter, []store.Status{store.Paused, store.Running}, opts, e.batched("resume", "", func(ctx context.Context, ids []store.ID, record []store.Action) ([]store.ControlResult, error) {
+		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: ids, Resume: true, Record: record})
 	}))
 }
 
@@ -142,19 +142,18 @@ func selectsAll(f store.RunFilter) bool {
 }
 
 // batched performs the action on a page with one call for many runs.
-func (e *Engine) batched(verb, details string, call func(ctx context.Context, ids []store.ID) ([]store.ControlResult, error)) func(context.Context, []store.ID, *Bulk) error {
+func (e *Engine) batched(verb, details string, call func(ctx context.Context, ids []store.ID, record []store.Action) ([]store.ControlResult, error)) func(context.Context, []store.ID, *Bulk) error {
 	return func(ctx context.Context, ids []store.ID, done *Bulk) error {
-		if err := e.Record(ctx, verb, "", details, ids...); err != nil {
-			return err
-		}
+		record := e.acts(ctx, verb, "", details, ids...)
 		var results []store.ControlResult
 		err := e.retry(ctx, func(ctx context.Context) (err error) {
-			results, err = call(ctx, ids)
+			results, err = call(ctx, ids, record)
 			return err
 		})
 		if err != nil {
 			return err
 		}
+		e.acted(ctx, record, func(i int) error { return results[i].Err })
 		for i := range results {
 			e.telemetry().Ended(results[i].Ended)
 		}

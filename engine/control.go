@@ -25,8 +25,8 @@ import (
 // run that is canceled or canceling already does nothing. Cancel fails with store.ErrFinished for a
 // run that has completed or failed, and with store.ErrNotFound.
 func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
-	return e.control(ctx, id, "cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
-		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason})
+	return e.control(ctx, id, "cancel", reason, func(ctx context.Context, record []store.Action) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason, Record: record})
 	})
 }
 
@@ -38,8 +38,8 @@ func (e *Engine) Cancel(ctx context.Context, id store.ID, reason string) error {
 //
 // Children are canceled as by [Engine.Cancel]. Errors are those of Cancel.
 func (e *Engine) ForceCancel(ctx context.Context, id store.ID, reason string) error {
-	return e.control(ctx, id, "forced cancel", reason, func(ctx context.Context) ([]store.ControlResult, error) {
-		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason, Force: true})
+	return e.control(ctx, id, "forced cancel", reason, func(ctx context.Context, record []store.Action) ([]store.ControlResult, error) {
+		return e.store.Cancel(ctx, store.CancelParams{Namespace: e.namespace, IDs: []store.ID{id}, Reason: reason, Force: true, Record: record})
 	})
 }
 
@@ -48,8 +48,8 @@ func (e *Engine) ForceCancel(ctx context.Context, id store.ID, reason string) er
 // it. Children are not paused. A run that is paused or canceling stays as it is. Pause fails with
 // store.ErrFinished for a final run, and with store.ErrNotFound.
 func (e *Engine) Pause(ctx context.Context, id store.ID) error {
-	return e.control(ctx, id, "pause", "", func(ctx context.Context) ([]store.ControlResult, error) {
-		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}})
+	return e.control(ctx, id, "pause", "", func(ctx context.Context, record []store.Action) ([]store.ControlResult, error) {
+		return e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Record: record})
 	})
 }
 
@@ -57,8 +57,8 @@ func (e *Engine) Pause(ctx context.Context, id store.ID) error {
 // stays as it is. Resume fails with store.ErrFinished for a final run, and with store.ErrNotFound.
 func (e *Engine) Resume(ctx context.Context, id store.ID) error {
 	doubt := false // whether a request whose answer was lost may have resumed the run
-	return e.control(ctx, id, "resume", "", func(ctx context.Context) ([]store.ControlResult, error) {
-		res, err := e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Resume: true})
+	return e.control(ctx, id, "resume", "", func(ctx context.Context, record []store.Action) ([]store.ControlResult, error) {
+		res, err := e.store.Pause(ctx, store.PauseParams{Namespace: e.namespace, IDs: []store.ID{id}, Resume: true, Record: record})
 		switch {
 		case err != nil:
 			doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
@@ -89,16 +89,18 @@ func (e *Engine) Restart(ctx context.Context, id store.ID) error {
 
 // restart restarts runs and counts them.
 func (e *Engine) restart(ctx context.Context, ids []store.ID) (results []store.ControlResult, err error) {
-	if err := e.Record(ctx, "restart", "", "", ids...); err != nil {
-		return nil, err
+	if e.fault != nil {
+		return nil, e.fault
 	}
+	record := e.acts(ctx, "restart", "", "", ids...)
 	doubt := false // whether a request whose answer was lost may have restarted runs
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
-		results, err = e.store.Restart(ctx, store.RestartParams{Namespace: e.namespace, IDs: ids})
+		results, err = e.store.Restart(ctx, store.RestartParams{Namespace: e.namespace, IDs: ids, Record: record})
 		doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
 		return err
 	})
 	if err != nil {
+		e.actedOn(ctx, record, err)
 		return nil, err
 	}
 	var restarted []store.ID
@@ -110,6 +112,7 @@ func (e *Engine) restart(ctx context.Context, ids []store.ID) (results []store.C
 			res.Err = nil // the request whose answer was lost has restarted it
 		}
 	}
+	e.acted(ctx, record, func(i int) error { return results[i].Err })
 	e.countStarted(ctx, telemetry.FromRestart, restarted...)
 	return results, nil
 }
@@ -128,18 +131,20 @@ func (e *Engine) countStarted(ctx context.Context, origin string, ids ...store.I
 	}
 }
 
-func (e *Engine) control(ctx context.Context, id store.ID, verb, details string, call func(context.Context) ([]store.ControlResult, error)) error {
-	if err := e.Record(ctx, verb, "", details, id); err != nil {
-		return err
+func (e *Engine) control(ctx context.Context, id store.ID, verb, details string, call func(context.Context, []store.Action) ([]store.ControlResult, error)) error {
+	if e.fault != nil {
+		return e.fault
 	}
+	record := e.acts(ctx, verb, "", details, id)
 	err := e.retry(ctx, func(ctx context.Context) error {
-		res, err := call(ctx)
+		res, err := call(ctx, record)
 		if err == nil {
 			e.telemetry().Ended(res[0].Ended)
 			err = res[0].Err
 		}
 		return err
 	})
+	e.actedOn(ctx, record, err)
 	if err != nil {
 		return fmt.Errorf("%s of run %s in namespace %q: %w", verb, id, e.namespace, err)
 	}
@@ -179,10 +184,12 @@ func (e *Engine) pauseTarget(ctx context.Context, p store.PauseTargetParams) err
 	if p.Workflow != "" {
 		target = "workflow " + p.Workflow
 	}
-	if err := e.Record(ctx, verb, target, ""); err != nil {
-		return err
+	if e.fault != nil {
+		return e.fault
 	}
+	p.Record = e.acts(ctx, verb, target, "")
 	err := e.retry(ctx, func(ctx context.Context) error { return e.store.PauseTarget(ctx, p) })
+	e.actedOn(ctx, p.Record, err)
 	if err == nil {
 		return nil
 	}
@@ -283,14 +290,13 @@ func (e *Engine) Fork(ctx context.Context, id store.ID, opts ...ForkOption) (For
 			forked.Again = append(forked.Again, s.StepKey)
 		}
 	}
-	if err := e.Record(ctx, "fork", "", fmt.Sprintf("as run %s", plan.id), id); err != nil {
-		return Forked{}, err
-	}
+	p.Record = e.acts(ctx, "fork", "", fmt.Sprintf("as run %s", plan.id), id)
 	var made store.CreateResult
 	err = e.retry(ctx, func(ctx context.Context) (err error) {
 		made, err = e.store.Fork(ctx, p)
 		return err
 	})
+	e.actedOn(ctx, p.Record, err)
 	if err != nil {
 		return Forked{}, fmt.Errorf("fork of run %s: %w", id, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -50,9 +51,11 @@ type Engine struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	actor string  // on whose behalf the engine acts; empty: nothing is recorded
-	root  *Engine // set for a view inside a transaction
-	fault error   // for such a view: why no call can succeed
+	forgot atomic.Int64 // when the engine last deleted old actions
+	actor  string       // on whose behalf the engine acts; empty: nothing is recorded
+	from   string       // from where
+	root   *Engine      // set for a view inside a transaction
+	fault  error        // for such a view: why no call can succeed
 }
 
 // Option configures an engine.

@@ -28,23 +28,23 @@ func (e *Engine) Limits(ctx context.Context, names ...string) (limits []store.Li
 // known. Leases above a lower concurrency stay, and none begins until there are fewer. It fails with
 // store.ErrInvalid.
 func (e *Engine) SetLimit(ctx context.Context, name string, rule store.LimitRule) error {
-	if err := e.Record(ctx, "set", "limit "+name, RuleText(rule)); err != nil {
-		return err
-	}
-	return limitError(name, e.retry(ctx, func(ctx context.Context) error {
-		return e.store.SetLimit(ctx, store.SetLimitParams{Namespace: e.namespace, Name: name, Rule: &rule})
-	}))
+	return e.setLimit(ctx, store.SetLimitParams{Name: name, Rule: &rule}, "set", RuleText(rule))
 }
 
 // UnsetLimit ends [Engine.SetLimit]: the rule that code has registered counts again. It fails with
 // store.ErrNotFound if there is no such limit.
 func (e *Engine) UnsetLimit(ctx context.Context, name string) error {
-	if err := e.Record(ctx, "unset", "limit "+name, ""); err != nil {
-		return err
+	return e.setLimit(ctx, store.SetLimitParams{Name: name}, "unset", "")
+}
+
+func (e *Engine) setLimit(ctx context.Context, p store.SetLimitParams, verb, details string) error {
+	if e.fault != nil {
+		return e.fault
 	}
-	return limitError(name, e.retry(ctx, func(ctx context.Context) error {
-		return e.store.SetLimit(ctx, store.SetLimitParams{Namespace: e.namespace, Name: name})
-	}))
+	p.Namespace, p.Record = e.namespace, e.acts(ctx, verb, "limit "+p.Name, details)
+	err := e.retry(ctx, func(ctx context.Context) error { return e.store.SetLimit(ctx, p) })
+	e.actedOn(ctx, p.Record, err)
+	return limitError(p.Name, err)
 }
 
 // LimitKeys returns a page of the keys of a limit that have a lease, a waiting run or a weight, by key:
@@ -71,12 +71,14 @@ func (e *Engine) limitKeys(ctx context.Context, p store.LimitKeysParams) (page s
 // three times the share of a key of weight 1, which every key has at first. It fails with
 // store.ErrInvalid.
 func (e *Engine) SetWeight(ctx context.Context, limit, key string, weight int) error {
-	if err := e.Record(ctx, "weight", "limit "+limit, fmt.Sprintf("key %q: %d", key, weight)); err != nil {
-		return err
+	if e.fault != nil {
+		return e.fault
 	}
-	return limitError(limit, e.retry(ctx, func(ctx context.Context) error {
-		return e.store.SetWeight(ctx, store.SetWeightParams{Namespace: e.namespace, Limit: limit, Key: key, Weight: int64(weight)})
-	}))
+	p := store.SetWeightParams{Namespace: e.namespace, Limit: limit, Key: key, Weight: int64(weight)}
+	p.Record = e.acts(ctx, "weight", "limit "+limit, fmt.Sprintf("key %q: %d", key, weight))
+	err := e.retry(ctx, func(ctx context.Context) error { return e.store.SetWeight(ctx, p) })
+	e.actedOn(ctx, p.Record, err)
+	return limitError(limit, err)
 }
 
 func limitError(name string, err error) error {

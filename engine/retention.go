@@ -98,10 +98,14 @@ func (e *Engine) RetentionOf(ctx context.Context) (map[string]Retention, error) 
 // the filter select every final run. Children of parents that are not final are kept. When
 // it fails, what was deleted stays deleted; the same call again does the rest.
 func (e *Engine) Purge(ctx context.Context, f PurgeFilter) (int, error) {
-	if err := e.Record(ctx, "purge", "runs", fmt.Sprintf("workflow %q, statuses %v, older than %v, at most %d", f.Workflow, f.Statuses, f.OlderThan, f.Limit)); err != nil {
-		return 0, err
+	if e.fault != nil {
+		return 0, e.fault
 	}
-	return e.purge(ctx, f, nil)
+	// All batches have the same action, which the first one records.
+	record := e.acts(ctx, "purge", "runs", fmt.Sprintf("workflow %q, statuses %v, older than %v, at most %d", f.Workflow, f.Statuses, f.OlderThan, f.Limit))
+	n, err := e.purge(ctx, f, record, nil)
+	e.actedOn(ctx, record, err)
+	return n, err
 }
 
 // PurgeFilter selects final runs to be deleted.
@@ -118,7 +122,7 @@ const purgeBatch = 500
 // purge deletes in batches. Between two batches it pauses for as long as the last one
 // took, so that at least half of the store's time is left to others. before is called
 // before each batch.
-func (e *Engine) purge(ctx context.Context, f PurgeFilter, before func(context.Context) error) (sum int, err error) {
+func (e *Engine) purge(ctx context.Context, f PurgeFilter, record []store.Action, before func(context.Context) error) (sum int, err error) {
 	if f.Limit < 0 {
 		return 0, store.Invalid("limit", fmt.Sprintf("%d is negative", f.Limit))
 	}
@@ -128,7 +132,7 @@ func (e *Engine) purge(ctx context.Context, f PurgeFilter, before func(context.C
 				return sum, err
 			}
 		}
-		p := store.PurgeParams{Namespace: e.namespace, Workflow: f.Workflow, Statuses: f.Statuses, OlderThan: f.OlderThan, Limit: purgeBatch}
+		p := store.PurgeParams{Namespace: e.namespace, Workflow: f.Workflow, Statuses: f.Statuses, OlderThan: f.OlderThan, Limit: purgeBatch, Record: record}
 		if f.Limit > 0 {
 			p.Limit = min(p.Limit, f.Limit-sum)
 		}
@@ -219,7 +223,7 @@ func (h *housekeeper) tidy(ctx context.Context) (pass Pass, err error) {
 	errs := []error{deadErr}
 	for workflow, r := range all {
 		for d, statuses := range r.byAge() {
-			n, err := e.purge(ctx, PurgeFilter{Workflow: workflow, Statuses: statuses, OlderThan: d}, renew)
+			n, err := e.purge(ctx, PurgeFilter{Workflow: workflow, Statuses: statuses, OlderThan: d}, nil, renew)
 			pass.Purged += n
 			switch {
 			case errors.Is(err, errElsewhere):

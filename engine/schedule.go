@@ -265,10 +265,8 @@ func (e *Engine) PutSchedule(ctx context.Context, name, workflow, spec string, i
 	if err != nil {
 		return Schedule{}, scheduleError(name, err)
 	}
-	if err := e.Record(ctx, "put", "schedule "+name, fmt.Sprintf("%s of workflow %s", spec, workflow)); err != nil {
-		return Schedule{}, err
-	}
-	return e.editSchedule(ctx, name, true, func(have *Schedule, now time.Time) (*Schedule, error) {
+	record := e.acts(ctx, "put", "schedule "+name, fmt.Sprintf("%s of workflow %s", spec, workflow))
+	return e.editSchedule(ctx, name, true, record, func(have *Schedule, now time.Time) (*Schedule, error) {
 		put := want
 		switch {
 		case have == nil:
@@ -342,10 +340,7 @@ func firstTime(rule cron.Rule, now time.Time) time.Time { return rule.Next(now.T
 // due and not fired yet are dropped. Runs of the schedule are not affected. A paused
 // schedule stays paused. It fails with store.ErrNotFound, or as [Engine.PutSchedule] does.
 func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
-	if err := e.Record(ctx, "pause", "schedule "+name, ""); err != nil {
-		return err
-	}
-	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, _ time.Time) (*Schedule, error) {
+	_, err := e.editSchedule(ctx, name, false, e.acts(ctx, "pause", "schedule "+name, ""), func(have *Schedule, _ time.Time) (*Schedule, error) {
 		have.Paused, have.NextAt = true, time.Time{}
 		return have, nil
 	})
@@ -356,10 +351,7 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) error {
 // passed while it was paused are not fired later. Errors are those of
 // [Engine.PauseSchedule].
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
-	if err := e.Record(ctx, "resume", "schedule "+name, ""); err != nil {
-		return err
-	}
-	_, err := e.editSchedule(ctx, name, false, func(have *Schedule, now time.Time) (*Schedule, error) {
+	_, err := e.editSchedule(ctx, name, false, e.acts(ctx, "resume", "schedule "+name, ""), func(have *Schedule, now time.Time) (*Schedule, error) {
 		rule, err := cron.Parse(have.Spec, have.TimeZone)
 		if err == nil && have.Paused {
 			have.Paused, have.NextAt = false, firstTime(rule, now)
@@ -378,11 +370,12 @@ const (
 
 // editSchedule reads a schedule, calls edit, and puts the schedule if it has changed.
 // Concurrent edits see each other's results.
-func (e *Engine) editSchedule(ctx context.Context, name string, create bool, change func(have *Schedule, now time.Time) (*Schedule, error)) (Schedule, error) {
+func (e *Engine) editSchedule(ctx context.Context, name string, create bool, record []store.Action, change func(have *Schedule, now time.Time) (*Schedule, error)) (Schedule, error) {
 	if e.fault != nil {
 		return Schedule{}, scheduleError(name, e.fault)
 	}
 	var out Schedule
+	same := false
 	edit := func(ctx context.Context, locked bool) (done bool, err error) {
 		page, err := e.listSchedules(ctx, store.ListSchedulesParams{Names: []string{name}})
 		if err != nil {
@@ -412,7 +405,7 @@ func (e *Engine) editSchedule(ctx context.Context, name string, create bool, cha
 		if err != nil {
 			return false, err
 		}
-		if have != nil && sameSchedule(put, before) {
+		if same = have != nil && sameSchedule(put, before); same {
 			return true, nil
 		}
 		if !locked {
@@ -420,7 +413,7 @@ func (e *Engine) editSchedule(ctx context.Context, name string, create bool, cha
 		}
 		var stored store.Schedule
 		err = e.retry(ctx, func(ctx context.Context) (err error) {
-			stored, err = e.store.PutSchedule(ctx, store.PutScheduleParams{Namespace: e.namespace, Schedule: put})
+			stored, err = e.store.PutSchedule(ctx, store.PutScheduleParams{Namespace: e.namespace, Schedule: put, Record: record})
 			return err
 		})
 		if err == nil {
@@ -435,6 +428,12 @@ func (e *Engine) editSchedule(ctx context.Context, name string, create bool, cha
 			_, err := edit(ctx, true)
 			return err
 		})
+	}
+	if same && err == nil && len(record) > 0 {
+		record[0].Outcome = store.NoChange
+		e.note(ctx, record)
+	} else {
+		e.actedOn(ctx, record, err)
 	}
 	if err != nil {
 		return Schedule{}, scheduleError(name, err)
@@ -539,18 +538,20 @@ func (e *Engine) listSchedules(ctx context.Context, p store.ListSchedulesParams)
 // DeleteSchedule deletes a schedule and the record of its firings. Runs of the schedule are
 // not affected. It fails with store.ErrNotFound.
 func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
-	if err := e.Record(ctx, "delete", "schedule "+name, ""); err != nil {
-		return err
+	if e.fault != nil {
+		return e.fault
 	}
+	record := e.acts(ctx, "delete", "schedule "+name, "")
 	asked := false
 	err := e.retry(ctx, func(ctx context.Context) error {
-		err := e.store.DeleteSchedule(ctx, store.DeleteScheduleParams{Namespace: e.namespace, Name: name})
+		err := e.store.DeleteSchedule(ctx, store.DeleteScheduleParams{Namespace: e.namespace, Name: name, Record: record})
 		if asked && errors.Is(err, store.ErrNotFound) {
 			return nil // an earlier request, whose answer was lost, has deleted it
 		}
 		asked = asked || errors.Is(err, store.ErrOutcomeUnknown)
 		return err
 	})
+	e.actedOn(ctx, record, err)
 	return scheduleError(name, err)
 }
 

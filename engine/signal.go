@@ -31,16 +31,18 @@ func (e *Engine) signal(ctx context.Context, s store.NewSignal) (run store.ID, e
 	if !s.Run.IsZero() {
 		runs = []store.ID{s.Run}
 	}
-	if err := e.Record(ctx, "signal", target, s.Name, runs...); err != nil {
-		return run, err
+	if e.fault != nil {
+		return run, e.fault
 	}
+	p := store.SignalParams{Namespace: e.namespace, Signals: []store.NewSignal{s}, Record: e.acts(ctx, "signal", target, s.Name, runs...)}
 	err = e.retry(ctx, func(ctx context.Context) error {
-		res, err := e.store.Signal(ctx, store.SignalParams{Namespace: e.namespace, Signals: []store.NewSignal{s}})
+		res, err := e.store.Signal(ctx, p)
 		if err == nil {
 			run, err = res[0].Run, res[0].Err
 		}
 		return err
 	})
+	e.actedOn(ctx, p.Record, err)
 	if err == nil {
 		return run, nil
 	}

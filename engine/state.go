@@ -33,14 +33,15 @@ func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.Sta
 	for i, w := range writes {
 		keys[i] = w.Key
 	}
-	if err := e.Record(ctx, "set state", "", strings.Join(keys, ", "), run); err != nil {
-		return nil, err
+	if e.fault != nil {
+		return nil, e.fault
 	}
+	record := e.acts(ctx, "set state", "", strings.Join(keys, ", "), run)
 	var entries []store.StateEntry
 	var doubt error
 	lost := false
 	err := e.retry(ctx, func(ctx context.Context) (err error) {
-		entries, err = e.store.SetState(ctx, store.SetStateParams{Namespace: e.namespace, Run: run, Writes: writes})
+		entries, err = e.store.SetState(ctx, store.SetStateParams{Namespace: e.namespace, Run: run, Writes: writes, Record: record})
 		switch {
 		case errors.Is(err, store.ErrOutcomeUnknown):
 			if lost = true; compares {
@@ -55,6 +56,7 @@ func (e *Engine) SetState(ctx context.Context, run store.ID, writes ...store.Sta
 		}
 		return err
 	})
+	e.actedOn(ctx, record, errors.Join(err, doubt))
 	if err = errors.Join(err, doubt); err != nil {
 		return nil, fmt.Errorf("state of run %s: %w", run, err)
 	}

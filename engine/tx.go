@@ -29,7 +29,7 @@ func (e *Engine) InTx(tx store.Tx) *Engine {
 	root := e.base()
 	v := &Engine{
 		root: root, store: root.store, namespace: root.namespace, codec: root.codec, log: root.log,
-		require: root.require, actor: root.actor, ctx: root.ctx, cancel: func() {},
+		require: root.require, actor: root.actor, from: root.from, ctx: root.ctx, cancel: func() {},
 	}
 	t, ok := root.store.(store.Transactor)
 	switch {

@@ -78,11 +78,13 @@ func (c *Commit) validatePin() error {
 type UnpinParams struct {
 	Namespace string
 	IDs       []ID
+	Now       time.Time // of the Record
+	Record    []Action  // of each run; see [Journal]
 }
 
 // Validate checks the call.
 func (p *UnpinParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)))
+	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)), recordOf(p.Record, p.IDs))
 }
 
 // NotPinned is the error of [Runs.Unpin] for a run that is not pinned.

@@ -110,6 +110,7 @@ type SignalParams struct {
 	Namespace string
 	Signals   []NewSignal
 	Now       time.Time
+	Record    []Action // of each signal; see [Journal]
 }
 
 // SignalResult is the outcome of one signal: the run that received it.
@@ -154,6 +155,7 @@ type SetStateParams struct {
 	Run       ID
 	Writes    []StateWrite
 	Now       time.Time
+	Record    []Action // see [Journal]
 }
 
 // GetStateParams is the input of [Coordination.GetState].

@@ -83,6 +83,7 @@
 //	P27 Streams: a reader gets each item once, in order, and learns which items a later attempt has superseded.
 //	P28 Debounce: a start replaces the run of its key that has not begun; no input is lost or executed twice.
 //	P29 Trees: the counts of a run's descendants are exact, and of one moment.
+//	P30 Audit: an action is recorded if and only if its effect is stored, in the same transaction, once.
 //
 // P1 to P4 are about what is recorded: nothing is recorded twice, and a worker whose lease has ended
 // cannot change a record. They do not stop a process that does not know yet that its lease has ended;

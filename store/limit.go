@@ -157,6 +157,7 @@ type SetLimitParams struct {
 	Name      string
 	Rule      *LimitRule // nil: remove what was set
 	Now       time.Time
+	Record    []Action // see [Journal]
 }
 
 // ListLimitsParams is the input of [Limiter.ListLimits].
@@ -210,6 +211,7 @@ type SetWeightParams struct {
 	Key       string
 	Weight    int64 // from 1 to MaxWeight
 	Now       time.Time
+	Record    []Action // see [Journal]
 }
 
 // SortUses returns uses as a store keeps them: by limit, with at least one token each. It returns nil
@@ -301,7 +303,7 @@ func (p *PutLimitsParams) Validate() error {
 
 // Validate checks the call.
 func (p *SetLimitParams) Validate() error {
-	if err := first(ValidateName("namespace", p.Namespace), ValidateName("limit", p.Name)); err != nil || p.Rule == nil {
+	if err := first(ValidateName("namespace", p.Namespace), ValidateName("limit", p.Name), validateRecord(p.Record, 1)); err != nil || p.Rule == nil {
 		return err
 	}
 	return p.Rule.Validate(p.Name)
@@ -327,7 +329,7 @@ func (p *SetWeightParams) Validate() error {
 	if p.Weight < 1 || p.Weight > MaxWeight {
 		return Invalid("weight", fmt.Sprintf("%d is not between 1 and %d", p.Weight, MaxWeight))
 	}
-	return first(ValidateName("namespace", p.Namespace), ValidateName("limit", p.Limit), limitKey(p.Key))
+	return first(ValidateName("namespace", p.Namespace), ValidateName("limit", p.Limit), limitKey(p.Key), validateRecord(p.Record, 1))
 }
 
 // Position decodes the cursor: the name of the last limit seen.

@@ -254,6 +254,7 @@ type PauseTargetParams struct {
 	Workflow  string
 	Resume    bool // resume the target instead
 	Now       time.Time
+	Record    []Action // see [Journal]
 }
 
 // ListPausedParams is the input of [Registry.ListPaused].

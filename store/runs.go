@@ -479,6 +479,7 @@ type CancelParams struct {
 	Reason    string // the message of the failure
 	Force     bool   // end the runs at once, whoever holds them
 	Now       time.Time
+	Record    []Action // of each run; see [Journal]
 }
 
 // ControlResult is the outcome of [Runs.Cancel], [Runs.Pause], [Runs.Unpin] or [Runs.Restart]
@@ -499,6 +500,7 @@ type PauseParams struct {
 	IDs       []ID
 	Resume    bool // resume the runs instead
 	Now       time.Time
+	Record    []Action // of each run; see [Journal]
 }
 
 // RestartParams is the input of [Runs.Restart].
@@ -506,6 +508,7 @@ type RestartParams struct {
 	Namespace string
 	IDs       []ID
 	Now       time.Time
+	Record    []Action // of each run; see [Journal]
 }
 
 // ForkParams is the input of [Runs.Fork].
@@ -515,6 +518,7 @@ type ForkParams struct {
 	New       ID       // the fork; required
 	Before    *StepKey // nil: keep every completed step
 	Now       time.Time
+	Record    []Action // see [Journal]
 }
 
 // PurgeParams is the input of [Runs.Purge].
@@ -525,4 +529,5 @@ type PurgeParams struct {
 	OlderThan time.Duration // since FinishedAt, by the store's clock
 	Limit     int           // 0: 1000; at most MaxBatch
 	Now       time.Time
+	Record    []Action // see [Journal]
 }

@@ -87,12 +87,15 @@ type PutScheduleParams struct {
 	Namespace string
 	Schedule  Schedule
 	Now       time.Time
+	Record    []Action // see [Journal]
 }
 
 // DeleteScheduleParams is the input of [Schedules.DeleteSchedule].
 type DeleteScheduleParams struct {
 	Namespace string
 	Name      string
+	Now       time.Time // of the Record
+	Record    []Action  // see [Journal]
 }
 
 // ListSchedulesParams is the input of [Schedules.ListSchedules].

@@ -317,17 +317,17 @@ func (p *StepsParams) Validate() error {
 
 // Validate checks the call.
 func (p *CancelParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)), size("reason", len(p.Reason), MaxFailure))
+	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)), size("reason", len(p.Reason), MaxFailure), recordOf(p.Record, p.IDs))
 }
 
 // Validate checks the call.
 func (p *PauseParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)))
+	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)), recordOf(p.Record, p.IDs))
 }
 
 // Validate checks the call.
 func (p *RestartParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)))
+	return first(ValidateName("namespace", p.Namespace), batch("ids", len(p.IDs)), recordOf(p.Record, p.IDs))
 }
 
 // Validate checks the call.
@@ -335,7 +335,7 @@ func (p *ForkParams) Validate() error {
 	if p.New.IsZero() {
 		return Invalid("run id", "the fork needs a new run id")
 	}
-	return ValidateName("namespace", p.Namespace)
+	return first(ValidateName("namespace", p.Namespace), validateRecord(p.Record, 1))
 }
 
 // Validate checks the call.
@@ -348,7 +348,7 @@ func (p *PurgeParams) Validate() error {
 	if p.Limit < 0 || p.Limit > MaxBatch {
 		return Invalid("limit", fmt.Sprintf("%d is not between 0 and %d", p.Limit, MaxBatch))
 	}
-	return first(ValidateName("namespace", p.Namespace), optionalName("workflow", p.Workflow), duration("age", p.OlderThan))
+	return first(ValidateName("namespace", p.Namespace), optionalName("workflow", p.Workflow), duration("age", p.OlderThan), validateRecord(p.Record, 1))
 }
 
 // Validate checks the call.
@@ -535,7 +535,7 @@ func (t *Transition) validate(l Limits) error {
 
 // Validate checks the call; each signal is checked by [NewSignal.Validate].
 func (p *SignalParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), batch("signals", len(p.Signals)))
+	return first(ValidateName("namespace", p.Namespace), batch("signals", len(p.Signals)), validateRecord(p.Record, len(p.Signals)))
 }
 
 // Validate checks one signal.
@@ -565,7 +565,7 @@ func validateWrites(writes []StateWrite, l Limits) error {
 
 // Validate checks the call.
 func (p *SetStateParams) Validate(l Limits) error {
-	return first(ValidateName("namespace", p.Namespace), validateWrites(p.Writes, l))
+	return first(ValidateName("namespace", p.Namespace), validateWrites(p.Writes, l), validateRecord(p.Record, 1))
 }
 
 // Validate checks the call.
@@ -644,7 +644,7 @@ func (p *PauseTargetParams) Validate() error {
 	if (p.Queue == "") == (p.Workflow == "") {
 		return Invalid("pause", "name exactly one of queue and workflow")
 	}
-	return first(ValidateName("namespace", p.Namespace), optionalName("queue", p.Queue), optionalName("workflow", p.Workflow))
+	return first(ValidateName("namespace", p.Namespace), optionalName("queue", p.Queue), optionalName("workflow", p.Workflow), validateRecord(p.Record, 1))
 }
 
 // Validate checks the call, without its cursor.
@@ -664,13 +664,13 @@ func (p *PutScheduleParams) Validate(l Limits) error {
 	return first(
 		ValidateName("namespace", p.Namespace), ValidateName("schedule", s.Name),
 		ValidateName("workflow", s.Workflow), ValidateName("queue", s.Queue),
-		size("spec", len(s.Spec), MaxMeta), size("input", len(s.Input), l.Payload), size("meta", len(s.Meta), MaxMeta),
+		size("spec", len(s.Spec), MaxMeta), size("input", len(s.Input), l.Payload), size("meta", len(s.Meta), MaxMeta), validateRecord(p.Record, 1),
 	)
 }
 
 // Validate checks the call.
 func (p *DeleteScheduleParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), ValidateName("schedule", p.Name))
+	return first(ValidateName("namespace", p.Namespace), ValidateName("schedule", p.Name), validateRecord(p.Record, 1))
 }
 
 // Validate checks the call, without its cursor.

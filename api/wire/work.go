@@ -58,15 +58,19 @@ type Doctor struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Action is something that somebody did, or was about to do.
+// Action is something that somebody did, was about to do, or was refused.
 type Action struct {
-	ID      string     `json:"id"`
-	At      *time.Time `json:"at"`
-	Actor   string     `json:"actor"`
-	Verb    string     `json:"verb"`
-	Target  string     `json:"target"`
-	Run     string     `json:"run,omitempty"`
-	Details string     `json:"details,omitempty"`
+	ID    string     `json:"id"`
+	At    *time.Time `json:"at"`
+	Actor string     `json:"actor"`
+	// From is from where it was done, such as the address of the client.
+	From    string `json:"from,omitempty"`
+	Verb    string `json:"verb"`
+	Target  string `json:"target"`
+	Run     string `json:"run,omitempty"`
+	Details string `json:"details,omitempty"`
+	// Outcome is "done", "no change", or why it was refused. It is missing if the action was recorded before it was done.
+	Outcome string `json:"outcome,omitempty"`
 }
 
 // ListActions selects a page of the journal.

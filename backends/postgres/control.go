@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -38,6 +39,11 @@ func lockRuns(namespace string, ids []store.ID, begins func(found int64)) stmt {
 
 const statuses = `SELECT t.n, (SELECT r.status FROM pawl.runs r WHERE r.id=t.id AND r.namespace=$2::text AND strpos(current_setting('pawl_tx.locked', true), t.id::text)>0)
 	FROM unnest($1::uuid[]) WITH ORDINALITY t(id, n)`
+
+// journal returns what records the actions of a call.
+func (s *Store) journal(namespace string, now time.Time, record []store.Action) sqlkit.Journal {
+	return sqlkit.Journal{DB: db{s}, Namespace: namespace, Now: setNow(now), Record: record}
+}
 
 // control runs the statements, then reads the status of each run.
 func (s *Store) control(ctx context.Context, namespace string, ids []store.ID, h *sqlkit.Hints, stmts []stmt,
@@ -90,6 +96,7 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 		h.Reset()
 		clear(ended)
 	}), {sql: lockFamily, args: []any{uuids(p.IDs)}}}
+	stmts = append(stmts, own(s.journal(p.Namespace, p.Now, p.Record).Cancels(&p))...)
 	for i, id := range p.IDs {
 		stamp := sqlkit.NewStamp()
 		if p.Force {
@@ -132,6 +139,7 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 	}
 	h := sqlkit.NewHints(p.Namespace)
 	stmts := []stmt{lockRuns(p.Namespace, p.IDs, func(int64) { h.Reset() })}
+	stmts = append(stmts, own(s.journal(p.Namespace, p.Now, p.Record).Pauses(&p))...)
 	args := []any{uuids(p.IDs), p.Namespace}
 	if p.Resume {
 		stmts = append(stmts, stmt{sql: resumeRuns, args: args, rows: func(scan func(...any) error) error {
@@ -164,20 +172,19 @@ func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.Control
 	}
 	h := sqlkit.NewHints(p.Namespace)
 	unpinned := map[store.ID]bool{}
-	stmts := []stmt{
-		lockRuns(p.Namespace, p.IDs, func(int64) {
-			h.Reset()
-			clear(unpinned)
-		}),
-		{sql: unpinRuns, args: []any{uuids(p.IDs), p.Namespace}, rows: func(scan func(...any) error) error {
-			var id store.ID
-			var queue string
-			err := scan(sqlkit.ID(&id), &queue)
-			unpinned[id] = true
-			h.Queue(queue)
-			return err
-		}},
-	}
+	stmts := []stmt{lockRuns(p.Namespace, p.IDs, func(int64) {
+		h.Reset()
+		clear(unpinned)
+	})}
+	stmts = append(stmts, own(s.journal(p.Namespace, p.Now, p.Record).Unpins(&p))...)
+	stmts = append(stmts, stmt{sql: unpinRuns, args: []any{uuids(p.IDs), p.Namespace}, rows: func(scan func(...any) error) error {
+		var id store.ID
+		var queue string
+		err := scan(sqlkit.ID(&id), &queue)
+		unpinned[id] = true
+		h.Queue(queue)
+		return err
+	}})
 	results, err := s.control(ctx, p.Namespace, p.IDs, h, stmts, store.Status.Final)
 	for i := range results {
 		if r := &results[i]; r.Err == nil && !unpinned[p.IDs[i]] {
@@ -215,9 +222,12 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) ([]store.Con
 			results[i] = store.ControlResult{Err: sqlkit.NotFound("run %v", id)}
 		}
 	})}
+	stamps := make([]int64, len(p.IDs))
 	for i, id := range p.IDs {
-		stmts = append(stmts, restart(&p, id, &results[i], h)...)
+		stamps[i] = sqlkit.NewStamp()
+		stmts = append(stmts, restart(&p, id, stamps[i], &results[i], h)...)
 	}
+	stmts = append(stmts, own(s.journal(p.Namespace, p.Now, p.Record).Stamped(p.IDs, stamps...))...)
 	for try := 1; ; try++ {
 		err := s.write(ctx, stmts...)
 		var pg *pgconn.PgError
@@ -235,8 +245,8 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) ([]store.Con
 }
 
 // restart restarts one run, or finds out why it cannot be restarted.
-func restart(p *store.RestartParams, id store.ID, res *store.ControlResult, h *sqlkit.Hints) []stmt {
-	stamp, run := sqlkit.NewStamp(), uuid(id)
+func restart(p *store.RestartParams, id store.ID, stamp int64, res *store.ControlResult, h *sqlkit.Hints) []stmt {
+	run := uuid(id)
 	return []stmt{
 		{sql: restartRun, args: []any{setNow(p.Now), run, p.Namespace, stamp}},
 		{sql: forgetFailed, args: []any{run, stamp}},
@@ -294,11 +304,13 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	var queue, namespace string
 	made1, old, all, stamp := uuid(p.New), uuid(p.ID), p.Before == nil, sqlkit.NewStamp()
 	step := []any{all, key.Branch, key.Name, int64(key.Occurrence)}
-	err := s.write(ctx,
+	stmts := []stmt{
 		lockRuns(p.Namespace, []store.ID{p.ID}, func(int64) { queue, namespace = "", "" }),
-		stmt{sql: forkRun, args: append([]any{setNow(p.Now), made1, old, p.Namespace, stamp}, step...), affected: &made},
-		stmt{sql: forkSteps, args: append([]any{made1, old, stamp}, step...)},
-		stmt{sql: forkedRun, args: []any{made1}, rows: sqlkit.One(&namespace, &queue)})
+		{sql: forkRun, args: append([]any{setNow(p.Now), made1, old, p.Namespace, stamp}, step...), affected: &made},
+		{sql: forkSteps, args: append([]any{made1, old, stamp}, step...)},
+		{sql: forkedRun, args: []any{made1}, rows: sqlkit.One(&namespace, &queue)},
+	}
+	err := s.write(ctx, append(stmts, own(s.journal(p.Namespace, p.Now, p.Record).Stamped([]store.ID{p.New}, stamp))...)...)
 	if err != nil {
 		return none, err
 	}
@@ -315,7 +327,17 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 // the statement's snapshot fails the conditions when it is locked: it is active, or has ended after
 // the time from which the age is counted. A subquery of one row reads the state of the parent, so
 // that the plan uses the indexes.
-var purge = sqlkit.Text(`WITH v AS MATERIALIZED (
+var (
+	purge = sqlkit.Text(purgeWith + `
+	DELETE FROM pawl.runs WHERE id=ANY(ARRAY(SELECT id FROM v))`)
+	// $7 actions.
+	purgeRecorded = sqlkit.Text(purgeWith + `,
+	did AS (DELETE FROM pawl.runs WHERE id=ANY(ARRAY(SELECT id FROM v)) RETURNING 1),
+	rec AS (` + sqlkit.ActionInsert{Namespace: `$2::text`, Now: now, Actions: `$7::text`, Outcome: sqlkit.DoneIf(`EXISTS (SELECT 1 FROM did)`), Rest: `WHERE true`}.Text(sqlkit.PostgreSQL) + `)
+	SELECT count(*) FROM did`)
+)
+
+var purgeWith = `WITH v AS MATERIALIZED (
 		SELECT r.id FROM pawl.runs r WHERE r.namespace=$2::text AND r.finished_at IS NOT NULL AND r.finished_at<=` + now + `-$3::bigint
 			AND ($4::text='' OR r.workflow=$4::text) AND r.status=ANY($5::bigint[])
 			AND coalesce((SELECT p.status FROM pawl.runs p WHERE p.id=r.parent), {canceled})>={final}
@@ -327,8 +349,7 @@ var purge = sqlkit.Text(`WITH v AS MATERIALIZED (
 	d4 AS (DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d5 AS (DELETE FROM pawl.debounces WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d6 AS (DELETE FROM pawl.debounced_starts WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
-	d7 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)))
-	DELETE FROM pawl.runs WHERE id=ANY(ARRAY(SELECT id FROM v))`)
+	d7 AS (DELETE FROM pawl.stream_items WHERE run_id=ANY(ARRAY(SELECT id FROM v)))`
 
 // Purge implements store.Runs.
 func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
@@ -341,12 +362,15 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 		list = append(list, int64(status))
 	}
 	var n int64
-	err := s.write(ctx, stmt{
+	st := stmt{
 		sql:      purge,
 		args:     []any{setNow(p.Now), p.Namespace, sqlkit.Span(p.OlderThan), p.Workflow, list, int64(p.Limit)},
 		affected: &n,
-	})
-	if err != nil {
+	}
+	if len(p.Record) > 0 {
+		st = stmt{sql: purgeRecorded, args: append(st.args, sqlkit.ActionsText(p.Record, "", nil, nil)), rows: sqlkit.One(&n)}
+	}
+	if err := s.write(ctx, st); err != nil {
 		return 0, err
 	}
 	return int(n), nil

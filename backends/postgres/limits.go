@@ -101,7 +101,7 @@ func (s *Store) lockLimits(namespace string) []stmt {
 }
 
 // changeLimits changes limits. change returns whether it has changed one.
-func (s *Store) changeLimits(ctx context.Context, namespace string, now time.Time, names []string, change func(*oneLimit) (bool, error)) error {
+func (s *Store) changeLimits(ctx context.Context, namespace string, now time.Time, names []string, record []store.Action, change func(*oneLimit) (bool, error)) error {
 	var changed []string
 	if err := s.ensureSpace(ctx, namespace, true); err != nil {
 		return err
@@ -135,6 +135,11 @@ func (s *Store) changeLimits(ctx context.Context, namespace string, now time.Tim
 		if len(changed) > 0 {
 			stmts = append(stmts, stmt{sql: wakeFlows, args: []any{setNow(now), namespace, changed}})
 		}
+		outcome := store.NoChange
+		if len(changed) > 0 {
+			outcome = store.Done
+		}
+		stmts = append(stmts, own(s.journal(namespace, now, record).As(outcome))...)
 		return run(true, stmts...)
 	})
 	if err == nil && len(changed) > 0 {
@@ -155,7 +160,7 @@ func (s *Store) PutLimits(ctx context.Context, p store.PutLimitsParams) error {
 		names = append(names, l.Name)
 	}
 	slices.Sort(names)
-	return s.changeLimits(ctx, p.Namespace, p.Now, names, func(l *oneLimit) (bool, error) {
+	return s.changeLimits(ctx, p.Namespace, p.Now, names, nil, func(l *oneLimit) (bool, error) {
 		if l.registered && l.Rule == rules[l.Name] {
 			return false, nil
 		}
@@ -169,7 +174,7 @@ func (s *Store) SetLimit(ctx context.Context, p store.SetLimitParams) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	return s.changeLimits(ctx, p.Namespace, p.Now, []string{p.Name}, func(l *oneLimit) (bool, error) {
+	return s.changeLimits(ctx, p.Namespace, p.Now, []string{p.Name}, p.Record, func(l *oneLimit) (bool, error) {
 		switch {
 		case p.Rule == nil && !l.registered && l.Set == nil:
 			return false, sqlkit.NotFound("limit %q", p.Name)
@@ -186,7 +191,8 @@ func (s *Store) SetWeight(ctx context.Context, p store.SetWeightParams) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	return s.write(ctx, append(s.lockLimits(p.Namespace), stmt{sql: setWeight, args: []any{p.Namespace, p.Limit, p.Key, p.Weight}})...)
+	stmts := append(s.lockLimits(p.Namespace), stmt{sql: setWeight, args: []any{p.Namespace, p.Limit, p.Key, p.Weight}})
+	return s.write(ctx, append(stmts, own(s.journal(p.Namespace, p.Now, p.Record).As(store.Done))...)...)
 }
 
 // ListLimits implements store.Limiter.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
@@ -21,7 +22,10 @@ var (
 	// external id, $7 suffix.
 	signalRun = sqlkit.Text(`WITH t AS (SELECT id FROM pawl.runs WHERE id=$6::uuid AND namespace=$2::text AND status<{final} FOR NO KEY UPDATE)` + putSignal)
 	signalExt = `WITH t AS (SELECT id FROM pawl.runs WHERE ` + activeExt + ` AND ` + unheard + ` FOR NO KEY UPDATE)` + putSignal
-	activeExt = sqlkit.Text(`namespace=$2::text AND external_id=$6::text AND suffix=$7::text AND external_id IS NOT NULL AND status<{final}`)
+	// The same with the action as the last parameter.
+	signalRunRecorded = recordedSignal(signalRun, `$7::text`)
+	signalExtRecorded = recordedSignal(signalExt, `$8::text`)
+	activeExt         = sqlkit.Text(`namespace=$2::text AND external_id=$6::text AND suffix=$7::text AND external_id IS NOT NULL AND status<{final}`)
 	// unheard requires that no run that has held the external id has received the signal.
 	unheard = sqlkit.Text(`NOT EXISTS (SELECT 1 FROM pawl.runs p WHERE p.namespace=$2::text AND p.external_id=$6::text AND p.suffix=$7::text AND p.external_id IS NOT NULL
 		AND p.status>={final} AND p.reuse={reuseAfterEnd} AND p.parts & {partSignals} <> 0 AND EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=p.id AND s.id=$3::uuid))`)
@@ -30,7 +34,8 @@ var (
 		up AS (UPDATE pawl.runs r SET events=r.events+1, parts=r.parts | {partSignals},
 				visible_at=CASE WHEN r.status IN ({sleeping},{paused}) AND r.wakes & {wakeSignal} <> 0 THEN least(coalesce(r.visible_at, ` + now + `), ` + now + `) ELSE r.visible_at END
 			FROM ins WHERE r.id=ANY(ARRAY[ins.run_id]) RETURNING r.id, r.queue, r.status={sleeping} AND r.visible_at<=` + now + ` AS due)
-		SELECT t.id, up.queue, up.due FROM t LEFT JOIN up ON true`)
+		` + signaled)
+	signaled = `SELECT t.id, up.queue, up.due FROM t LEFT JOIN up ON true`
 
 	// Why a signal was not stored: the run has already had it, is final, or does not
 	// exist.
@@ -43,6 +48,12 @@ var (
 				WHERE r.namespace=$2::text AND r.external_id=$3::text AND r.suffix=$4::text AND r.external_id IS NOT NULL AND r.status>={final} AND r.reuse={reuseAfterEnd}) q
 		WHERE q.had OR q.status>={final} AND q.reuse={reuseNever} ORDER BY NOT q.had, q.created_at DESC, q.id DESC LIMIT 1`)
 )
+
+// recordedSignal adds to the statement of a signal that it records an action.
+func recordedSignal(sql, actions string) string {
+	rec := sqlkit.ActionInsert{Namespace: `$2::text`, Now: now, Actions: actions, Run: `coalesce(a.run, ins.run_id)`, Outcome: sqlkit.WasDone, Rest: `CROSS JOIN ins`}
+	return strings.Replace(sql, signaled, `, rec AS (`+rec.Text(sqlkit.PostgreSQL)+`) `+signaled, 1)
+}
 
 // Signal implements store.Coordination.
 func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
@@ -69,6 +80,9 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 		} else {
 			args = append(args, uuid(g.Run))
 			ids = append(ids, g.Run)
+		}
+		if len(p.Record) > 0 {
+			sql, args = map[bool]string{true: signalExtRecorded, false: signalRunRecorded}[g.Run.IsZero()], append(args, sqlkit.ActionsText(p.Record[i:i+1], "", nil, nil))
 		}
 		stmts = append(stmts, stmt{sql: sql, args: args, rows: func(scan func(...any) error) error {
 			var queue *string
@@ -125,6 +139,9 @@ func (s *Store) signalAgain(ctx context.Context, p store.SignalParams, again []i
 	rest := store.SignalParams{Namespace: p.Namespace, Now: p.Now}
 	for _, i := range again {
 		rest.Signals = append(rest.Signals, p.Signals[i])
+		if len(p.Record) > 0 {
+			rest.Record = append(rest.Record, p.Record[i])
+		}
 	}
 	more, err := s.Signal(ctx, rest)
 	if err != nil {

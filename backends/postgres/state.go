@@ -74,7 +74,8 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 			},
 		},
 	}
-	stmts = append(putState(stmts, at, p.Run, stamp, p.Writes), stmt{
+	stmts = append(putState(stmts, at, p.Run, stamp, p.Writes), own(s.journal(p.Namespace, p.Now, p.Record).Stamped([]store.ID{p.Run}, stamp))...)
+	stmts = append(stmts, stmt{
 		sql:  runStatus,
 		args: []any{uuid(p.Run), p.Namespace}, rows: sqlkit.One(&status),
 	})

@@ -10,7 +10,10 @@ import (
 
 // Cancel implements [store.Runs].
 func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.ControlResult, error) {
-	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, store.Canceled, func(t *tx, r *storekit.Run) {
+	changes := func(r *storekit.Run) bool {
+		return !r.Status.Final() && (p.Force || r.Status != store.Canceling)
+	}
+	return s.control(ctx, p.Validate(), call{p.Namespace, p.IDs, p.Now, p.Record, store.Canceled, changes}, func(t *tx, r *storekit.Run) {
 		if !p.Force {
 			t.cancel(r, p.Reason)
 			return
@@ -40,7 +43,13 @@ func (t *tx) canceled(r *storekit.Run) {
 
 // Pause implements [store.Runs].
 func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
-	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, store.Paused, func(t *tx, r *storekit.Run) {
+	changes := func(r *storekit.Run) bool {
+		if p.Resume {
+			return r.Status == store.Paused || r.Pausing
+		}
+		return r.Status == store.Pending || r.Status == store.Sleeping || r.Status == store.Running && !r.Pausing
+	}
+	return s.control(ctx, p.Validate(), call{p.Namespace, p.IDs, p.Now, p.Record, store.Paused, changes}, func(t *tx, r *storekit.Run) {
 		if p.Resume {
 			r.Unpause()
 		} else {
@@ -52,7 +61,7 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 
 // Unpin implements [store.Runs].
 func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
-	return update(ctx, s, p.Validate(), noTime, func(t *tx) ([]store.ControlResult, error) {
+	return update(ctx, s, p.Validate(), p.Now, func(t *tx) ([]store.ControlResult, error) {
 		out := make([]store.ControlResult, len(p.IDs))
 		for i, id := range p.IDs {
 			r := t.run(p.Namespace, id)
@@ -64,19 +73,36 @@ func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.Control
 				out[i].Err = storekit.Finished(r)
 			} else if out[i].Err = r.Unpin(); out[i].Err == nil {
 				t.save(r, false)
+				t.record(p.Namespace, p.Record, i, true)
 			}
 		}
 		return out, nil
 	})
 }
 
+// call is what the calls on runs have in common. goal is the status that a run is brought to, and
+// changes says whether the call changes a run.
+type call struct {
+	namespace string
+	ids       []store.ID
+	now       time.Time
+	record    []store.Action
+	goal      store.Status
+	changes   func(*storekit.Run) bool
+}
+
 // control does something to each run that is not final. A final run is an error, except in
 // the status that it would be brought to.
-func (s *Store) control(ctx context.Context, invalid error, namespace string, ids []store.ID, now time.Time, goal store.Status, do func(*tx, *storekit.Run)) ([]store.ControlResult, error) {
-	return update(ctx, s, invalid, now, func(t *tx) ([]store.ControlResult, error) {
-		out := make([]store.ControlResult, len(ids))
-		for i, id := range ids {
-			r := t.run(namespace, id)
+func (s *Store) control(ctx context.Context, invalid error, p call, do func(*tx, *storekit.Run)) ([]store.ControlResult, error) {
+	return update(ctx, s, invalid, p.now, func(t *tx) ([]store.ControlResult, error) {
+		changed := make([]bool, len(p.ids)) // by the call: an item may change the run of a later one
+		for i, id := range p.ids {
+			r := t.run(p.namespace, id)
+			changed[i] = r != nil && p.changes(r)
+		}
+		out := make([]store.ControlResult, len(p.ids))
+		for i, id := range p.ids {
+			r := t.run(p.namespace, id)
 			if r == nil {
 				out[i].Err = storekit.NotFound(id)
 				continue
@@ -86,10 +112,12 @@ func (s *Store) control(ctx context.Context, invalid error, namespace string, id
 				t.ended = nil
 				do(t, r)
 				out[i].Ended = t.ended
-			case r.Status != goal:
+			case r.Status != p.goal:
 				out[i].Err = storekit.Finished(r)
 			}
-			out[i].Status = r.Status
+			if out[i].Status = r.Status; out[i].Err == nil {
+				t.record(p.namespace, p.record, i, changed[i])
+			}
 		}
 		return out, nil
 	})
@@ -105,7 +133,9 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) ([]store.Con
 				out[i].Err = storekit.NotFound(id)
 				continue
 			}
-			out[i].Err = t.restart(r)
+			if out[i].Err = t.restart(r); out[i].Err == nil {
+				t.record(p.Namespace, p.Record, i, true)
+			}
 			out[i].Status = r.Status
 		}
 		return out, nil

@@ -17,35 +17,44 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 	return update(ctx, s, p.Validate(), p.Now, func(t *tx) ([]store.SignalResult, error) {
 		out := make([]store.SignalResult, len(p.Signals))
 		for i := range p.Signals {
-			out[i].Run, out[i].Err = t.signal(p.Namespace, &p.Signals[i])
+			var stored bool
+			out[i].Run, stored, out[i].Err = t.signal(p.Namespace, &p.Signals[i])
+			if stored && len(p.Record) > 0 {
+				a := p.Record[i]
+				if a.Run.IsZero() {
+					a.Run = out[i].Run
+				}
+				t.record(p.Namespace, []store.Action{a}, 0, true)
+			}
 		}
 		return out, nil
 	})
 }
 
-func (t *tx) signal(namespace string, n *store.NewSignal) (store.ID, error) {
+// signal says whether it has stored the signal.
+func (t *tx) signal(namespace string, n *store.NewSignal) (store.ID, bool, error) {
 	if err := n.Validate(t.limits); err != nil {
-		return store.ID{}, err
+		return store.ID{}, false, err
 	}
 	r := t.run(namespace, n.Run)
 	if n.ExternalID != "" {
 		if id, had := t.hadBefore(namespace, n); had {
-			return id, nil // P4, also when that run has ended and another one holds the external id
+			return id, false, nil // P4, also when that run has ended and another one holds the external id
 		}
 		if r = t.holder(namespace, n.ExternalID, n.Suffix); r == nil {
-			return store.ID{}, fmt.Errorf("active run of external id %q, suffix %q: %w", n.ExternalID, n.Suffix, store.ErrNotFound)
+			return store.ID{}, false, fmt.Errorf("active run of external id %q, suffix %q: %w", n.ExternalID, n.Suffix, store.ErrNotFound)
 		}
 	}
 	switch {
 	case r == nil:
-		return store.ID{}, storekit.NotFound(n.Run)
+		return store.ID{}, false, storekit.NotFound(n.Run)
 	case t.get(hadKey(r.ID, n.ID)) != nil: // P4, also when the run has ended since
-		return r.ID, nil
+		return r.ID, false, nil
 	case r.Status.Final():
-		return store.ID{}, storekit.Finished(r)
+		return store.ID{}, false, storekit.Finished(r)
 	}
 	t.receive(r, n)
-	return r.ID, nil
+	return r.ID, true, nil
 }
 
 // hadBefore returns the last run of an external id that has had a signal.
@@ -119,6 +128,7 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 			r.Stir(store.WakeState, t.now)
 			t.save(r, false)
 		}
+		t.record(p.Namespace, p.Record, 0, true)
 		return out, nil
 	})
 }

@@ -92,6 +92,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 			}
 			before = st.Position
 		}
+		t.record(p.Namespace, p.Record, 0, true)
 		r := old.Fork(p.New, t.now)
 		r.Input, r.Meta = t.get(payloadKey(old.ID, input)), t.get(payloadKey(old.ID, meta))
 		t.insert(r)
@@ -175,6 +176,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 		for _, r := range old {
 			t.purge(r)
 		}
+		t.record(p.Namespace, p.Record, 0, len(old) > 0)
 		return len(old), nil
 	})
 }

@@ -399,8 +399,10 @@ func (s *Store) SetLimit(ctx context.Context, p store.SetLimitParams) error {
 		case p.Rule == nil && rec.None:
 			return fmt.Errorf("limit %q: %w", p.Name, store.ErrNotFound)
 		case p.Rule == nil && rec.Set == nil, p.Rule != nil && rec.Set != nil && *p.Rule == *rec.Set:
+			t.record(p.Namespace, p.Record, 0, false)
 			return nil
 		}
+		t.record(p.Namespace, p.Record, 0, true)
 		rec.Set = p.Rule
 		rec.None = p.Rule == nil && !rec.Code
 		t.putLimit(p.Namespace, &rec)
@@ -491,6 +493,7 @@ func (s *Store) SetWeight(ctx context.Context, p store.SetWeightParams) error {
 		state := storekit.LimitKeyState{LimitKeyID: storekit.LimitKeyID{Limit: p.Limit, Key: p.Key}}
 		t.load(limitKeyKey(p.Namespace, state.LimitKeyID), &state)
 		state.Weight = p.Weight
+		t.record(p.Namespace, p.Record, 0, true)
 		t.write(limitKeyKey(p.Namespace, state.LimitKeyID), &state)
 		return nil
 	})

@@ -19,6 +19,11 @@ func act(ctx context.Context, s *Store, invalid error, now time.Time, do func(*t
 	return err
 }
 
+// record records the action of an item of a call, if the call has a Record (P30).
+func (t *tx) record(namespace string, record []store.Action, item int, changed bool) {
+	check(storekit.RecordItem(t, namespace, record, item, changed, t.now))
+}
+
 // rescan tells everybody to look again.
 func (t *tx) rescan() { t.hints = append(t.hints, store.Hint{Kind: store.HintRescan}) }
 
@@ -121,7 +126,7 @@ func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (sto
 
 // DeleteSchedule implements [store.Schedules].
 func (s *Store) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
-	return act(ctx, s, p.Validate(), noTime, func(t *tx) error { return storekit.DeleteSchedule(t, &p) })
+	return act(ctx, s, p.Validate(), p.Now, func(t *tx) error { return storekit.DeleteSchedule(t, &p, t.now) })
 }
 
 // ListSchedules implements [store.Schedules].

@@ -19,25 +19,7 @@ const forgetActions = 1000
 // RecordActions implements [store.Journal].Record.
 func RecordActions(t Records, p *store.RecordParams, now time.Time) error {
 	for _, a := range p.Actions {
-		id := Key{KindActionID, p.Namespace, string(a.ID[:])}
-		switch known, err := t.Get(id); {
-		case err != nil:
-			return err
-		case known != nil: // P4
-			continue
-		}
-		a.At = now
-		name := actionName(now, a.ID)
-		if err := t.Put(id, []byte(name)); err != nil {
-			return err
-		}
-		if err := put(t, Key{KindAction, p.Namespace, name}, &a); err != nil {
-			return err
-		}
-		if a.Run.IsZero() {
-			continue
-		}
-		if err := put(t, Key{KindActionOf, p.Namespace, string(a.Run[:]) + name}, &a); err != nil {
+		if err := recordAction(t, p.Namespace, a, now); err != nil {
 			return err
 		}
 	}
@@ -45,6 +27,36 @@ func RecordActions(t Records, p *store.RecordParams, now time.Time) error {
 		return nil
 	}
 	return deleteActions(t, p.Namespace, now.Add(-RoundUp(p.KeepFor)))
+}
+
+// RecordItem records the action of an item of a call with a Record, in the transaction of the item's
+// effect (P30). A backend calls it for each item without an Err that changed something or had nothing to
+// change. Without a Record it does nothing.
+func RecordItem(t Records, namespace string, record []store.Action, item int, changed bool, now time.Time) error {
+	if len(record) == 0 {
+		return nil
+	}
+	a := record[item]
+	if a.Outcome = store.Done; !changed {
+		a.Outcome = store.NoChange
+	}
+	return recordAction(t, namespace, a, now)
+}
+
+func recordAction(t Records, namespace string, a store.Action, now time.Time) error {
+	id := Key{KindActionID, namespace, string(a.ID[:])}
+	if known, err := t.Get(id); err != nil || known != nil { // P4
+		return err
+	}
+	a.At = now
+	name := actionName(now, a.ID)
+	if err := t.Put(id, []byte(name)); err != nil {
+		return err
+	}
+	if err := put(t, Key{KindAction, namespace, name}, &a); err != nil || a.Run.IsZero() {
+		return err
+	}
+	return put(t, Key{KindActionOf, namespace, string(a.Run[:]) + name}, &a)
 }
 
 // deleteActions deletes the oldest actions from before a time.

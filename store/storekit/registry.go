@@ -202,6 +202,9 @@ func pausedKey(namespace, queue, workflow string) Key {
 func PauseTarget(t Records, p *store.PauseTargetParams, now time.Time) (resumed bool, err error) {
 	key := pausedKey(p.Namespace, p.Queue, p.Workflow)
 	already, err := t.Get(key)
+	if err == nil {
+		err = RecordItem(t, p.Namespace, p.Record, 0, p.Resume == (already != nil), now)
+	}
 	switch {
 	case err != nil:
 		return false, err

@@ -64,17 +64,23 @@ func PutSchedule(t Records, p *store.PutScheduleParams, now time.Time) (store.Sc
 			s.UpdatedAt = later
 		}
 	}
+	if err := RecordItem(t, p.Namespace, p.Record, 0, true, now); err != nil {
+		return store.Schedule{}, err
+	}
 	return s, keepSchedule(t, p.Namespace, old, &s)
 }
 
 // DeleteSchedule implements [store.Schedules].
-func DeleteSchedule(t Records, p *store.DeleteScheduleParams) error {
+func DeleteSchedule(t Records, p *store.DeleteScheduleParams, now time.Time) error {
 	s, err := schedule(t, p.Namespace, p.Name)
 	switch {
 	case err != nil:
 		return err
 	case s == nil:
 		return noSchedule(p.Name)
+	}
+	if err := RecordItem(t, p.Namespace, p.Record, 0, true, now); err != nil {
+		return err
 	}
 	from, to := firings(p.Name)
 	if err := deleteScanned(t, KindFiring, p.Namespace, from, to, -1); err != nil {

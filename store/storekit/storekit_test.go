@@ -474,7 +474,7 @@ func TestFire(t *testing.T) {
 	p.At = now.Add(time.Minute)
 	_, err = storekit.Fire(m, &p, create, p.At)
 	require.ErrorIs(t, err, store.ErrConflict)
-	require.NoError(t, storekit.DeleteSchedule(m, &store.DeleteScheduleParams{Namespace: "ns", Name: "s"}))
+	require.NoError(t, storekit.DeleteSchedule(m, &store.DeleteScheduleParams{Namespace: "ns", Name: "s"}, now))
 	require.Empty(t, m, "with all that belongs to it")
 }
 

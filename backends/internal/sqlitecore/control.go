@@ -2,6 +2,7 @@ package sqlitecore
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/store"
@@ -9,11 +10,16 @@ import (
 
 const runStatus = `SELECT status FROM runs WHERE id=? AND namespace=?`
 
-// control runs the statements that make returns for each run, then reads the run's status.
-func (c *Core) control(ctx context.Context, namespace string, ids []store.ID, h *sqlkit.Hints,
+// journal returns what records the actions of a call.
+func (c *Core) journal(namespace string, now int64, record []store.Action) sqlkit.Journal {
+	return sqlkit.Journal{DB: db{c}, Namespace: namespace, Now: now, Record: record}
+}
+
+// control runs the first statements and those that make returns for each run, then reads the run's
+// status.
+func (c *Core) control(ctx context.Context, namespace string, ids []store.ID, h *sqlkit.Hints, stmts []Stmt,
 	statements func(id []byte, res *store.ControlResult) []Stmt, refused func(store.Status) bool) ([]store.ControlResult, error) {
 	results := make([]store.ControlResult, len(ids))
-	var stmts []Stmt
 	for i := range ids {
 		id, res := ids[i], &results[i]
 		res.Err = sqlkit.NotFound("run %v", id)
@@ -51,7 +57,7 @@ func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 	}
 	h := sqlkit.NewHints(p.Namespace)
 	why := failure(&store.Failure{Code: store.FailureCanceled, Message: p.Reason})
-	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte, res *store.ControlResult) []Stmt {
+	return c.control(ctx, p.Namespace, p.IDs, h, c.journal(p.Namespace, now, p.Record).Cancels(&p), func(id []byte, res *store.ControlResult) []Stmt {
 		stamp, touched := sqlkit.NewStamp(), new(bool)
 		none := func() bool { return !*touched }
 		var forced any
@@ -88,14 +94,12 @@ var (
 
 // Pause implements store.Runs.
 func (c *Core) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	if _, err := c.now(ctx, p.Now); err != nil {
+	now, err := c.valid(ctx, p.Validate(), p.Now)
+	if err != nil {
 		return nil, err
 	}
 	h := sqlkit.NewHints(p.Namespace)
-	return c.control(ctx, p.Namespace, p.IDs, h, func(id []byte, _ *store.ControlResult) []Stmt {
+	return c.control(ctx, p.Namespace, p.IDs, h, c.journal(p.Namespace, now, p.Record).Pauses(&p), func(id []byte, _ *store.ControlResult) []Stmt {
 		if !p.Resume {
 			return []Stmt{{SQL: pauseRun, Args: []any{id, p.Namespace}, Rows: func(scan func(...any) error) error {
 				var leased bool
@@ -119,13 +123,14 @@ var unpinRun = sqlkit.Text(`UPDATE runs SET pin='', pinned=NULL WHERE id=? AND n
 
 // Unpin implements store.Runs.
 func (c *Core) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
-	if err := p.Validate(); err != nil {
+	now, err := c.valid(ctx, p.Validate(), p.Now)
+	if err != nil {
 		return nil, err
 	}
 	h := sqlkit.NewHints(p.Namespace)
 	unpinned := make([]bool, len(p.IDs))
 	i := -1
-	results, err := c.control(ctx, p.Namespace, p.IDs, h, func(id []byte, _ *store.ControlResult) []Stmt {
+	results, err := c.control(ctx, p.Namespace, p.IDs, h, c.journal(p.Namespace, now, p.Record).Unpins(&p), func(id []byte, _ *store.ControlResult) []Stmt {
 		i++
 		was := &unpinned[i]
 		return []Stmt{{SQL: unpinRun, Args: []any{id, p.Namespace}, Rows: func(scan func(...any) error) error {
@@ -164,9 +169,12 @@ func (c *Core) Restart(ctx context.Context, p store.RestartParams) ([]store.Cont
 	}
 	results, h := make([]store.ControlResult, len(p.IDs)), sqlkit.NewHints(p.Namespace)
 	var stmts []Stmt
+	stamps := make([]int64, len(p.IDs))
 	for i, id := range p.IDs {
-		stmts = append(stmts, restart(p.Namespace, id, now, &results[i], h)...)
+		stamps[i] = sqlkit.NewStamp()
+		stmts = append(stmts, restart(p.Namespace, id, now, stamps[i], &results[i], h)...)
 	}
+	stmts = append(stmts, c.journal(p.Namespace, now, p.Record).Stamped(p.IDs, stamps...)...)
 	if len(stmts) == 0 {
 		return results, nil
 	}
@@ -178,8 +186,8 @@ func (c *Core) Restart(ctx context.Context, p store.RestartParams) ([]store.Cont
 }
 
 // restart restarts one run, or finds out why it cannot be restarted.
-func restart(namespace string, id store.ID, now int64, res *store.ControlResult, h *sqlkit.Hints) []Stmt {
-	stamp, done := sqlkit.NewStamp(), false
+func restart(namespace string, id store.ID, now, stamp int64, res *store.ControlResult, h *sqlkit.Hints) []Stmt {
+	done := false
 	res.Err = sqlkit.NotFound("run %v", id)
 	return []Stmt{
 		{SQL: restartRun, Args: []any{stamp, now, id[:], namespace}, Rows: func(scan func(...any) error) error {
@@ -237,7 +245,7 @@ func (c *Core) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult
 	var queue, namespace string
 	old, all, stamp := p.ID[:], flag(p.Before == nil), sqlkit.NewStamp()
 	missed := func() bool { return made == 0 }
-	err = c.runner.Write(ctx, []Stmt{
+	stmts := []Stmt{
 		{SQL: forkRun, Args: []any{p.New[:], now, stamp, now, old, p.Namespace, all, key.Branch, key.Name, int64(key.Occurrence)}, Affected: &made},
 		{SQL: forkSteps, Args: []any{p.New[:], old, all, old, key.Branch, key.Name, int64(key.Occurrence), p.New[:], stamp}, Unneeded: missed},
 		{SQL: forkInput, Args: []any{p.New[:], old, p.New[:], stamp}, Unneeded: missed},
@@ -245,7 +253,8 @@ func (c *Core) Fork(ctx context.Context, p store.ForkParams) (store.CreateResult
 			SQL: forkedRun, Args: []any{p.New[:]},
 			Rows: sqlkit.One(&namespace, &queue),
 		},
-	})
+	}
+	err = c.runner.Write(ctx, append(stmts, c.journal(p.Namespace, now, p.Record).Stamped([]store.ID{p.New}, stamp)...))
 	if err != nil {
 		return none, err
 	}
@@ -264,6 +273,15 @@ var purged = sqlkit.Text(` IN (SELECT id FROM runs WHERE namespace=? AND finishe
 	AND ` + lite(sqlkit.NotCounted("runs")) + `
 	ORDER BY finished_at, id LIMIT ?+0)`)
 
+// recordPurge follows the statement that deletes the runs.
+var recordPurge = recording(sqlkit.ActionInsert{Outcome: sqlkit.DoneIf(`changes()>0`), Rest: `WHERE true`})
+
+// recording makes a statement that records actions: ?1 namespace, ?2 now, ?3 actions.
+func recording(i sqlkit.ActionInsert) string {
+	i.Namespace, i.Now, i.Actions = "?1", "?2", "?3"
+	return strings.ReplaceAll(i.Text(sqlkit.SQLite), "pawl.", "")
+}
+
 // Purge implements store.Runs.
 func (c *Core) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 	now, err := c.valid(ctx, p.Validate(), p.Now)
@@ -281,6 +299,9 @@ func (c *Core) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 		stmts = append(stmts, Stmt{SQL: `DELETE FROM ` + table + ` WHERE run_id` + purged, Args: args})
 	}
 	stmts = append(stmts, Stmt{SQL: `DELETE FROM runs WHERE id` + purged, Args: args, Affected: &n})
+	if len(p.Record) > 0 {
+		stmts = append(stmts, Stmt{SQL: recordPurge, Args: []any{p.Namespace, now, sqlkit.ActionsText(p.Record, "", nil, nil)}})
+	}
 	if err := c.runner.Write(ctx, stmts); err != nil {
 		return 0, err
 	}

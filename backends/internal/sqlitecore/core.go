@@ -152,11 +152,5 @@ func (c *Core) valid(ctx context.Context, invalid error, set time.Time) (int64, 
 	return m.now, err
 }
 
-// now returns the moment of a call that measures no duration from it.
-func (c *Core) now(ctx context.Context, set time.Time) (int64, error) {
-	m, err := c.moment(ctx, set)
-	return m.now, err
-}
-
 // inlineInput is the size up to which an input is stored in its run's row.
 const inlineInput = 512

@@ -18,7 +18,11 @@ var (
 		ON CONFLICT DO UPDATE SET set_rule=excluded.set_rule, fair=excluded.fair, updated_at=excluded.updated_at WHERE set_rule IS NOT excluded.set_rule RETURNING 1`
 	dropLimit  = `DELETE FROM limits WHERE namespace=?1 AND name=?2 AND rule='{}' AND set_rule IS NOT NULL RETURNING 1`
 	unsetLimit = `UPDATE limits SET set_rule=NULL, fair=coalesce(rule->>'f', 0), updated_at=?3 WHERE namespace=?1 AND name=?2 AND set_rule IS NOT NULL RETURNING 1`
-	hasLimit   = `SELECT 1 FROM limits WHERE namespace=?1 AND name=?2`
+	// What follows records the two before they are done: ?4 name, ?5 rule.
+	recordSet = recording(sqlkit.ActionInsert{Rest: `WHERE true`,
+		Outcome: sqlkit.DoneIf(`NOT EXISTS (SELECT 1 FROM limits WHERE namespace=?1 AND name=?4 AND set_rule=?5)`)})
+	recordUnset = recording(sqlkit.ActionInsert{Rest: `JOIN limits l ON l.namespace=?1 AND l.name=?4 WHERE true`, Outcome: sqlkit.DoneIf(`l.set_rule IS NOT NULL`)})
+	hasLimit    = `SELECT 1 FROM limits WHERE namespace=?1 AND name=?2`
 
 	// voidPlans: ?1 namespace, ?2 stamp.
 	voidPlans = `INSERT INTO limit_plans (namespace, version, stamp) VALUES (?1, 1, ?2) ON CONFLICT DO UPDATE SET version=version+1, stamp=excluded.stamp`
@@ -88,6 +92,13 @@ func (c *Core) SetLimit(ctx context.Context, p store.SetLimitParams) error {
 	changed, found := false, false
 	did := func(scan func(...any) error) error { changed, found = true, true; var one int64; return scan(&one) }
 	var stmts []Stmt
+	if len(p.Record) > 0 {
+		record, args := recordUnset, []any{p.Namespace, now, sqlkit.ActionsText(p.Record, "", nil, nil), p.Name}
+		if p.Rule != nil {
+			record, args = recordSet, append(args, ruleText(*p.Rule))
+		}
+		stmts = append(stmts, Stmt{SQL: record, Args: args})
+	}
 	if p.Rule != nil {
 		found = true
 		stmts = append(stmts, Stmt{SQL: setLimit, Args: []any{p.Namespace, p.Name, ruleText(*p.Rule), flag(p.Rule.Fair), now}, Rows: did})
@@ -203,11 +214,12 @@ var setWeight = `INSERT INTO limit_keys (namespace, name, key, weight) VALUES (?
 
 // SetWeight implements store.Limiter.
 func (c *Core) SetWeight(ctx context.Context, p store.SetWeightParams) error {
-	if _, err := c.valid(ctx, p.Validate(), p.Now); err != nil {
+	now, err := c.valid(ctx, p.Validate(), p.Now)
+	if err != nil {
 		return err
 	}
-	return c.runner.Write(ctx, []Stmt{
-		{SQL: setWeight, Args: []any{p.Namespace, p.Limit, p.Key, p.Weight}},
-		{SQL: voidPlans, Args: []any{p.Namespace, sqlkit.NewStamp()}},
-	})
+	return c.runner.Write(ctx, append(c.journal(p.Namespace, now, p.Record).As(store.Done),
+		Stmt{SQL: setWeight, Args: []any{p.Namespace, p.Limit, p.Key, p.Weight}},
+		Stmt{SQL: voidPlans, Args: []any{p.Namespace, sqlkit.NewStamp()}},
+	))
 }

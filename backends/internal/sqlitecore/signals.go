@@ -36,6 +36,13 @@ var (
 		WHERE had OR status>={final} AND reuse={reuseNever} ORDER BY NOT had, created_at DESC, id DESC LIMIT 1`)
 )
 
+// recordSignal follows the statement that counts the event: ?4 and ?5 are the external id
+// and the suffix, if the signal is sent to them.
+var recordSignal = recording(sqlkit.ActionInsert{
+	Run:     sqlkit.Text(`coalesce(a.run, a.subject, (SELECT id FROM runs WHERE namespace=?1 AND external_id=?4 AND suffix=?5 AND external_id IS NOT NULL AND status<{final}))`),
+	Outcome: sqlkit.WasDone, Rest: `WHERE changes()=1`,
+})
+
 // Signal implements store.Coordination.
 func (c *Core) Signal(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {
 	now, err := c.valid(ctx, p.Validate(), p.Now)
@@ -72,7 +79,12 @@ func (c *Core) Signal(ctx context.Context, p store.SignalParams) ([]store.Signal
 					stored, res.Err = true, nil
 					return err
 				},
-			},
+			})
+		if len(p.Record) > 0 {
+			text := sqlkit.ActionsText(p.Record[i:i+1], "", []store.ID{s.Run}, nil)
+			stmts = append(stmts, Stmt{SQL: recordSignal, Args: []any{p.Namespace, now, text, s.ExternalID, s.Suffix}, Unneeded: func() bool { return !stored }})
+		}
+		stmts = append(stmts,
 			Stmt{SQL: fate, Args: fateArgs, Unneeded: func() bool { return stored }, Rows: func(scan func(...any) error) error {
 				var id store.ID
 				var status store.Status

@@ -68,6 +68,7 @@ func (c *Core) SetState(ctx context.Context, p store.SetStateParams) ([]store.St
 		},
 	}}
 	stmts = putState(stmts, p.Run, stamp, p.Writes, now, missed)
+	stmts = append(stmts, c.journal(p.Namespace, now, p.Record).Stamped([]store.ID{p.Run}, stamp)...)
 	stmts = append(stmts, Stmt{
 		SQL: runStatus, Args: []any{p.Run[:], p.Namespace},
 		Unneeded: func() bool { return done },

@@ -213,7 +213,7 @@ func (v Verbs) ListActions(ctx context.Context, p store.ListActionsParams) (stor
 		t, id := q.time(at), q.id(last)
 		q.look("r.at<=" + t + " AND (r.at<" + t + " OR r.id<" + id + ")")
 	}
-	sql := q.text("SELECT r.id, r.at, r.actor, r.verb, r.target, r.run, r.details FROM pawl.actions r WHERE " + All(append([]string{q.namespace}, q.rest...)) +
+	sql := q.text("SELECT r.id, r.at, r.actor, r.origin, r.verb, r.target, r.run, r.details, r.outcome FROM pawl.actions r WHERE " + All(append([]string{q.namespace}, q.rest...)) +
 		" ORDER BY r.at DESC, r.id DESC LIMIT " + q.arg(int64(limit), "bigint") + "+1")
 	err = v.db.Read(ctx, Stmt{SQL: sql, Args: q.args, Rows: func(scan Scan) error {
 		a, err := ScanAction(scan)

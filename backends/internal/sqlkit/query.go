@@ -40,11 +40,12 @@ const (
 // words are the words in braces that differ between dialects.
 var words = map[string][dialects]string{
 	"greatest": {"greatest", "max"},
-	"in":       {"=", "IN"},                                // before a list: name {in} :names
-	"lock":     {"FOR NO KEY UPDATE", ""},                  // SQLite has one writer
-	"unpaused": {"NOT s.paused", "s.paused=0"},             // a schedule; the words of the index
-	"unread":   {"NOT s.consumed", "s.consumed=0"},         // a signal; the words of the index
-	"leased":   {"r.leased", "r.leased=1 AND r.limited=0"}, // a run; the words of the index
+	"in":       {"=", "IN"},                                                                       // before a list: name {in} :names
+	"lock":     {"FOR NO KEY UPDATE", ""},                                                         // SQLite has one writer
+	"unpaused": {"NOT s.paused", "s.paused=0"},                                                    // a schedule; the words of the index
+	"unread":   {"NOT s.consumed", "s.consumed=0"},                                                // a signal; the words of the index
+	"locked":   {"strpos(current_setting('pawl_tx.locked', true), CAST(r.id AS text))>0", "true"}, // a run r that the write has locked
+	"leased":   {"r.leased", "r.leased=1 AND r.limited=0"},                                        // a run; the words of the index
 }
 
 // present is the time of a statement on PostgreSQL: the time that the caller has set, or that of
@@ -65,6 +66,7 @@ var types = map[string]string{
 	"owner": "text", "lasts": "bigint",
 	"spec": "text", "input": "bytea", "meta": "bytea", "paused": "bool", "next": "bigint", "schedule": "text",
 	"priority": "bigint", "visible": "bigint", "build": "text", "pins": "text[]", "pinlist": "text", "most": "bigint",
+	"actions": "text", "force": "bool", "keep": "bigint",
 	"position": "bigint", "stream": "text", "signal": "text", "group": "text", "keys": "text[]", "key": "text",
 }
 

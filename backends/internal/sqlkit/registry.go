@@ -222,8 +222,8 @@ func (v Verbs) ListWorkflows(ctx context.Context, p store.ListWorkflowsParams) (
 }
 
 var (
-	pauseTarget  = NewQuery("pause target", `INSERT INTO pawl.paused (namespace, queue, workflow, since) VALUES (:namespace, :queue, :workflow, :now) ON CONFLICT DO NOTHING`)
-	resumeTarget = NewQuery("resume target", `DELETE FROM pawl.paused WHERE namespace=:namespace AND queue=:queue AND workflow=:workflow`)
+	pauseTarget  = newRecorded("pause target", `INSERT INTO pawl.paused (namespace, queue, workflow, since) VALUES (:namespace, :queue, :workflow, :now) ON CONFLICT DO NOTHING`, true)
+	resumeTarget = newRecorded("resume target", `DELETE FROM pawl.paused WHERE namespace=:namespace AND queue=:queue AND workflow=:workflow`, true)
 )
 
 // PauseTarget implements store.Registry.
@@ -233,11 +233,12 @@ func (v Verbs) PauseTarget(ctx context.Context, p store.PauseTargetParams) error
 		return err
 	}
 	args := Args{{"now", now}, {"namespace", p.Namespace}, {"queue", p.Queue}, {"workflow", p.Workflow}}
-	if !p.Resume {
-		_, err := v.write(ctx, pauseTarget, args)
-		return err
+	change := pauseTarget
+	if p.Resume {
+		change = resumeTarget
 	}
-	if _, err := v.write(ctx, resumeTarget, args); err != nil {
+	var changed int64
+	if err := v.db.Write(ctx, change.stmts(v.db, args, p.Record, &changed)...); err != nil || !p.Resume {
 		return err
 	}
 	// Tell the workers that wait for the queue.

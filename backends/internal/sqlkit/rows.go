@@ -59,7 +59,7 @@ func ScanEntry(scan Scan, e *store.StateEntry, value any, first ...any) error {
 
 // ScanAction reads an action of the journal.
 func ScanAction(scan Scan) (a store.Action, err error) {
-	err = scan(ID(&a.ID), Time(&a.At), &a.Actor, &a.Verb, &a.Target, ID(&a.Run), &a.Details)
+	err = scan(ID(&a.ID), Time(&a.At), &a.Actor, &a.From, &a.Verb, &a.Target, ID(&a.Run), &a.Details, &a.Outcome)
 	return a, err
 }
 

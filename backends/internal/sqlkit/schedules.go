@@ -32,7 +32,8 @@ func (v Verbs) PutSchedule(ctx context.Context, p store.PutScheduleParams) (stor
 		{"input", s.Input}, {"meta", s.Meta}, {"paused", s.Paused}, {"next", s.NextAt},
 	}
 	var out store.Schedule
-	err = v.db.Write(ctx, putSchedule.stmt(v.db, args, func(scan Scan) error { return v.scanSchedule(scan, &out) }))
+	stmts := []Stmt{putSchedule.stmt(v.db, args, func(scan Scan) error { return v.scanSchedule(scan, &out) })}
+	err = v.db.Write(ctx, append(stmts, Journal{v.db, p.Namespace, now, p.Record}.As(store.Done)...)...)
 	if err != nil {
 		return store.Schedule{}, err
 	}
@@ -42,21 +43,20 @@ func (v Verbs) PutSchedule(ctx context.Context, p store.PutScheduleParams) (stor
 
 var (
 	// From here on, it locks out each Fire, and no schedule of its name can be put until the end.
-	dropSchedule = NewQuery("drop schedule", `DELETE FROM pawl.schedules WHERE namespace=:namespace AND name=:schedule`)
+	dropSchedule = newRecorded("drop schedule", `DELETE FROM pawl.schedules WHERE namespace=:namespace AND name=:schedule`, false)
 	dropFirings  = NewQuery("drop firings", `DELETE FROM pawl.firings WHERE namespace=:namespace AND schedule=:schedule
 		AND NOT EXISTS (SELECT 1 FROM pawl.schedules s WHERE s.namespace=:namespace AND s.name=:schedule)`)
 )
 
 // DeleteSchedule implements store.Schedules.
 func (v Verbs) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams) error {
-	if err := p.Validate(); err != nil {
+	now, _, err := v.moment(ctx, p.Validate(), p.Now)
+	if err != nil {
 		return err
 	}
 	var dropped int64
-	args := Args{{"namespace", p.Namespace}, {"schedule", p.Name}}
-	drop := dropSchedule.stmt(v.db, args, nil)
-	drop.Affected = &dropped
-	err := v.db.Write(ctx, drop, dropFirings.stmt(v.db, args, nil))
+	args := Args{{"namespace", p.Namespace}, {"schedule", p.Name}, {"now", now}}
+	err = v.db.Write(ctx, append(dropSchedule.stmts(v.db, args, p.Record, &dropped), dropFirings.stmt(v.db, args, nil))...)
 	if err == nil && dropped == 0 {
 		return NotFound("schedule %q", p.Name)
 	}

@@ -12,14 +12,16 @@ type actionJSON struct {
 	ID      store.ID   `json:"id"`
 	At      *time.Time `json:"at"`
 	Actor   string     `json:"actor"`
+	From    string     `json:"from,omitempty"`
 	Verb    string     `json:"verb"`
 	Target  string     `json:"target"`
 	Run     *store.ID  `json:"run,omitempty"`
 	Details string     `json:"details,omitempty"`
+	Outcome string     `json:"outcome,omitempty"`
 }
 
 func asAction(v store.Action) actionJSON {
-	return actionJSON{v.ID, asTime(v.At), v.Actor, v.Verb, v.Target, asID(v.Run), v.Details}
+	return actionJSON{v.ID, asTime(v.At), v.Actor, v.From, v.Verb, v.Target, asID(v.Run), v.Details, v.Outcome}
 }
 
 func (a *app) actionsCommand() *cobra.Command {
@@ -30,8 +32,9 @@ func (a *app) actionsCommand() *cobra.Command {
 		Short: "List who did what",
 		Long: `List the actions on runs, queues, workflows and schedules, newest first. The list
 has the actions of this command line, and those of programs that set an actor. An
-action is recorded when it is requested; the run shows whether it took effect.
-Actions are kept for ninety days.`,
+action is recorded together with its effect. Its outcome is "done", "no change" if
+it was so already, or why it was refused; it is empty if the action was recorded
+before it was done. Actions are kept for ninety days.`,
 		Example: "  pawl actions\n  pawl actions --run 0191a5c2-7e9a\n  pawl actions --by ada@laptop --json",
 		Args:    cobra.NoArgs,
 	}
@@ -76,13 +79,13 @@ Actions are kept for ninety days.`,
 }
 
 func (a *app) actionTable(list []store.Action, targets bool) *table {
-	t := table{head: []string{"WHEN", "WHO", "ACTION", "TARGET", "DETAILS"}}
+	t := table{head: []string{"WHEN", "WHO", "FROM", "ACTION", "TARGET", "OUTCOME", "DETAILS"}}
 	for _, v := range list {
 		target := cell{}
 		if targets {
 			target = text(v.Target)
 		}
-		t.add(text(a.ago(v.At)), text(v.Actor), text(v.Verb), target, text(v.Details))
+		t.add(text(a.ago(v.At)), text(v.Actor), text(v.From), text(v.Verb), target, text(v.Outcome), text(v.Details))
 	}
 	return &t
 }

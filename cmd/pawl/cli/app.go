@@ -261,7 +261,7 @@ func (a *app) engine(ctx context.Context) (*engine.Engine, error) {
 	if a.store, err = a.openStore(ctx, db); err != nil {
 		return nil, err
 	}
-	a.eng = engine.New(a.store, engine.Namespace(a.space()), engine.RetryFor(5*time.Second), engine.Actor(a.actor()))
+	a.eng = engine.New(a.store, engine.Namespace(a.space()), engine.RetryFor(5*time.Second), engine.Actor(a.actor()), engine.From("cli"))
 	return a.eng, nil
 }
 

@@ -411,7 +411,7 @@ codec.`,
 
 // requiringNothing returns an engine whose starts wait for a worker.
 func (a *app) requiringNothing(eng *engine.Engine) *engine.Engine {
-	return engine.New(a.store, engine.Namespace(eng.Namespace()), engine.Require(engine.RequireNothing), engine.Actor(a.actor()))
+	return engine.New(a.store, engine.Namespace(eng.Namespace()), engine.Require(engine.RequireNothing), engine.Actor(a.actor()), engine.From("cli"))
 }
 
 // start starts a run and records the action.

@@ -140,6 +140,38 @@ var controlEngineCases = []Case{
 		e.check(lost, "no answer was lost")
 		e.says("resume of a run that has ended", eng.Resume(e.ctx, h.ID()), store.ErrFinished)
 	}},
+	{Name: "control/recorded-once", Promise: "P30", Rule: "An action of an actor has one record, with its outcome and from where it came, also if its answer was lost; a refused one says so; without an actor there is none.", Run: func(e *E) {
+		journal, ok := e.s.(store.Journal)
+		if !ok {
+			e.Skip("the backend keeps no journal of actions")
+		}
+		wf := workflow.New("wf", func(workflow.Context, int) (int, error) { return 1, nil })
+		bridge.Of(e.eng).Know("wf", "wf")
+		h, other := start(e, wf, 0), start(e, wf, 1)
+		lost := map[string]bool{}
+		eng := engine.New(&relay.Relay{Store: e.s, Pass: func(_ context.Context, verb string, _ any, call func() error) error {
+			err := call()
+			if verb != "Cancel" && verb != "Restart" || lost[verb] || err != nil {
+				return err
+			}
+			lost[verb] = true
+			return store.ErrOutcomeUnknown
+		}}, engine.Namespace("engine"), engine.Logger(quiet), engine.Actor("ada@laptop"), engine.From("cli"))
+		defer eng.Close()
+		e.ok("cancel", eng.Cancel(e.ctx, h.ID(), "why"))
+		e.ok("restart", eng.Restart(e.ctx, h.ID()))
+		e.says("restart again", eng.Restart(e.ctx, h.ID()), store.ErrConflict)
+		e.ok("pause without an actor", e.eng.Pause(e.ctx, other.ID()))
+		page, err := journal.ListActions(e.ctx, store.ListActionsParams{Namespace: "engine"})
+		e.ok("list", err)
+		got := map[string]int{}
+		for _, a := range page.Actions {
+			got[fmt.Sprintf("%s %s from %s of %v: %s", a.Actor, a.Verb, a.From, a.Run == h.ID(), a.Outcome)]++
+		}
+		e.eq("actions", got, map[string]int{
+			"ada@laptop cancel from cli of true: done": 1, "ada@laptop restart from cli of true: done": 1, "ada@laptop restart from cli of true: refused: conflict": 1,
+		})
+	}},
 	{Name: "control/pause-queue-and-workflow", Promise: "P11", Rule: "Runs of a paused queue or workflow wait, and others continue. Paused targets are listed with the time of the pause.", Run: func(e *E) {
 		one := workflow.New("one", func(ctx workflow.Context, in int) (int, error) { return in, nil })
 		two := workflow.New("two", func(ctx workflow.Context, in int) (int, error) { return in, nil })

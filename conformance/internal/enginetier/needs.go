@@ -9,6 +9,7 @@ import (
 // transactions refuses them.
 var engineNeeds = map[store.Ability][]string{
 	store.Hints:        {"lost/end-and-hints"},
+	store.Journals:     {"control/recorded-once"},
 	store.Imports:      {"export/", "update/exported", "tags/kept", "stream/kept"},
 	store.Exports:      {"export/", "update/exported", "tags/kept", "stream/kept", "histories/checked", "histories/open-items", "metrics/balance"},
 	store.Streams:      {"stream/"},

@@ -20,20 +20,34 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 			s.cancel(r, p.Reason, now)
 		}
 	}
-	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, do, store.Canceled)
+	changes := func(r *run) bool { return !r.Status.Final() && (p.Force || r.Status != store.Canceling) }
+	return s.control(ctx, p.Validate(), call{p.Namespace, p.IDs, p.Now, p.Record}, do, changes, store.Canceled)
+}
+
+// call is what the calls on runs have in common.
+type call struct {
+	namespace string
+	ids       []store.ID
+	now       time.Time
+	record    []store.Action
 }
 
 // control applies do to each run that is not final. A final run is an error, unless it has the
-// status that do would give it.
-func (s *Store) control(ctx context.Context, invalid error, namespace string, ids []store.ID, now time.Time, do func(*run, time.Time), goal store.Status) ([]store.ControlResult, error) {
+// status that do would give it. changes says whether do changes a run.
+func (s *Store) control(ctx context.Context, invalid error, p call, do func(*run, time.Time), changes func(*run) bool, goal store.Status) ([]store.ControlResult, error) {
 	if err := s.enter(ctx, invalid); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	now = clock(now)
-	out := make([]store.ControlResult, len(ids))
-	for i, id := range ids {
-		r := s.find(namespace, id)
+	now := clock(p.now)
+	changed := make([]bool, len(p.ids)) // by the call: an item may change the run of a later one
+	for i, id := range p.ids {
+		r := s.find(p.namespace, id)
+		changed[i] = r != nil && changes(r)
+	}
+	out := make([]store.ControlResult, len(p.ids))
+	for i, id := range p.ids {
+		r := s.find(p.namespace, id)
 		switch {
 		case r == nil:
 			out[i].Err = notFound(id)
@@ -45,7 +59,9 @@ func (s *Store) control(ctx context.Context, invalid error, namespace string, id
 		case r.Status != goal:
 			out[i].Err = finished(r)
 		}
-		out[i].Status = r.Status
+		if out[i].Status = r.Status; out[i].Err == nil {
+			s.note(p.namespace, p.record, i, changed[i], now)
+		}
 	}
 	return out, nil
 }
@@ -97,11 +113,13 @@ func (s *Store) cancel(r *run, reason string, now time.Time) {
 func (r *run) hasBegun() bool { return !r.StartedAt.IsZero() && len(r.steps) > 0 }
 
 func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlResult, error) {
-	do := s.pause
-	if p.Resume {
-		do = s.resume
+	do, changes := s.pause, func(r *run) bool {
+		return r.Status == store.Pending || r.Status == store.Sleeping || r.Status == store.Running && !r.Pausing
 	}
-	return s.control(ctx, p.Validate(), p.Namespace, p.IDs, p.Now, do, store.Paused)
+	if p.Resume {
+		do, changes = s.resume, func(r *run) bool { return r.Status == store.Paused || r.Pausing }
+	}
+	return s.control(ctx, p.Validate(), call{p.Namespace, p.IDs, p.Now, p.Record}, do, changes, store.Paused)
 }
 
 func (s *Store) pause(r *run, _ time.Time) {
@@ -128,6 +146,7 @@ func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.Control
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	now := clock(p.Now)
 	out := make([]store.ControlResult, len(p.IDs))
 	for i, id := range p.IDs {
 		r := s.find(p.Namespace, id)
@@ -143,6 +162,7 @@ func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.Control
 			if r.Pin = nil; !r.leased() {
 				s.hintDue(r)
 			}
+			s.note(p.Namespace, p.Record, i, true, now)
 		}
 		out[i].Status = r.Status
 	}
@@ -170,7 +190,9 @@ func (s *Store) Restart(ctx context.Context, p store.RestartParams) ([]store.Con
 			out[i].Err = notFound(id)
 			continue
 		}
-		out[i].Err = s.restart(r, now)
+		if out[i].Err = s.restart(r, now); out[i].Err == nil {
+			s.note(p.Namespace, p.Record, i, true, now)
+		}
 		out[i].Status = r.Status
 	}
 	return out, nil
@@ -226,6 +248,7 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	r := s.insert(p.Namespace, &store.NewRun{
 		ID: p.New, Workflow: old.Workflow, Queue: old.Queue, Priority: old.Priority, Input: old.Input, Meta: old.Meta, Under: old.Under, Tags: old.Tags,
 	}, clock(p.Now))
+	s.note(p.Namespace, p.Record, 0, true, clock(p.Now))
 	r.ForkedFrom, r.Build = old.ID, old.Build
 	for _, st := range old.steps {
 		if st.Status == store.StepCompleted && st.Position < before {
@@ -241,7 +264,8 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	until := clock(p.Now).Add(-whole(p.OlderThan))
+	now := clock(p.Now)
+	until := now.Add(-whole(p.OlderThan))
 	var old []*run
 	for _, r := range s.runs {
 		if r.Namespace == p.Namespace && r.Status.Final() && oneOf(p.Statuses, r.Status) &&
@@ -265,5 +289,6 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 			s.children[r.Parent] = slices.Delete(siblings, i, i+1)
 		}
 	}
+	s.note(p.Namespace, p.Record, 0, len(old) > 0, now)
 	return len(old), nil
 }

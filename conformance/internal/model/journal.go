@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -22,16 +23,32 @@ func (s *Store) Record(ctx context.Context, p store.RecordParams) error {
 	defer s.mu.Unlock()
 	now := clock(p.Now)
 	for _, a := range p.Actions {
-		if !slices.ContainsFunc(s.actions, func(b action) bool { return a.ID == b.ID }) {
-			a.At = now
-			s.actions = append(s.actions, action{a, p.Namespace})
-		}
+		s.record(p.Namespace, a, now)
 	}
 	if p.KeepFor > 0 {
 		until := now.Add(-whole(p.KeepFor))
 		s.actions = slices.DeleteFunc(s.actions, func(a action) bool { return a.namespace == p.Namespace && a.At.Before(until) })
 	}
 	return nil
+}
+
+// note records the action of an item of a call, if the call has any.
+func (s *Store) note(namespace string, record []store.Action, i int, changed bool, now time.Time) {
+	if len(record) == 0 {
+		return
+	}
+	a := record[i]
+	if a.Outcome = store.Done; !changed {
+		a.Outcome = store.NoChange
+	}
+	s.record(namespace, a, now)
+}
+
+func (s *Store) record(namespace string, a store.Action, now time.Time) {
+	if !slices.ContainsFunc(s.actions, func(b action) bool { return a.ID == b.ID }) {
+		a.At = now
+		s.actions = append(s.actions, action{a, namespace})
+	}
 }
 
 // ListActions implements store.Journal.

@@ -313,8 +313,10 @@ func (s *Store) SetLimit(ctx context.Context, p store.SetLimitParams) error {
 		l = &limit{}
 		s.rules[id] = l
 	case p.Rule == nil && l.set == nil, p.Rule != nil && l.set != nil && *p.Rule == *l.set:
+		s.note(p.Namespace, p.Record, 0, false, clock(p.Now))
 		return nil
 	}
+	s.note(p.Namespace, p.Record, 0, true, clock(p.Now))
 	l.set, l.updated = nil, clock(p.Now)
 	if p.Rule != nil {
 		rule := *p.Rule
@@ -423,5 +425,6 @@ func (s *Store) SetWeight(ctx context.Context, p store.SetWeightParams) error {
 	}
 	defer s.mu.Unlock()
 	s.key(p.Namespace, p.Limit, p.Key).weight = p.Weight
+	s.note(p.Namespace, p.Record, 0, true, clock(p.Now))
 	return nil
 }

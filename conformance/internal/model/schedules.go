@@ -44,6 +44,7 @@ func (s *Store) PutSchedule(ctx context.Context, p store.PutScheduleParams) (sto
 		put.UpdatedAt = again
 	}
 	sc.Schedule = put
+	s.note(p.Namespace, p.Record, 0, true, now)
 	s.hint(store.Hint{Kind: store.HintRescan})
 	return sc.row(), nil
 }
@@ -58,6 +59,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, p store.DeleteScheduleParams
 		return noSchedule(p.Name)
 	}
 	delete(s.schedules, key)
+	s.note(p.Namespace, p.Record, 0, true, clock(p.Now))
 	return nil
 }
 

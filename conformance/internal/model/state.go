@@ -36,6 +36,7 @@ func (s *Store) SetState(ctx context.Context, p store.SetStateParams) ([]store.S
 	if len(out) > 0 {
 		s.stirred(r, store.WakeState, now)
 	}
+	s.note(p.Namespace, p.Record, 0, true, now)
 	return out, nil
 }
 

@@ -200,6 +200,7 @@ func (s *Store) PauseTarget(ctx context.Context, p store.PauseTargetParams) erro
 		return err
 	}
 	defer s.mu.Unlock()
+	now := clock(p.Now)
 	key := target{p.Namespace, p.Queue, p.Workflow}
 	_, already := s.paused[key]
 	switch {
@@ -209,8 +210,9 @@ func (s *Store) PauseTarget(ctx context.Context, p store.PauseTargetParams) erro
 			s.hint(store.Hint{Kind: store.HintRescan}) // a workflow's runs may be in any queue
 		}
 	case !already:
-		s.paused[key] = clock(p.Now)
+		s.paused[key] = now
 	}
+	s.note(p.Namespace, p.Record, 0, already == p.Resume, now)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func All() []Mutant {
 		leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants,
 		signalMutants, signalStartMutants, answerMutants, tagMutants, streamMutants, treeMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
 		againMutants, sizeMutants, nameMutants, durableMutants, tornMutants, collisionMutants,
-		faultMutants, txMutants, hintMutants, buildMutants, limitMutants, leaks(),
+		faultMutants, txMutants, hintMutants, buildMutants, limitMutants, auditMutants, leaks(),
 	)
 }
 

@@ -14,7 +14,7 @@ var needs = map[store.Ability][]string{
 		"hints/each-subscriber", "hints/other-handle", "hints/end-with-context", "hints/unread-hinders-nobody", "close/ends-hints", "close/tells-first", "hints/of-",
 	},
 	store.Processes:    {"hints/other-handle", "close/tells-first", "close/leaves-the-data"},
-	store.Journals:     {"journal/", "clock/actions", "names/registry", "sizes/lists"},
+	store.Journals:     {"journal/", "audit/", "clock/actions", "names/registry", "sizes/lists"},
 	store.Imports:      {"import/", "tree/imported", "tree/imported-in-a-circle", "build/imported", "tag/imported", "limit/import", "import/streams", "clock/imports", "sizes/events", "sizes/imported-numbers"},
 	store.Exports:      {"export/", "import/consumed-signals"},
 	store.Transactions: {"tx/"},
