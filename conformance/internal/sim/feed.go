@@ -642,6 +642,49 @@ func (w *world) checkFed(run store.Run) {
 	w.checkInputs(s, out, crashed)
 	w.checkShown(s, run, out, crashed)
 	w.checkStreams(s, crashed)
+	w.checkTree(s)
+}
+
+// checkTree checks that the counts of a run's tree are those of its children, which have none (P29).
+func (w *world) checkTree(s *seen) {
+	trees, ok := w.store.(store.TreeReader)
+	if !ok {
+		return
+	}
+	got, err := trees.Tree(w.ctx, store.TreeParams{Namespace: namespace, Run: s.id})
+	if err != nil {
+		w.failLocked("counts of the tree of run %s: %v", s.name, err)
+		return
+	}
+	var want store.TreeCounts
+	for id, child := range w.runs {
+		if child.fed == nil || child.fed.parent != s {
+			continue
+		}
+		runs, err := w.store.Get(w.ctx, store.GetParams{Namespace: namespace, IDs: []store.ID{id}})
+		if err != nil || len(runs) != 1 {
+			w.failLocked("get of run %s: %d runs, %v", child.name, len(runs), err)
+			return
+		}
+		if runs[0].Group == "" {
+			continue // its parent has continued as new
+		}
+		want.Total++
+		switch runs[0].Status {
+		case store.Completed:
+			want.Completed++
+		case store.Failed:
+			want.Failed++
+		case store.Canceled:
+			want.Canceled++
+		default:
+			want.Open++
+		}
+	}
+	if sum := got.Sum(); sum != want || got.Capped {
+		w.failLocked("the tree of run %s has the counts %+v, expected %+v (P29)", s.name, sum, want)
+	}
+	w.countIf("feed: tree counted", want.Total > 0)
 }
 
 // checkInputs checks that each input was received once or is unread.

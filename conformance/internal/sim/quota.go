@@ -57,6 +57,7 @@ var quotas = map[string]int64{
 	"feed: answered again":                              50,
 	"feed: continued as new":                            100,
 	"feed: child":                                       100,
+	"feed: tree counted":                                50,
 	"feed: folded":                                      30,
 	"feed: reader at the end":                           100,
 	"feed: reader discarded items":                      50,
