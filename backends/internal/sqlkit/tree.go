@@ -25,8 +25,8 @@ var countTree = newQuery("tree", [dialects]string{
 	`WITH RECURSIVE tree(id, level) AS (SELECT :run, 1 UNION SELECT i.run_id, min(tree.level+1, ` + maxTreeLevels + `) FROM tree
 			CROSS JOIN inner_runs i ON i.parent=tree.id CROSS JOIN runs r ON r.id=i.run_id WHERE r.grp IS NOT NULL AND r.namespace=:namespace LIMIT :limit),
 		looked AS MATERIALIZED (SELECT id, level, row_number() OVER (ORDER BY level) AS place FROM tree)
-		SELECT l.level, max(l.place)=:limit, coalesce(sum(g.total), 0), coalesce(sum(g.open), 0), coalesce(sum(g.completed), 0), coalesce(sum(g.failed), 0), coalesce(sum(g.canceled), 0)
-		FROM looked l LEFT JOIN groups g ON g.run_id=l.id AND l.place<:limit GROUP BY l.level ORDER BY l.level`,
+		SELECT looked.level, max(looked.place)=:limit, coalesce(sum(g.total), 0), coalesce(sum(g.open), 0), coalesce(sum(g.completed), 0), coalesce(sum(g.failed), 0), coalesce(sum(g.canceled), 0)
+		FROM looked LEFT JOIN groups g ON g.run_id=looked.id AND looked.place<:limit GROUP BY looked.level ORDER BY looked.level`,
 })
 
 var maxTreeLevels = strconv.Itoa(store.MaxTreeLevels)
