@@ -556,6 +556,7 @@ func limitPace(e *E) {
 	hold.open <- struct{}{}
 	result(e, holder)
 	receive(e, "the next step", hold.entered)
+	pause(e) // in a bubble no time passes otherwise
 	hold.open <- struct{}{}
 	result(e, first)
 	receive(e, "the step after it", hold.entered)

@@ -18,8 +18,16 @@ func (c *C) sendN(id store.ID, n int, name string, size int) {
 	for i := range sigs {
 		sigs[i] = store.NewSignal{ID: store.NewID(), Run: id, Name: name, Payload: make([]byte, size)}
 	}
-	for _, res := range c.signals(sigs...) {
-		c.ok("Signal's item", res.Err)
+	c.signalsInTurn(sigs)
+}
+
+// signalsInTurn sends many signals in several calls: a server may limit the time of one.
+func (c *C) signalsInTurn(sigs []store.NewSignal) {
+	c.Helper()
+	for part := range slices.Chunk(sigs, 250) {
+		for _, res := range c.signals(part...) {
+			c.ok("Signal's item", res.Err)
+		}
 	}
 }
 
@@ -264,7 +272,7 @@ var boundCases = []Case{
 		for i := range sigs {
 			sigs[i] = store.NewSignal{ID: store.NewID(), Run: id, Name: "n", Payload: fmt.Appendf(nil, "%04d", i)}
 		}
-		c.signals(sigs...)
+		c.signalsInTurn(sigs)
 		var sizes []int
 		var after int64
 		seen := 0

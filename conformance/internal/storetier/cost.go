@@ -750,8 +750,8 @@ var probes = []probe{
 		}
 		root := c.start()
 		c.grow(root, "tree", 3)
-		inner := c.one(c.claimFrom("tree", 1))
-		c.grow(inner, "below", 2)
+		inner := c.claimFrom("tree", 3) // all of them: the probe is prepared several times
+		c.grow(inner[0], "below", 2)
 		return func() {
 			c.treeOf("of a run", root.Run.ID, counts(3, 0, 0, 0), counts(2, 0, 0, 0))
 			if _, err := c.tryTree(store.TreeParams{Run: b.parent}); err != nil {

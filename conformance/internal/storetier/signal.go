@@ -266,7 +266,7 @@ var signalCases = []Case{
 		for i := range sigs {
 			sigs[i] = store.NewSignal{ID: store.NewID(), Run: id, Name: "n", Payload: fmt.Appendf(nil, "%04d", i)}
 		}
-		c.signals(sigs...)
+		c.signalsInTurn(sigs)
 		in := c.inbox(id)
 		c.eq("signals", len(in.Signals), store.MaxPage)
 		c.eq("Events", in.Events, int64(n))
