@@ -24,6 +24,7 @@ var finder = map[string]string{
 	"runs_external":        "cost/create-external-id",
 	"runs_external_past":   "cost/find",
 	"runs_parent":          "cost/children",
+	"inner_runs_parent":    "cost/tree",
 	"runs_open_children":   "cost/parent-ends",
 	"runs_finished":        "cost/list-by-end",
 	"runs_active":          "cost/list-active",

@@ -255,6 +255,7 @@ func (b *aside) fill(c *C, n int) {
 	b.asleep(c, part/2)
 	b.pinned(c, part)
 	b.family(c, part)
+	b.trees(c, part)
 	b.receiver(c, 4*part) // signals are small
 	c.createN(part, store.NewRun{Queue: "held"})
 	for left := part; left > 0; {
@@ -352,6 +353,43 @@ func (b *aside) family(c *C, n int) {
 		c.tryCancel(ids...)
 	}
 	c.end(parent, cancelRun())
+}
+
+// trees creates a run with n children, each of which has a child, and holds them.
+func (b *aside) trees(c *C, n int) {
+	if !store.Able(c.s, store.Trees) {
+		return
+	}
+	hold := func(queue, workflow string, n int) []store.ClaimedRun {
+		runs := c.claim(store.ClaimParams{Worker: "other", LeaseFor: 1000 * time.Hour, Demands: []store.Demand{demand(queue, n, workflow)}}).Runs
+		if len(runs) == 0 {
+			c.Fatalf("Claim: saw no run of queue %s, expected some of %d", queue, n)
+		}
+		return runs
+	}
+	c.create(store.NewRun{Queue: "roots"})
+	root := hold("roots", aWorkflow, 1)[0]
+	child := func(ordinal int, name string) store.NewRun {
+		r := kid(int64(ordinal))
+		r.Group, r.Queue = name, name
+		return r
+	}
+	for made := 0; made < n; {
+		var spawn []store.NewRun
+		for range min(n-made, 500) {
+			made++
+			spawn = append(spawn, child(made, "inner"))
+		}
+		c.commit(store.Commit{Lease: root.Lease, Spawn: spawn})
+		for left := len(spawn); left > 0; {
+			var cms []store.Commit
+			for _, r := range hold("inner", kidFlow, left) {
+				cms = append(cms, store.Commit{Lease: r.Lease, Spawn: []store.NewRun{child(1, "leaves")}})
+			}
+			c.allApplied(c.commits(cms...))
+			left -= len(cms)
+		}
+	}
 }
 
 // receiver creates a run that has read n signals, and holds it.
