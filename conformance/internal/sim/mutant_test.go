@@ -23,10 +23,7 @@ var visible = []string{
 	"lease-not-extended", "commit-lengthens-the-lease", "no-epoch-check", "extended-after-takeover", "extended-after-finish",
 	"crash-not-counted", "crashes-never-cleared", "release-counted-as-crash", "expired-lease-is-dead", "recovered-only-by-its-worker",
 	"external-id-never-freed", "timer-early", "sleeps-in-whole-milliseconds", "retry-keeps-failed-steps", "retry-keeps-what-followed",
-}
 
-// more are found by the workloads under limits and by the feeds. They take longer: -sim.mutants runs them, too.
-var more = []string{
 	"limit-one-more", "limit-counts-before", "limit-forgets-expired", "limit-takeover-waits", "limit-first-only", "limit-any-of",
 	"limit-ignores-steps", "limit-free-leaks", "limit-keeps-step", "limit-steps-leak", "limit-gives-back-twice", "limit-zombie-gives-back", "limit-takeover-counts-anew",
 	"rate-ignored", "rate-burst-twice", "rate-burst-ignored", "rate-saves-up", "rate-tokens-once", "rate-one-token", "rate-steps-are-free",
@@ -42,7 +39,7 @@ var more = []string{
 func TestMutantsInTheSimulation(t *testing.T) {
 	const most = 500 // seeds for each
 	for _, m := range mutant.All() {
-		if !slices.Contains(visible, m.Name) && !(*allMutants && slices.Contains(more, m.Name)) {
+		if !slices.Contains(visible, m.Name) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {

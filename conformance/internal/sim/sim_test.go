@@ -14,12 +14,11 @@ import (
 )
 
 var (
-	oneSeed    = flag.Uint64("sim.seed", 0, "run this seed alone")
-	firstSeed  = flag.Uint64("sim.first", 1, "begin with this seed")
-	seeds      = flag.Int("sim.seeds", 0, "how many seeds to run on each store; 0: what fits into CI")
-	allMutants = flag.Bool("sim.mutants", false, "find the faulty stores that take longer, too")
-	onlyStore  = flag.String("sim.store", "", "run on this store alone: model or sqlite")
-	trace      = flag.Bool("sim.trace", false, "write everything that happened in a failed seed")
+	oneSeed   = flag.Uint64("sim.seed", 0, "run this seed alone")
+	firstSeed = flag.Uint64("sim.first", 1, "begin with this seed")
+	seeds     = flag.Int("sim.seeds", 0, "how many seeds to run on each store; 0: what fits into CI")
+	onlyStore = flag.String("sim.store", "", "run on this store alone: model or sqlite")
+	trace     = flag.Bool("sim.trace", false, "write everything that happened in a failed seed")
 )
 
 // stores are the stores that the simulation runs on, with the number of seeds in a usual run.
