@@ -24,13 +24,13 @@ var visible = []string{
 	"crash-not-counted", "crashes-never-cleared", "release-counted-as-crash", "expired-lease-is-dead", "recovered-only-by-its-worker",
 	"external-id-never-freed", "timer-early", "sleeps-in-whole-milliseconds", "retry-keeps-failed-steps", "retry-keeps-what-followed",
 
-	"limit-one-more", "limit-counts-before", "limit-forgets-expired", "limit-takeover-waits", "limit-first-only", "limit-any-of",
+	"limit-one-more", "limit-counts-before", "limit-forgets-expired", "limit-first-only", "limit-any-of",
 	"limit-ignores-steps", "limit-free-leaks", "limit-keeps-step", "limit-steps-leak", "limit-gives-back-twice", "limit-zombie-gives-back", "limit-takeover-counts-anew",
 	"rate-ignored", "rate-burst-twice", "rate-burst-ignored", "rate-saves-up", "rate-tokens-once", "rate-one-token", "rate-steps-are-free",
 	// By the feeds.
 	"start-signal-lost-on-a-run", "start-without-its-signal", "start-signal-repeated-to-the-next-run", "start-signal-makes-a-second-run",
 	"answer-lost-with-a-transition", "answer-only-with-its-signal", "continue-drops-answers", "end-drops-answers",
-	"superseded-items-stay", "superseded-items-stay-with-a-commit", "no-reset-mark", "crash-supersedes-nothing", "takeover-drops-items", "append-twice", "zombie-appends",
+	"superseded-items-stay", "no-reset-mark", "crash-supersedes-nothing", "takeover-drops-items", "append-twice", "zombie-appends",
 	"items-lost-with-a-sleep", "continue-drops-items", "end-drops-items",
 	"tags-not-of-a-start", "tags-added", "tags-lost-with-any-commit", "sleep-drops-tags", "continue-drops-tags", "end-drops-tags",
 }
