@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/api/wire"
+	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -202,7 +202,7 @@ func watchRun(c *call) error {
 	tell := func(s *stream, r *store.Run) (bool, error) {
 		run := asRun(r)
 		if r.Status.Final() {
-			if p, err := c.eng.Progress(c.ctx, id); err == nil && p.Total > 0 {
+			if p, ok := c.progressNow(id); ok {
 				tree := asTreeProgress(&p)
 				if err := s.send(wire.Event{Name: "progress", Progress: &tree}); err != nil {
 					return true, err
@@ -219,21 +219,14 @@ func watchRun(c *call) error {
 		run = c.run1(&full, q.MaxPayload)
 		return true, s.send(wire.Event{Name: "end", Run: &run})
 	}
-	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	v := &viewer{run: id, steps: true}
 	first := func(s *stream) (bool, error) {
 		run, err := c.eng.Get(c.ctx, id)
 		if err != nil {
 			return true, s.send(wire.Event{Name: "end"})
 		}
-		done, err := tell(s, &run)
-		if !done && err == nil {
-			go c.followTree(ctx, v)
-		}
-		return done, err
+		return tell(s, &run)
 	}
-	return c.stream(v, first, func(s *stream, u update) (bool, error) {
+	return c.stream(&viewer{run: id, steps: true}, first, func(s *stream, u update) (bool, error) {
 		switch {
 		case u.reset:
 			return false, s.send(wire.Event{Name: "reset"})
@@ -252,20 +245,10 @@ func watchRun(c *call) error {
 	})
 }
 
-// followTree passes on how far the descendants of a viewer's run are, if it has any, until ctx ends. The viewer gets the last
-// counts with the end of the run.
-func (c *call) followTree(ctx context.Context, v *viewer) {
-	for p, err := range c.eng.WatchProgress(ctx, v.run) {
-		if err != nil || p.Status.Final() {
-			return
-		}
-		if p.Total == 0 {
-			continue
-		}
-		select {
-		case v.events <- update{tree: &p}:
-		case <-ctx.Done():
-			return
-		}
+// progressNow reads how far a run's descendants are; ok means that it has any.
+func (c *call) progressNow(id store.ID) (p engine.Progress, ok bool) {
+	for p, err := range c.eng.WatchProgress(c.ctx, id) {
+		return p, err == nil && p.Total > 0
 	}
+	return p, false
 }

@@ -33,13 +33,21 @@ type feed struct {
 	hinted  map[store.ID]struct{} // runs that a hint has named
 	stop    context.CancelFunc    // of the running loop; nil: none runs
 	nudge   chan struct{}
-	looks   int // for tests
+	trees   map[store.ID]*tree // of the runs that are followed with their steps
+	looks   int                // for tests
+}
+
+// tree is the watch of how far a run's descendants are, which all who follow the run share.
+type tree struct {
+	stop    context.CancelFunc
+	viewers int
+	last    *engine.Progress // nil: nothing was told yet
 }
 
 // viewer is a subscription: to all runs, or to one.
 type viewer struct {
 	run    store.ID // zero: all runs
-	steps  bool     // the run's steps too
+	steps  bool     // the run's steps too, and how far its descendants are
 	events chan update
 	lost   bool // events were dropped; guarded by feed.mu
 }
@@ -54,7 +62,7 @@ type update struct {
 }
 
 func newFeed(eng *engine.Engine, every time.Duration) *feed {
-	return &feed{eng: eng, every: every, viewers: map[*viewer]struct{}{}, hinted: map[store.ID]struct{}{}, nudge: make(chan struct{}, 1)}
+	return &feed{eng: eng, every: every, viewers: map[*viewer]struct{}{}, hinted: map[store.ID]struct{}{}, trees: map[store.ID]*tree{}, nudge: make(chan struct{}, 1)}
 }
 
 // add subscribes a viewer. The loop runs while there is one.
@@ -68,12 +76,59 @@ func (f *feed) add(v *viewer) {
 		f.stop = stop
 		go f.loop(ctx)
 	}
+	if v.steps {
+		f.addToTree(v)
+	}
+}
+
+// addToTree subscribes a viewer to the counts of its run's tree, and tells it the last ones.
+func (f *feed) addToTree(v *viewer) {
+	t := f.trees[v.run]
+	if t == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		t = &tree{stop: stop}
+		f.trees[v.run] = t
+		go f.watchTree(ctx, v.run, t)
+	}
+	t.viewers++
+	if t.last != nil {
+		v.events <- update{tree: t.last} // its first event
+	}
+}
+
+// watchTree tells the viewers of a run how far its descendants are, if it has any, until ctx ends. They get the
+// last counts with the end of the run.
+func (f *feed) watchTree(ctx context.Context, run store.ID, t *tree) {
+	for p, err := range f.eng.WatchProgress(ctx, run) {
+		if err != nil || p.Status.Final() {
+			return
+		}
+		if p.Total == 0 {
+			continue
+		}
+		var viewers []*viewer
+		f.mu.Lock()
+		t.last = &p
+		for v := range f.viewers {
+			if v.steps && v.run == run {
+				viewers = append(viewers, v)
+			}
+		}
+		f.mu.Unlock()
+		tell(f, viewers, update{tree: &p})
+	}
 }
 
 func (f *feed) remove(v *viewer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.viewers, v)
+	if t := f.trees[v.run]; v.steps && t != nil {
+		if t.viewers--; t.viewers == 0 {
+			t.stop()
+			delete(f.trees, v.run)
+		}
+	}
 	if len(f.viewers) == 0 && f.stop != nil {
 		f.stop()
 		f.stop = nil

@@ -117,3 +117,44 @@ func TestFeedFollowsABoundedNumberOfRuns(t *testing.T) {
 	require.LessOrEqual(t, len(m.runs), feedTracked+feedPage)
 	require.GreaterOrEqual(t, len(m.runs), feedTracked)
 }
+
+// TestViewersShareTheCountsOfATree checks that the descendants of a run are counted once for all who follow the
+// run, that a later viewer gets the last counts, and that nothing is counted when the last one has left.
+func TestViewersShareTheCountsOfATree(t *testing.T) {
+	c, eng := newCounted(t)
+	made, err := c.Create(t.Context(), store.CreateParams{Namespace: eng.Namespace(), Runs: []store.NewRun{{
+		ID: store.NewID(), Workflow: "ship", Queue: "ship", Worker: "w", LeaseFor: time.Hour,
+	}}})
+	require.NoError(t, err)
+	child := store.NewRun{ID: store.NewID(), Workflow: "pack", Queue: "pack", Group: "g", Ordinal: 1}
+	res, err := c.Commit(t.Context(), store.CommitParams{Namespace: eng.Namespace(), Commits: []store.Commit{{Lease: made[0].Lease, Seq: 1, Spawn: []store.NewRun{child}}}})
+	require.NoError(t, err)
+	require.NoError(t, res[0].Err)
+
+	f := newFeed(eng, time.Hour)
+	counts := func(v *viewer) *engine.Progress {
+		for u := range v.events {
+			if u.tree != nil {
+				return u.tree
+			}
+		}
+		return nil
+	}
+	var viewers []*viewer
+	for range 200 {
+		v := &viewer{run: made[0].Lease.Run, steps: true}
+		f.add(v)
+		viewers = append(viewers, v)
+	}
+	require.Len(t, f.trees, 1)
+	for _, v := range viewers {
+		require.EqualValues(t, 1, counts(v).Open)
+	}
+	late := &viewer{run: made[0].Lease.Run, steps: true}
+	f.add(late)
+	require.EqualValues(t, 1, counts(late).Total)
+	for _, v := range append(viewers, late) {
+		f.remove(v)
+	}
+	require.Empty(t, f.trees)
+}
