@@ -34,16 +34,11 @@ func (at *site) listedRuns(from, to int) string {
 // lists measures lists and counts by status beside ever more runs: the fastest of several,
 // which other work on the machine disturbs least.
 func (b *bench) lists(ctx context.Context, at *site) error {
-	place, leave, err := at.place()
+	place, st, leave, err := at.fresh(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	st, err := at.store(ctx, place)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
 	in := func(s ...store.Status) store.RunFilter { return store.RunFilter{Statuses: s} }
 	active := in(store.Pending, store.Running, store.Sleeping, store.Paused, store.Canceling)
 	list := func(p store.ListParams) func() error {

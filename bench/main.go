@@ -148,6 +148,24 @@ type site struct {
 	raw   func(ctx context.Context, place, sql string) error                       // for a store's own tables
 }
 
+// fresh opens a store on an empty database. The function that it returns closes the store and removes the
+// database.
+func (at *site) fresh(ctx context.Context) (place string, st store.Store, leave func(), err error) {
+	place, remove, err := at.place()
+	if err != nil {
+		return "", nil, nil, err
+	}
+	st, err = at.store(ctx, place)
+	if err != nil {
+		remove()
+		return "", nil, nil, err
+	}
+	return place, st, func() {
+		_ = st.Close()
+		remove()
+	}, nil
+}
+
 // handwritten is the hand-written loop.
 type handwritten interface {
 	starts(ctx context.Context, n int) error

@@ -53,16 +53,11 @@ func (c *calls) Get(ctx context.Context, p store.GetParams) ([]store.Run, error)
 // seen measures the pages of the console and the reads of the API beside -crowd runs: the p95 of -samples
 // requests, one after the other.
 func (b *bench) seen(ctx context.Context, at *site) error {
-	place, leave, err := at.place()
+	place, st, leave, err := at.fresh(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	st, err := at.store(ctx, place)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
 	for have := 0; have < b.crowd; have += min(b.crowd-have, 50_000) {
 		if err := at.raw(ctx, place, at.listedRuns(have+1, have+min(b.crowd-have, 50_000))); err != nil {
 			return err

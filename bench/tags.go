@@ -67,16 +67,11 @@ func (b *bench) tags(ctx context.Context, at *site) error {
 	if err := b.taggedStarts(ctx, at); err != nil {
 		return err
 	}
-	place, leave, err := at.place()
+	place, st, leave, err := at.fresh(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	st, err := at.store(ctx, place)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
 	if err := b.loadTagged(ctx, at, place); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}

@@ -242,7 +242,7 @@ func (s *faulty) Diagnose(ctx context.Context) ([]store.Finding, error) { return
 
 // roundTrip waits for the time between two statements. In a bubble it ends when all other
 // goroutines wait, too.
-func roundTrip() { time.Sleep(time.Millisecond) }
+func roundTrip() { time.Sleep(time.Millisecond) } // the bubble's clock, not the machine's
 
 // clock returns the time of a call whose Now is now, as the model stores it.
 func clock(now time.Time) time.Time {

@@ -155,9 +155,9 @@ func (o options) list(root string, b *backend) ([]Mutation, error) {
 // prints and logs what it finds.
 func (r *runner) tryAll(ctx context.Context, list []Mutation, limit time.Duration, jobs int) (*report, error) {
 	next := make(chan Mutation)
-	todo := r.log.pending(list, r.depth)
-	slices.SortStableFunc(todo, func(a, b Mutation) int { return cmp.Compare(min(b.id, 1), min(a.id, 1)) }) // a build of its own takes long
-	left := len(todo)
+	untried := r.log.pending(list, r.depth)
+	slices.SortStableFunc(untried, func(a, b Mutation) int { return cmp.Compare(min(b.id, 1), min(a.id, 1)) }) // a build of its own takes long
+	left := len(untried)
 	var group sync.WaitGroup
 	var failed error // of the last worker that could not write its result
 	for range max(jobs, 1) {
@@ -176,9 +176,9 @@ func (r *runner) tryAll(ctx context.Context, list []Mutation, limit time.Duratio
 			}
 		})
 	}
-	for began := time.Now(); len(todo) > 0 && time.Since(began) < limit && ctx.Err() == nil; todo = todo[1:] {
+	for began := time.Now(); len(untried) > 0 && time.Since(began) < limit && ctx.Err() == nil; untried = untried[1:] {
 		select {
-		case next <- todo[0]:
+		case next <- untried[0]:
 			left--
 		case <-ctx.Done():
 		}
