@@ -307,10 +307,13 @@ var childrenCases = []Case{
 		const n = 1000
 		run := c.start()
 		ks := kids(n)
-		c.commit(store.Commit{Lease: run.Lease, Spawn: ks, Transition: sleepAwait(allOf)})
+		for part := range slices.Chunk(ks, 250) { // a server may limit the time of a call
+			c.commit(store.Commit{Lease: run.Lease, Spawn: part})
+		}
+		c.commit(store.Commit{Lease: run.Lease, Transition: sleepAwait(allOf)})
 		left := n
 		for left > 0 {
-			runs := c.claimKids(min(left, 400))
+			runs := c.claimKids(min(left, 200))
 			if len(runs) == 0 {
 				c.Fatalf("Claim: saw no child with %d left", left)
 			}
