@@ -11,14 +11,20 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// sendN sends n signals of a name and a size to a run.
+// sendN sends n signals of a name and a size to a run, in one call.
 func (c *C) sendN(id store.ID, n int, name string, size int) {
 	c.Helper()
+	for _, res := range c.signals(signalsOf(id, n, name, size)...) {
+		c.ok("Signal's item", res.Err)
+	}
+}
+
+func signalsOf(id store.ID, n int, name string, size int) []store.NewSignal {
 	sigs := make([]store.NewSignal, n)
 	for i := range sigs {
 		sigs[i] = store.NewSignal{ID: store.NewID(), Run: id, Name: name, Payload: make([]byte, size)}
 	}
-	c.signalsInTurn(sigs)
+	return sigs
 }
 
 // signalsInTurn sends many signals in several calls: a server may limit the time of one.
@@ -187,7 +193,7 @@ var boundCases = []Case{
 			return len(r.Inbox.Signals), r.Inbox.MoreSignals, len(c.box(store.InboxParams{Run: r.Run.ID, After: last}).Signals)
 		})
 		id := c.create(store.NewRun{Queue: "many"})
-		c.sendN(id, store.MaxPage+5, "n", 1)
+		c.signalsInTurn(signalsOf(id, store.MaxPage+5, "n", 1))
 		in := c.claim(store.ClaimParams{Demands: []store.Demand{demand("many", 1)}}).Runs[0].Inbox
 		c.eq("signals of a run that has more than MaxPage, and whether there are more", []any{len(in.Signals), in.MoreSignals}, []any{store.MaxPage, true})
 		rest := c.box(store.InboxParams{Run: id, After: in.Signals[store.MaxPage-1].Position})
@@ -250,7 +256,7 @@ var boundCases = []Case{
 	}},
 	{"inbox/of-one-name", "P17", "with a Name, an inbox contains only the signals of that name; others do not count toward its limits, neither in bytes nor in number", func(c *C) {
 		id := c.create(store.NewRun{})
-		c.sendN(id, store.MaxPage+5, "a", 10)
+		c.signalsInTurn(signalsOf(id, store.MaxPage+5, "a", 10))
 		c.sendN(id, 1, "b", 1000)
 		c.sendN(id, 1, "a", 10)
 		c.sendN(id, 2, "b", 1000)
