@@ -57,7 +57,7 @@ func Run(t *testing.T, h harness.Harness) {
 // mostRounds bounds them. With -short rapid draws a fifth of the sequences in each.
 func mostRounds() int {
 	if testing.Short() {
-		return 5 * maxRounds
+		return 10 * maxRounds
 	}
 	return maxRounds
 }
@@ -179,7 +179,8 @@ type sequence struct {
 	position int64 // of the last step, over all runs
 	sigs     []store.SignalID
 	held     []*ops.Holding
-	commits  []sent // applied ones, to be repeated
+	commits  []sent               // applied ones, to be repeated
+	appended []store.AppendParams // applied ones, to be repeated
 	signals  []signaled
 	signaled []store.NewRun // starts that have created runs with signals
 	before   map[store.ID]store.Run

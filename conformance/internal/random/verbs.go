@@ -94,17 +94,22 @@ func (q *sequence) someRun() store.ID { return q.runLike(func(store.Run) bool { 
 // runLike picks a run of that kind, if there is one.
 func (q *sequence) runLike(like func(store.Run) bool) store.ID {
 	if !q.chance(8) {
-		var fit []store.ID
-		for _, id := range q.ids {
-			if r, ok := q.before[id]; ok && like(r) {
-				fit = append(fit, id)
-			}
-		}
-		if len(fit) > 0 {
-			return of(q, fit...)
+		if fit := q.known(like); len(fit) > 0 {
+			return of(q, fit...).ID
 		}
 	}
 	return of(q, q.ids...)
+}
+
+// known lists the runs that exist and fit.
+func (q *sequence) known(fits func(store.Run) bool) []store.Run {
+	var known []store.Run
+	for _, id := range q.ids {
+		if r, ok := q.before[id]; ok && fits(r) {
+			known = append(known, r)
+		}
+	}
+	return known
 }
 
 // nsOf returns the run's namespace, or sometimes the other one.
@@ -211,7 +216,7 @@ func (q *sequence) ownRun() store.NewRun {
 	if q.chance(35) {
 		r.ExternalID = of(q, "e1", "e2", "E1")
 		r.Suffix = of(q, "", "", "x")
-		if q.chance(30) {
+		if q.chance(40) {
 			r.Reuse = store.ReuseNever
 		}
 		r.MustBeNew = q.chance(10)
@@ -242,6 +247,9 @@ func (q *sequence) ownRun() store.NewRun {
 		if n := len(q.signaled); n > 0 && q.chance(30) { // once more, perhaps after the end of its run
 			was := q.signaled[q.pick(n)]
 			r.ExternalID, r.Suffix, r.Workflow, r.Reuse, r.Signal = was.ExternalID, was.Suffix, was.Workflow, was.Reuse, was.Signal
+		} else if final := q.known(func(r store.Run) bool { return r.Status.Final() && r.ExternalID != "" }); len(final) > 0 && q.chance(30) {
+			was := of(q, final...)
+			r.ExternalID, r.Suffix, r.Workflow = was.ExternalID, was.Suffix, was.Workflow
 		}
 	}
 	if q.chance(2) {
@@ -766,8 +774,19 @@ func (q *sequence) appends() {
 	if h == nil {
 		return
 	}
-	write := q.streamWrite()
-	res, err := do(q, "Append", store.AppendParams{Namespace: h.NS, Lease: h.Lease, StreamWrite: write, Now: q.now}, func(s store.Store, ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
+	p := store.AppendParams{Namespace: h.NS, Lease: h.Lease, StreamWrite: q.streamWrite()}
+	if n := len(q.appended); n > 0 {
+		was := q.appended[n-1-q.pick(min(3, n))]
+		switch {
+		case q.chance(45): // the answer was lost
+			p = was
+		case q.chance(25) && was.Lease.Run == h.Lease.Run: // the step is tried again
+			p.StreamWrite = was.StreamWrite
+			p.First, p.Attempt = 1, p.Attempt+1
+		}
+	}
+	p.Now = q.now
+	res, err := do(q, "Append", p, func(s store.Store, ctx context.Context, p store.AppendParams) (store.AppendResult, error) {
 		return s.(store.Streamer).Append(ctx, p)
 	})
 	switch {
@@ -775,6 +794,7 @@ func (q *sequence) appends() {
 		q.hit("append repeated")
 	case err == nil:
 		q.hit("append")
+		q.appended = append(q.appended, p)
 	case is(err, store.ErrLeaseLost):
 		q.hit("append refused")
 	}
@@ -1076,6 +1096,13 @@ func (q *sequence) restart() {
 	like := ended
 	if q.chance(50) {
 		like = func(r store.Run) bool { return ended(r) && r.ExternalID != "" }
+		if q.chance(50) { // another run holds the external id
+			like = func(r store.Run) bool {
+				return ended(r) && r.ExternalID != "" && len(q.known(func(o store.Run) bool {
+					return o.ID != r.ID && o.Namespace == r.Namespace && o.ExternalID == r.ExternalID && o.Suffix == r.Suffix
+				})) > 0
+			}
+		}
 	}
 	ns, ids := q.someRuns(like)
 	res, _ := do(q, "Restart", store.RestartParams{Namespace: ns, IDs: ids, Now: q.now}, store.Store.Restart)
