@@ -27,7 +27,7 @@
 //   - [FaultProxy] and [HTTPFaults] make network faults, for Harness.Faults.
 //   - [Report] is the result of a run of the suite, for authors to publish.
 //
-// A failure prints the name of the case, the promise that it belongs to (P1 to P30, listed in
+// A failure prints the name of the case, the promise that it belongs to (P1 to P31, listed in
 // package store), the sentence of the contract, what was expected, and what was seen. To run
 // one case, use -run 'TestConformance/commit/repeat$'; to run the cases of one promise, use
 // -conformance.promise=P9.

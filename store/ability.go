@@ -29,11 +29,13 @@ const (
 	Streams Ability = "streams"
 	// Trees: the backend implements [TreeReader].
 	Trees Ability = "trees"
+	// Outbox: the backend implements [Outboxer].
+	Outbox Ability = "outbox"
 )
 
 // Abilities lists them all.
 func Abilities() []Ability {
-	return []Ability{Hints, Processes, Transactions, Journals, Imports, Exports, Diagnoses, Ranks, Streams, Trees}
+	return []Ability{Hints, Processes, Transactions, Journals, Imports, Exports, Diagnoses, Ranks, Streams, Trees, Outbox}
 }
 
 // Able reports whether a store has an ability, by its [Features] and by the optional
@@ -64,6 +66,8 @@ func Able(s Store, a Ability) bool {
 		return is[Streamer](s)
 	case Trees:
 		return is[TreeReader](s)
+	case Outbox:
+		return is[Outboxer](s)
 	}
 	return false
 }

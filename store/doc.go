@@ -26,6 +26,7 @@
 //	Importer    takes over runs of another store
 //	Exporter    gives runs to another store
 //	Journal     keeps what people did
+//	Outboxer    keeps the changes of runs until they were passed on
 //	Streamer    keeps streams of runs, which are read while the run goes on
 //	Ranker      tells how many runs are ahead of another
 //	Diagnoser   looks for faults of the database
@@ -84,6 +85,7 @@
 //	P28 Debounce: a start replaces the run of its key that has not begun; no input is lost or executed twice.
 //	P29 Trees: the counts of a run's descendants are exact, and of one moment.
 //	P30 Audit: an action is recorded if and only if its effect is stored, in the same transaction, once.
+//	P31 Outbox: a change of a run's status is stored with it, and delivered at least once, in order of the run.
 //
 // P1 to P4 are about what is recorded: nothing is recorded twice, and a worker whose lease has ended
 // cannot change a record. They do not stop a process that does not know yet that its lease has ended;

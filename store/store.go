@@ -7,7 +7,7 @@ import (
 
 // Store is what a backend implements. The rules of this comment hold for every method of
 // Store, and of the optional interfaces: [Hinter], [Transactor], [Importer], [Exporter],
-// [Journal], [Streamer], [Ranker], [Diagnoser] and [Counter].
+// [Journal], [Outboxer], [Streamer], [Ranker], [Diagnoser] and [Counter].
 //
 // Calls: all methods may be called concurrently by many goroutines and processes. A method first
 // calls Validate of its params. P16: an invalid request changes nothing and returns [ErrInvalid],

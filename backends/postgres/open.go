@@ -119,6 +119,7 @@ var (
 	_ store.Journal    = (*Store)(nil)
 	_ store.Streamer   = (*Store)(nil)
 	_ store.TreeReader = (*Store)(nil)
+	_ store.Outboxer   = (*Store)(nil)
 )
 
 // Open opens a database by its URL and brings Pawl's schema up to date:

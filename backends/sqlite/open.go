@@ -98,6 +98,7 @@ var (
 	_ store.Journal    = (*Store)(nil)
 	_ store.Streamer   = (*Store)(nil)
 	_ store.TreeReader = (*Store)(nil)
+	_ store.Outboxer   = (*Store)(nil)
 )
 
 // Open opens a database, creates it if it does not exist, and brings its schema up to

@@ -68,6 +68,7 @@ var types = map[string]string{
 	"priority": "bigint", "visible": "bigint", "build": "text", "pins": "text[]", "pinlist": "text", "most": "bigint",
 	"actions": "text", "force": "bool", "keep": "bigint",
 	"position": "bigint", "stream": "text", "signal": "text", "group": "text", "keys": "text[]", "key": "text",
+	"kinds": "bigint", "settled": "text", "delivered": "bool", "failed": "bool", "error": "text",
 }
 
 // Query is a statement that the dialects share. Its text is written once. It contains numbers and

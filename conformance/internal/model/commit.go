@@ -275,7 +275,8 @@ func (s *Store) transition(r *run, t *store.Transition, unseen bool, now time.Ti
 			r.VisibleAt = now
 		}
 	case r.Pausing:
-		r.Status, r.resume, r.Pausing = store.Paused, status, false
+		s.become(r, store.Paused, now)
+		r.resume, r.Pausing = status, false
 	default:
 		r.Status = status
 	}
@@ -332,7 +333,8 @@ func (s *Store) finish(r *run, status store.Status, now time.Time) {
 	if r.leased() && len(r.Under)+len(r.StepUnder) > 0 {
 		s.hintFreed(r)
 	}
-	r.Status, r.FinishedAt = status, now
+	s.become(r, status, now)
+	r.FinishedAt = now
 	r.VisibleAt, r.Pausing, r.ended = time.Time{}, false, r.Worker != ""
 	r.wakes, r.awaits, r.resume, r.StepUnder = 0, nil, 0, nil
 	delete(s.live, r.ID)

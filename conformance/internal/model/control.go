@@ -94,7 +94,8 @@ func (s *Store) cancel(r *run, reason string, now time.Time) {
 			r.VisibleAt = earliest(r.VisibleAt, now)
 			r.wakes, r.awaits, r.resume, r.StepUnder = 0, nil, 0, nil
 		}
-		r.Status, r.Pausing = store.Canceling, false // its end comes before a pause
+		s.become(r, store.Canceling, now)
+		r.Pausing = false // its end comes before a pause
 		r.Failure = &store.Failure{Code: store.FailureCanceled, Message: reason}
 		r.Events++
 		s.hintRun(store.HintEvent, r)
@@ -122,10 +123,11 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 	return s.control(ctx, p.Validate(), call{p.Namespace, p.IDs, p.Now, p.Record}, do, changes, store.Paused)
 }
 
-func (s *Store) pause(r *run, _ time.Time) {
+func (s *Store) pause(r *run, now time.Time) {
 	switch r.Status {
 	case store.Pending, store.Sleeping:
-		r.Status, r.resume = store.Paused, r.Status
+		r.resume = r.Status
+		s.become(r, store.Paused, now)
 	case store.Running:
 		r.Pausing = true
 		s.hintRun(store.HintEvent, r) // not an event, but its holder wants to know
@@ -133,10 +135,11 @@ func (s *Store) pause(r *run, _ time.Time) {
 	// A canceling run is not paused: it must end.
 }
 
-func (s *Store) resume(r *run, _ time.Time) {
+func (s *Store) resume(r *run, now time.Time) {
 	r.Pausing = false
 	if r.Status == store.Paused {
-		r.Status, r.resume = r.resume, 0
+		s.become(r, r.resume, now)
+		r.resume = 0
 		s.hintDue(r)
 	}
 }
@@ -210,7 +213,8 @@ func (s *Store) restart(r *run, now time.Time) error {
 		s.holders[key] = r.ID
 	}
 	s.live[r.ID] = r
-	r.Status, r.VisibleAt, r.FinishedAt = store.Pending, now, time.Time{}
+	s.become(r, store.Pending, now)
+	r.VisibleAt, r.FinishedAt = now, time.Time{}
 	r.Deadline = time.Time{}
 	r.Attempt, r.Crashes, r.charged = 1, 0, false
 	r.Output, r.Failure, r.Pin = nil, nil, nil

@@ -44,6 +44,9 @@ type Store struct {
 	keys           map[limitKey]*keyState // what is known of keys beside the leases
 	turns          map[name]int64         // the virtual clocks of limits
 	actions        []action
+	subscriptions  map[name]store.Subscription
+	changes        []Waiting // by Seq
+	changeSeq      int64
 	counted        map[limitKey]int64                    // the permits, during a claim
 	breaks         LimitFault                            // 0: none
 	breaksDebounce DebounceFault                         // 0: none
@@ -122,11 +125,13 @@ func New(opts Options) *Store {
 		locks:     map[name]lock{},
 		schedules: map[name]*schedule{},
 		rules:     map[name]*limit{},
-		keys:      map[limitKey]*keyState{},
-		turns:     map[name]int64{},
-		edges:     map[limitKey]time.Time{},
-		leaked:    map[limitKey]int64{},
-		markers:   map[string]int{},
+
+		subscriptions: map[name]store.Subscription{},
+		keys:          map[limitKey]*keyState{},
+		turns:         map[name]int64{},
+		edges:         map[limitKey]time.Time{},
+		leaked:        map[limitKey]int64{},
+		markers:       map[string]int{},
 
 		transactions: opts.Transactions,
 	}

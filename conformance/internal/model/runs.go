@@ -88,6 +88,7 @@ func (s *Store) insert(namespace string, n *store.NewRun, now time.Time) *run {
 	if r.ExternalID != "" {
 		s.holders[external{namespace, r.ExternalID, r.Suffix}] = r.ID
 	}
+	s.tell(r, store.RunCreated, now)
 	if n.Debounce != "" {
 		s.debounced[debounceKey{namespace, n.Workflow, n.Debounce}] = r.ID
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -33,6 +34,22 @@ func (s *Store) Tamper(id store.ID, do func(Row)) {
 	}
 }
 
+// TamperOutbox calls do on the changes that wait, by Seq, and on the subscriptions of a namespace.
+func (s *Store) TamperOutbox(namespace string, do func(changes []Waiting, subscriptions map[string]*store.Subscription) []Waiting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	subs := map[string]*store.Subscription{}
+	for key, sub := range s.subscriptions {
+		if key.namespace == namespace {
+			subs[key.name] = &sub
+		}
+	}
+	s.changes = do(slices.Clone(s.changes), subs)
+	for n, sub := range subs {
+		s.subscriptions[name{namespace, n}] = *sub
+	}
+}
+
 // Tell sends hints, for the faulty stores too.
 func (s *Store) Tell(hints ...store.Hint) { s.hub.Publish(hints...) }
 
@@ -53,6 +70,7 @@ func (s *Store) takeLocked(from *Store) {
 	s.runs, s.live, s.holders, s.children = from.runs, from.live, from.holders, from.children
 	s.workers, s.workflows, s.paused, s.locks, s.schedules = from.workers, from.workflows, from.paused, from.locks, from.schedules
 	s.actions, s.markers = from.actions, from.markers
+	s.subscriptions, s.changes, s.changeSeq = from.subscriptions, from.changes, from.changeSeq
 	s.rules, s.keys, s.turns, s.leaked = from.rules, from.keys, from.turns, from.leaked
 	s.debounced, s.replaced = from.debounced, from.replaced
 }
@@ -91,6 +109,8 @@ func (d *Disk) LoseAll() {
 	d.LoseLocks()
 	d.LoseSchedules()
 	d.LoseActions()
+	d.LoseSubscriptions()
+	d.LoseChanges()
 }
 
 // LoseRuns loses runs, with everything that belongs to them.
@@ -193,6 +213,19 @@ func (d *Disk) LoseFirings() {
 // LoseActions loses the journal of actions.
 func (d *Disk) LoseActions() { d.s.actions = nil }
 
+// LoseSubscriptions loses the subscriptions, and keeps what waits in them.
+func (d *Disk) LoseSubscriptions() { clear(d.s.subscriptions) }
+
+// LoseChanges loses the changes that wait.
+func (d *Disk) LoseChanges() { d.s.changes = nil }
+
+// LoseAttempts loses which deliveries have failed.
+func (d *Disk) LoseAttempts() {
+	for i := range d.s.changes {
+		d.s.changes[i].Attempts, d.s.changes[i].Due = 0, time.Time{}
+	}
+}
+
 // Copy returns another store with the same contents.
 func (s *Store) Copy() *Store {
 	s.mu.Lock()
@@ -214,6 +247,7 @@ func (s *Store) Same(other *Store) bool {
 	return reflect.DeepEqual(s.runs, other.runs) && reflect.DeepEqual(s.holders, other.holders) && reflect.DeepEqual(s.children, other.children) &&
 		reflect.DeepEqual(s.workers, other.workers) && reflect.DeepEqual(s.workflows, other.workflows) && reflect.DeepEqual(s.paused, other.paused) &&
 		reflect.DeepEqual(s.locks, other.locks) && reflect.DeepEqual(s.schedules, other.schedules) && reflect.DeepEqual(s.actions, other.actions) &&
+		reflect.DeepEqual(s.subscriptions, other.subscriptions) && reflect.DeepEqual(s.changes, other.changes) &&
 		reflect.DeepEqual(s.rules, other.rules) && reflect.DeepEqual(s.keys, other.keys) && reflect.DeepEqual(s.turns, other.turns) &&
 		reflect.DeepEqual(s.debounced, other.debounced) && reflect.DeepEqual(s.replaced, other.replaced)
 }
@@ -223,7 +257,7 @@ func (s *Store) copyLocked() *Store {
 	c := &Store{
 		runs: map[store.ID]*run{}, live: map[store.ID]*run{}, holders: maps.Clone(s.holders), children: map[store.ID][]store.ID{},
 		workers: map[name]*store.Worker{}, workflows: maps.Clone(s.workflows), paused: maps.Clone(s.paused), locks: maps.Clone(s.locks),
-		schedules: map[name]*schedule{}, actions: slices.Clone(s.actions), markers: maps.Clone(s.markers),
+		schedules: map[name]*schedule{}, actions: slices.Clone(s.actions), subscriptions: maps.Clone(s.subscriptions), changes: slices.Clone(s.changes), changeSeq: s.changeSeq, markers: maps.Clone(s.markers),
 		rules: map[name]*limit{}, keys: map[limitKey]*keyState{}, turns: maps.Clone(s.turns), breaks: s.breaks, edges: maps.Clone(s.edges), leaked: maps.Clone(s.leaked),
 		debounced: maps.Clone(s.debounced), replaced: maps.Clone(s.replaced), breaksDebounce: s.breaksDebounce,
 	}

@@ -31,7 +31,7 @@ func All() []Mutant {
 		leaseMutants, commitMutants, wakeMutants, childMutants, runMutants, payloadMutants, timeMutants,
 		signalMutants, signalStartMutants, answerMutants, tagMutants, streamMutants, treeMutants, debounceMutants, steerMutants, boundMutants, tallyMutants, cancelMutants, clockMutants, ruleMutants,
 		againMutants, sizeMutants, nameMutants, durableMutants, tornMutants, collisionMutants,
-		faultMutants, txMutants, hintMutants, buildMutants, limitMutants, auditMutants, leaks(),
+		faultMutants, txMutants, hintMutants, buildMutants, limitMutants, auditMutants, outboxMutants, leaks(),
 	)
 }
 
@@ -81,12 +81,19 @@ type faulty struct {
 	append        verb[store.AppendParams, store.AppendResult]
 	readStream    verb[store.ReadStreamParams, store.StreamPage]
 	tree          verb[store.TreeParams, store.Tree]
-	listBuilds    verb[store.ListBuildsParams, store.BuildPage]
-	unpin         verb[store.UnpinParams, []store.ControlResult]
-	pauseTarget   func(context.Context, store.PauseTargetParams) error
-	join          func(store.Tx) (store.Store, error)
-	begin         func(ctx context.Context, target any) (store.Transaction, error)
-	recorded      func(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error)
+	changes       verb[store.ChangesParams, store.ChangePage]
+	dropChanges   verb[store.DropChangesParams, []store.DroppedChanges]
+	settle        func(context.Context, store.SettleParams) error
+
+	putSubscription    verb[store.PutSubscriptionParams, store.Subscription]
+	deleteSubscription verb[store.DeleteSubscriptionParams, bool]
+
+	listBuilds  verb[store.ListBuildsParams, store.BuildPage]
+	unpin       verb[store.UnpinParams, []store.ControlResult]
+	pauseTarget func(context.Context, store.PauseTargetParams) error
+	join        func(store.Tx) (store.Store, error)
+	begin       func(ctx context.Context, target any) (store.Transaction, error)
+	recorded    func(ctx context.Context, namespace string, lease store.Lease, seq int64) (bool, error)
 
 	lose    func(*model.Disk)              // what a restart loses; nil: nothing
 	wrapped func(*model.Store) store.Store // puts the layer before another store
@@ -101,6 +108,7 @@ func wrap(spoil func(s *faulty)) func(*model.Store) store.Store {
 			commit: m.Commit, signal: m.Signal, setState: m.SetState, getState: m.GetState, inbox: m.Inbox, answers: m.Answers, listWorkers: m.ListWorkers, lock: m.Lock,
 			listSchedules: m.ListSchedules, fire: m.Fire, hints: m.Hints, pause: m.Pause, restart: m.Restart, fork: m.Fork,
 			readSteps: m.Steps, children: m.Children, find: m.Find, putSchedule: m.PutSchedule, diagnose: m.Diagnose, askWorkers: m.AskWorkers, imports: m.Import, sent: m.Sent, ahead: m.Ahead, append: m.Append, readStream: m.ReadStream, tree: m.Tree,
+			changes: m.Changes, dropChanges: m.DropChanges, settle: m.Settle, putSubscription: m.PutSubscription, deleteSubscription: m.DeleteSubscription,
 			listWorkflows: m.ListWorkflows, listPaused: m.ListPaused, pauseTarget: m.PauseTarget, listBuilds: m.ListBuilds, unpin: m.Unpin, join: m.Join, begin: m.Begin, recorded: m.Recorded,
 		}
 		spoil(s)
@@ -195,6 +203,19 @@ func (s *faulty) Append(ctx context.Context, p store.AppendParams) (store.Append
 }
 func (s *faulty) Tree(ctx context.Context, p store.TreeParams) (store.Tree, error) {
 	return s.tree(ctx, p)
+}
+func (s *faulty) Changes(ctx context.Context, p store.ChangesParams) (store.ChangePage, error) {
+	return s.changes(ctx, p)
+}
+func (s *faulty) DropChanges(ctx context.Context, p store.DropChangesParams) ([]store.DroppedChanges, error) {
+	return s.dropChanges(ctx, p)
+}
+func (s *faulty) Settle(ctx context.Context, p store.SettleParams) error { return s.settle(ctx, p) }
+func (s *faulty) PutSubscription(ctx context.Context, p store.PutSubscriptionParams) (store.Subscription, error) {
+	return s.putSubscription(ctx, p)
+}
+func (s *faulty) DeleteSubscription(ctx context.Context, p store.DeleteSubscriptionParams) (bool, error) {
+	return s.deleteSubscription(ctx, p)
 }
 func (s *faulty) ReadStream(ctx context.Context, p store.ReadStreamParams) (store.StreamPage, error) {
 	return s.readStream(ctx, p)

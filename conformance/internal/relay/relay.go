@@ -30,6 +30,7 @@ var (
 	_ store.Journal    = (*Relay)(nil)
 	_ store.Ranker     = (*Relay)(nil)
 	_ store.TreeReader = (*Relay)(nil)
+	_ store.Outboxer   = (*Relay)(nil)
 	_ store.Diagnoser  = (*Relay)(nil)
 )
 
@@ -40,7 +41,7 @@ func Writes(verb string, params any) bool {
 		p, ok := params.(store.ClaimParams)
 		return !ok || !p.Again
 	case "Get", "Find", "List", "Count", "Children", "Steps", "GetState", "Inbox", "Answers", "ListWorkers", "ListBuilds", "ListWorkflows", "ListPaused", "ListLimits", "LimitKeys",
-		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "Tree", "ReadStream", "Diagnose", "Clock", "Begin", "Recorded":
+		"ListSchedules", "ListFirings", "ListActions", "Sent", "Ahead", "Tree", "ListSubscriptions", "Changes", "ReadStream", "Diagnose", "Clock", "Begin", "Recorded":
 		return false
 	}
 	return true
@@ -267,6 +268,54 @@ func (r *Relay) Tree(ctx context.Context, p store.TreeParams) (store.Tree, error
 		return carry(r, ctx, "Tree", p, x.Tree)
 	}
 	return store.Tree{}, lacks(r, ctx, "Tree", p)
+}
+
+// PutSubscription implements store.Outboxer.
+func (r *Relay) PutSubscription(ctx context.Context, p store.PutSubscriptionParams) (store.Subscription, error) {
+	if x, ok := r.Store.(store.Outboxer); ok {
+		return carry(r, ctx, "PutSubscription", p, x.PutSubscription)
+	}
+	return store.Subscription{}, lacks(r, ctx, "PutSubscription", p)
+}
+
+// DeleteSubscription implements store.Outboxer.
+func (r *Relay) DeleteSubscription(ctx context.Context, p store.DeleteSubscriptionParams) (bool, error) {
+	if x, ok := r.Store.(store.Outboxer); ok {
+		return carry(r, ctx, "DeleteSubscription", p, x.DeleteSubscription)
+	}
+	return false, lacks(r, ctx, "DeleteSubscription", p)
+}
+
+// ListSubscriptions implements store.Outboxer.
+func (r *Relay) ListSubscriptions(ctx context.Context, p store.ListSubscriptionsParams) ([]store.Subscription, error) {
+	if x, ok := r.Store.(store.Outboxer); ok {
+		return carry(r, ctx, "ListSubscriptions", p, x.ListSubscriptions)
+	}
+	return nil, lacks(r, ctx, "ListSubscriptions", p)
+}
+
+// Changes implements store.Outboxer.
+func (r *Relay) Changes(ctx context.Context, p store.ChangesParams) (store.ChangePage, error) {
+	if x, ok := r.Store.(store.Outboxer); ok {
+		return carry(r, ctx, "Changes", p, x.Changes)
+	}
+	return store.ChangePage{}, lacks(r, ctx, "Changes", p)
+}
+
+// Settle implements store.Outboxer.
+func (r *Relay) Settle(ctx context.Context, p store.SettleParams) error {
+	if x, ok := r.Store.(store.Outboxer); ok {
+		return carryAlone(r, ctx, "Settle", p, x.Settle)
+	}
+	return lacks(r, ctx, "Settle", p)
+}
+
+// DropChanges implements store.Outboxer.
+func (r *Relay) DropChanges(ctx context.Context, p store.DropChangesParams) ([]store.DroppedChanges, error) {
+	if x, ok := r.Store.(store.Outboxer); ok {
+		return carry(r, ctx, "DropChanges", p, x.DropChanges)
+	}
+	return nil, lacks(r, ctx, "DropChanges", p)
 }
 
 // Append implements store.Streamer.

@@ -154,7 +154,7 @@ func goroutines(name string) string {
 // verbFrame is a method of the store's on a stack.
 var verbFrame = regexp.MustCompile(`\.(Create|Get|Find|List|Count|Children|Steps|Cancel|Pause|Restart|Fork|Purge|Claim|Extend|Commit|Signal|SetState|GetState|Inbox|` +
 	`PutWorker|RemoveWorker|ListWorkers|AskWorkers|PutWorkflows|ListWorkflows|PauseTarget|ListPaused|Lock|PutSchedule|DeleteSchedule|ListSchedules|Fire|ListFirings|PutLimits|SetLimit|ListLimits|LimitKeys|SetWeight|` +
-	`Clock|Close|Hints|Record|ListActions|Import|Sent|Ahead|Tree|Append|ReadStream|Diagnose|Join|Begin|Recorded)\+0x`)
+	`Clock|Close|Hints|Record|ListActions|Import|Sent|Ahead|Tree|PutSubscription|DeleteSubscription|ListSubscriptions|Changes|Settle|DropChanges|Append|ReadStream|Diagnose|Join|Begin|Recorded)\+0x`)
 
 // verbsIn names, of each goroutine, the verb that the case has called: the outermost one.
 func verbsIn(stacks string) []string {

@@ -98,6 +98,12 @@ func (c *C) picture() map[string]string {
 	if j, ok := c.s.(store.Journal); ok {
 		put(c.actions(j, store.ListActionsParams{}), "actions")
 	}
+	if _, ok := c.s.(store.Outboxer); ok {
+		for _, s := range c.subscriptions() {
+			put(s, "subscription %s", s.Name)
+			put(c.dueIn(s.Name, 0), "changes of subscription %s", s.Name)
+		}
+	}
 	return all
 }
 

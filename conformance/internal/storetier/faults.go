@@ -304,7 +304,7 @@ func (c *C) row(id store.ID) (r store.Run) {
 }
 
 // verbsUnderFault contains every verb of the contract.
-var verbsUnderFault = slices.Concat(runVerbs, signalStartVerbs, leaseVerbs, coordinationVerbs, registryVerbs, scheduleVerbs, optionalVerbs, recordingVerbs(), readVerbs)
+var verbsUnderFault = slices.Concat(runVerbs, signalStartVerbs, leaseVerbs, coordinationVerbs, registryVerbs, scheduleVerbs, optionalVerbs, recordingVerbs(), outboxVerbs, tellingVerbs(), readVerbs)
 
 var runVerbs = []verbUnderFault{
 	{name: "Create", prepare: func(c *C) attempt {

@@ -15,12 +15,13 @@ var needs = map[store.Ability][]string{
 	},
 	store.Processes:    {"hints/other-handle", "close/tells-first", "close/leaves-the-data"},
 	store.Journals:     {"journal/", "audit/", "clock/actions", "names/registry", "sizes/lists"},
-	store.Imports:      {"import/", "tree/imported", "tree/imported-in-a-circle", "build/imported", "tag/imported", "limit/import", "import/streams", "clock/imports", "sizes/events", "sizes/imported-numbers"},
+	store.Imports:      {"import/", "tree/imported", "tree/imported-in-a-circle", "outbox/imported", "build/imported", "tag/imported", "limit/import", "import/streams", "clock/imports", "sizes/events", "sizes/imported-numbers"},
 	store.Exports:      {"export/", "import/consumed-signals"},
 	store.Transactions: {"tx/"},
 	store.Diagnoses:    {"diagnose/"},
 	store.Streams:      {"stream/", "sizes/stream-", "import/streams", "hints/of-append", "hints/of-streams", "cost/append", "cost/stream"},
 	store.Trees:        {"tree/", "cost/tree"},
+	store.Outbox:       {"outbox/", "durable/outbox", "sizes/outbox", "clock/outbox", "cost/changes", "cost/drop-changes"},
 	store.Ranks:        {"build/ahead", "claim/ahead", "claim/ahead-is-capped", "clock/ranks"},
 }
 

@@ -46,7 +46,7 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		createCases, signalStartCases, reuseCases, debounceCases, exportCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
-		childrenCases, signalCases, answerCases, tagCases, streamCases, treeCases, stateCases, cancelCases, pauseCases, restartCases, listCases, journalCases, auditCases, purgeCases,
+		childrenCases, signalCases, answerCases, tagCases, streamCases, treeCases, stateCases, cancelCases, pauseCases, restartCases, listCases, journalCases, auditCases, outboxCases, purgeCases,
 		scheduleCases, fireCases, registryCases, buildCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
 		permitCases, endCases(), rateCases, fairCases, stepLimitCases, hintCases, importCases, diagnoseCases, counterCases, closeCases,
 		clockCases, ruleCases, againCases, nameCases, sizeCases, durableCases, wholeCases, collisionCases, faultCases, txCases, costCases(), hintRowCases(),
