@@ -19,6 +19,7 @@ type Pass struct {
 	Waiting int // schedules that are due and wait for their previous run
 	Purged  int // runs deleted
 	Workers int // registrations removed, of workers that had died
+	Dropped int // changes that were dropped: they had waited in a subscription for too long
 
 	// Next is when the next fire time is due, by this machine's clock. Zero means that no
 	// schedule has one.
@@ -30,12 +31,13 @@ type Pass struct {
 }
 
 func (p *Pass) add(q Pass) {
-	p.Fired, p.Skipped, p.Purged, p.Workers = p.Fired+q.Fired, p.Skipped+q.Skipped, p.Purged+q.Purged, p.Workers+q.Workers
+	p.Fired, p.Skipped, p.Purged, p.Workers, p.Dropped = p.Fired+q.Fired, p.Skipped+q.Skipped, p.Purged+q.Purged, p.Workers+q.Workers, p.Dropped+q.Dropped
 }
 
 // Housekeep does one pass of the work that workers do in addition to their runs: it fires the
 // schedules that are due, deletes the runs that retention says to delete (unless that was done not
-// long ago), and removes the registrations of workers that died long ago. A program without a
+// long ago), removes the registrations of workers that died long ago, and drops changes that have waited in a
+// subscription for too long. A program without a
 // permanent worker calls it from time to time; so may a test. It may run at the same time as
 // workers and as other calls of Housekeep. What fails is logged and left to the next pass. The
 // error joins all failures.

@@ -173,13 +173,14 @@ const (
 	maxTidy = time.Hour
 )
 
-// tidy deletes the runs that retention selects and removes the registrations of workers
-// that died long ago. Pass.Next is when to do it again.
+// tidy deletes the runs that retention selects, removes the registrations of workers
+// that died long ago, and drops changes that have waited for too long. Pass.Next is when to do it again.
 func (h *housekeeper) tidy(ctx context.Context) (pass Pass, err error) {
 	e := h.engine
 	defer func() { h.tidied.next = pass.Next }()
 	workers, deadErr := e.removeDead(ctx)
-	pass.Workers = workers
+	dropped, dropErr := e.dropChanges(ctx)
+	pass.Workers, pass.Dropped, deadErr = workers, dropped, errors.Join(deadErr, dropErr)
 	all, err := e.RetentionOf(ctx)
 	if err != nil {
 		return pass, errors.Join(deadErr, err)

@@ -103,6 +103,7 @@ type Pass struct {
 	Waiting int
 	Purged  int
 	Workers int
+	Dropped int
 
 	Next      time.Time
 	Again     time.Time

@@ -88,6 +88,11 @@ var moduleRules = []rule{
 	{says: "what the tiers of conformance share knows the store and nothing above it",
 		of: shared, never: patterns{"./engine/...", "./workflow/...", "./worker/...", "./flow/..."}, reach: true},
 
+	{says: "webhook imports engine and store: who delivers changes otherwise can do what it does",
+		of: patterns{"./webhook/..."}, own: patterns{"./webhook/...", "./engine/...", "./store/..."}, never: patterns{"third-party"}},
+	{says: "nothing that webhook is made of knows workflow, worker, flow or a backend",
+		of: patterns{"./webhook/..."}, never: patterns{"./workflow/...", "./worker/...", "./flow/...", "./backends/..."}, reach: true},
+
 	{says: "the API imports engine, store and its own: it knows no backend, and what it does, programs can do",
 		of: patterns{"./api/..."}, own: patterns{"./api/...", "./engine/...", "./store/..."}},
 	{says: "nothing that the API is made of knows workflow, worker, flow or a backend",
@@ -99,8 +104,8 @@ var moduleRules = []rule{
 	{says: "only the package for assistants and the command line carry the library of their protocol",
 		of: patterns{"./..."}, except: patterns{"./api/mcp", "./cmd/..."}, never: patterns{"github.com/modelcontextprotocol/..."}, reach: true},
 
-	{says: "the command line imports backends, migrations, engine, store, flow for its pictures, api, console, and its own: what it does, programs can do",
-		of: patterns{"./cmd/..."}, own: patterns{"./cmd/...", "./backends", "./migrations", "./engine/...", "./store/...", "./flow", "./api/...", "./console"}},
+	{says: "the command line imports backends, migrations, engine, store, flow for its pictures, api, console, webhook, and its own: what it does, programs can do",
+		of: patterns{"./cmd/..."}, own: patterns{"./cmd/...", "./backends", "./migrations", "./engine/...", "./store/...", "./flow", "./api/...", "./console", "./webhook"}},
 	{says: "the console imports the client of the API and its documents: what it shows and does, other programs can",
 		of: patterns{"./console/..."}, own: patterns{"./console/...", "./api/client", "./api/wire"}, never: patterns{"third-party"}},
 	{says: "nothing that the console is made of knows the API's server, the engine or a backend",
