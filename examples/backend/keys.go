@@ -63,6 +63,13 @@ const (
 	kindFair     = 'u' // namespace, limit, key, hash -> storekit.FlowState whose turn the key decides
 	kindNeeds    = 'Q' // namespace, queue, workflow, pin, hash -> storekit.FlowState that waits for tokens
 
+	// The outbox.
+	kindSub       = 'S' // namespace, subscription -> store.Subscription
+	kindChange    = 'c' // namespace, subscription, number -> waiting
+	kindChangeRun = 'x' // id, namespace, subscription, number
+	kindChangeDue = 'y' // namespace, subscription, due time, number
+	kindChangeSeq = 'z' // -> the number of the last change
+
 	kindRecord = 'R' // storekit.Kind, namespace, name -> a record of storekit
 )
 

@@ -43,6 +43,7 @@ var (
 	_ store.Ranker     = (*Store)(nil)
 	_ store.Streamer   = (*Store)(nil)
 	_ store.TreeReader = (*Store)(nil)
+	_ store.Outboxer   = (*Store)(nil)
 	_ store.Diagnoser  = (*Store)(nil)
 )
 

@@ -165,6 +165,7 @@ func (t *tx) save(r *storekit.Run, byHolder bool) {
 	t.runs[r.ID] = l
 	t.hints = append(t.hints, storekit.Hints(l.stored, r, byHolder)...)
 	t.index(l.stored, r)
+	t.tell(l.stored, r)
 	l.stored = copyOf(r)
 	row := *r
 	row.Input, row.Output, row.Meta = nil, nil, nil
