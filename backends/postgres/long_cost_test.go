@@ -41,6 +41,8 @@ var finder = map[string]string{
 	"limit_flows_parked":   "cost/limit-freed",
 	"limit_flows_ready":    "cost/limit-claim-none",
 	"limit_flows_timed":    "cost/limit-rate",
+	"changes_due":          "cost/changes",
+	"changes_run":          "cost/changes",
 	"a scan in each claim": "cost/claim",
 }
 

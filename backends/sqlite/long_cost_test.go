@@ -49,6 +49,9 @@ var finder = map[string]string{
 	"limit_keys_turns":     "cost/limit-claim-fair",
 	"limit_parks_told":     "cost/limit-claim-none",
 	"limit_parks_wake":     "cost/limit-freed",
+	"changes_of":           "cost/drop-changes",
+	"changes_due":          "cost/changes",
+	"changes_run":          "cost/changes",
 	"a scan in each claim": "cost/claim",
 }
 

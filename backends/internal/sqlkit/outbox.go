@@ -144,10 +144,15 @@ func (v Verbs) Changes(ctx context.Context, p store.ChangesParams) (store.Change
 	return page, nil
 }
 
+// dueBefore is when the changes of a run that wait before a change are due.
+func dueBefore(change string) string {
+	return `(SELECT max(z.due_at) FROM pawl.changes z WHERE z.run_id=` + change + `.run_id AND z.subscription=` + change + `.subscription AND z.namespace=` + change + `.namespace AND z.seq<` + change + `.seq)`
+}
+
 // settled are the changes of a call that wait: the number, the attempt and the delay of each.
 var settled = [dialects]string{
 	PostgreSQL: `(SELECT w.seq, w.run_id, CAST(v->>2 AS bigint) AS attempt, CAST(v->>3 AS bigint) AS after FROM json_array_elements(CAST(:settled AS json)) v
-		JOIN pawl.changes w ON w.namespace=:namespace AND w.subscription=:name AND w.seq=CAST(v->>0 AS bigint) AND w.id=CAST(v->>1 AS uuid))`,
+		CROSS JOIN LATERAL (SELECT y.seq, y.run_id FROM pawl.changes y WHERE y.namespace=:namespace AND y.subscription=:name AND y.seq=CAST(v->>0 AS bigint) AND y.id=CAST(v->>1 AS uuid) OFFSET 0) w)`,
 	SQLite: `(SELECT w.seq, w.run_id, v.value->>2 AS attempt, v.value->>3 AS after FROM json_each(:settled) v
 		CROSS JOIN changes w ON w.seq=v.value->>0 WHERE w.id=unhex(v.value->>1) AND w.namespace=:namespace AND w.subscription=:name)`,
 }
@@ -158,17 +163,19 @@ var (
 		SQLite:     `DELETE FROM changes WHERE seq IN (SELECT t.seq FROM ` + settled[SQLite] + ` t)`,
 	})
 	failChanges = newQuery("fail changes", [dialects]string{
-		PostgreSQL: `UPDATE pawl.changes d SET attempts=t.attempt, due_at=:now+t.after FROM ` + settled[PostgreSQL] + ` t
-			WHERE d.namespace=:namespace AND d.subscription=:name AND d.seq=t.seq AND d.attempts<t.attempt`,
+		PostgreSQL: `WITH t AS MATERIALIZED ` + settled[PostgreSQL] + ` UPDATE pawl.changes d SET attempts=t.attempt, due_at=:now+t.after FROM t
+			WHERE d.namespace=:namespace AND d.subscription=:name AND d.seq=ANY(ARRAY(SELECT t.seq FROM t)) AND d.seq=t.seq AND d.attempts<t.attempt`,
 		SQLite: `UPDATE changes SET attempts=t.attempt, due_at=:now+t.after FROM ` + settled[SQLite] + ` t WHERE changes.seq=t.seq AND changes.attempts<t.attempt`,
 	})
 	// What waits behind a failed delivery is due with it. A change that is stored meanwhile may miss this; it costs a lookup when
 	// changes are read.
 	delayChanges = newQuery("delay changes", [dialects]string{
-		PostgreSQL: `UPDATE pawl.changes d SET due_at=h.due_at FROM ` + settled[PostgreSQL] + ` t JOIN pawl.changes h ON h.namespace=:namespace AND h.subscription=:name AND h.seq=t.seq
-			WHERE d.run_id=t.run_id AND d.subscription=:name AND d.namespace=:namespace AND d.seq>t.seq AND d.due_at<h.due_at`,
-		SQLite: `UPDATE changes SET due_at=h.due_at FROM ` + settled[SQLite] + ` t CROSS JOIN changes h ON h.seq=t.seq
-			WHERE changes.run_id=t.run_id AND changes.subscription=:name AND changes.namespace=:namespace AND changes.seq>t.seq AND changes.due_at<h.due_at`,
+		PostgreSQL: `UPDATE pawl.changes d SET due_at=` + dueBefore("d") + ` WHERE d.namespace=:namespace AND d.subscription=:name AND d.seq=ANY(ARRAY(
+			SELECT w.seq FROM ` + settled[PostgreSQL] + ` t CROSS JOIN LATERAL (SELECT y.seq FROM pawl.changes y
+				WHERE y.run_id=t.run_id AND y.subscription=:name AND y.namespace=:namespace AND y.seq>t.seq AND y.due_at<` + dueBefore("y") + ` OFFSET 0) w))`,
+		SQLite: `UPDATE changes SET due_at=` + dueBefore("changes") + ` WHERE seq IN (
+			SELECT w.seq FROM ` + settled[SQLite] + ` t CROSS JOIN changes w ON w.run_id=t.run_id AND w.subscription=:name
+			WHERE w.namespace=:namespace AND w.seq>t.seq AND w.due_at<` + dueBefore("w") + `)`,
 	})
 	noteSettled = NewQuery("note settled", `UPDATE pawl.subscriptions SET delivered_at=CASE WHEN :delivered THEN :now ELSE delivered_at END,
 		failed_at=CASE WHEN :failed THEN :now ELSE failed_at END, error=CASE WHEN :failed THEN :error ELSE error END WHERE namespace=:namespace AND name=:name`)

@@ -282,6 +282,7 @@ func (b *aside) fill(c *C, n int) {
 	c.ns = ns
 	b.limited(c, part)
 	b.debounced(c, part)
+	b.waiting(c, part)
 	b.externals(c, part)
 	b.rest(c, part, first)
 }
@@ -450,6 +451,30 @@ func (b *aside) debounced(c *C, n int) {
 		b.make(c, runs)
 	}
 }
+
+// waiting creates n runs whose changes wait in a subscription: the first one of each run was tried, and another one is behind it.
+func (b *aside) waiting(c *C, n int) {
+	if !store.Able(c.s, store.Outbox) {
+		return
+	}
+	c.subscribe(store.Subscription{Workflows: []string{toldFlow}, Keep: 100_000 * time.Hour})
+	for _, ids := range batches(c.createN(n, store.NewRun{Workflow: toldFlow, Queue: "told"})) {
+		c.tryCancel(ids...)
+	}
+	for {
+		page := c.dueIn(aSub, store.MaxPage)
+		var p store.SettleParams
+		for _, ch := range page.Changes {
+			p.Failed = append(p.Failed, store.FailedDelivery{ChangeKey: ch.ChangeKey, Attempt: ch.Attempts + 1, After: 10_000 * time.Hour})
+		}
+		if c.settle(p); !page.More {
+			return
+		}
+	}
+}
+
+// toldFlow is the workflow whose changes are stored while costs are measured.
+const toldFlow = "told"
 
 // rest creates everything that is not a run.
 func (b *aside) rest(c *C, n int, first bool) {
@@ -796,6 +821,30 @@ var probes = []probe{
 				c.ok("Tree", err)
 			}
 		}
+	}},
+	{"changes", "changes are stored, read and settled at the same cost, however many wait behind failed deliveries or are not due", func(c *C, _ *aside) func() {
+		if !store.Able(c.s, store.Outbox) {
+			return nil
+		}
+		return func() {
+			id := c.create(store.NewRun{Workflow: toldFlow, Queue: "told"})
+			c.tryCancel(id)
+			for range 2 {
+				c.delivered(c.onlyChange(c.dueIn(aSub, 10)))
+			}
+			other := c.create(store.NewRun{Workflow: toldFlow, Queue: "told"})
+			c.undelivered(c.onlyChange(c.dueIn(aSub, 10)), 10_000*time.Hour)
+			c.tryCancel(other)
+			c.eq("changes that are due", len(c.dueIn(aSub, 10).Changes), 0)
+		}
+	}},
+	{"drop-changes", "old changes are looked for among the oldest, however many wait", func(c *C, _ *aside) func() {
+		if !store.Able(c.s, store.Outbox) {
+			return nil
+		}
+		return during(c, "DropChanges", func() ([]store.DroppedChanges, error) {
+			return c.outbox().DropChanges(c.ctx, store.DropChangesParams{Namespace: c.ns, Limit: 10, Now: c.now})
+		})
 	}},
 	{"journal", "a page of what people did is read at its own cost, of all runs or of one", func(c *C, _ *aside) func() {
 		journal, ok := c.s.(store.Journal)
