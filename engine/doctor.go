@@ -63,7 +63,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	for _, look := range []struct {
 		name string
 		look func(context.Context) error
-	}{{"workers", d.work}, {"builds", d.builds}, {"failures", d.failures}, {"retries", d.retries}, {"leases", d.leases}, {"schedules", d.schedules}, {"limits", d.limits}} {
+	}{{"workers", d.work}, {"builds", d.builds}, {"failures", d.failures}, {"retries", d.retries}, {"leases", d.leases}, {"schedules", d.schedules}, {"limits", d.limits}, {"subscriptions", d.subscriptions}} {
 		if err := look.look(ctx); err != nil {
 			return d.broken(ctx, look.name, err)
 		}

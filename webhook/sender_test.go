@@ -145,6 +145,20 @@ func (w *world) sends(t *testing.T, ep webhook.Endpoint, opts ...webhook.Option)
 	}
 }
 
+// doctor returns what the doctor has found about webhooks.
+func (w *world) doctor(t *testing.T) string {
+	t.Helper()
+	findings, err := w.eng.Doctor(t.Context(), nil)
+	require.NoError(t, err)
+	var all []string
+	for _, f := range findings {
+		if f.Name == "webhooks" {
+			all = append(all, f.Seen)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
 func (w *world) start(t *testing.T) store.ID {
 	t.Helper()
 	st, err := w.eng.Start(t.Context(), "flow", nil)
@@ -234,6 +248,7 @@ func TestAReceiverThatIsDownIsAskedRarely(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 500, subs[0].Waiting)
 		assert.Contains(t, subs[0].Error, "connection refused")
+		assert.Contains(t, w.doctor(t), "webhook \"audit\" has 500 changes waiting")
 		w.answer = nil
 		time.Sleep(10 * time.Minute)
 		subs, err = w.eng.Subscriptions(t.Context())

@@ -147,7 +147,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add("runs", a.runsCommand(), a.schedulesCommand(), a.topCommand(), a.serveCommand())
-	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand(), a.limitsCommand(), a.buildsCommand(), a.actionsCommand())
+	add("work", a.workersCommand(), a.queuesCommand(), a.workflowsCommand(), a.limitsCommand(), a.buildsCommand(), a.webhooksCommand(), a.actionsCommand())
 	add("db", a.migrateCommand(), a.doctorCommand(), a.purgeCommand())
 	root.AddCommand(a.versionCommand())
 	return root

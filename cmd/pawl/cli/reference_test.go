@@ -45,6 +45,7 @@ Control characters are escaped. This page is generated from the program: ` + "`g
 		{"retention", "`workflows show` (`retention`); 0 means forever", retentionJSON{}},
 		{"bulk", "`runs cancel`, `pause`, `resume`, `restart`, `unpin` of many runs", bulkJSON{}},
 		{"item", "`runs stream`, one in each line", itemJSON{}},
+		{"webhook", "`webhooks list` (`webhooks`)", subscriptionJSON{}},
 		{"limit", "`limits list` (`limits`), `limits show` (`limit`)", limitJSON{}},
 		{"rule", "limits (`rule`, `set`)", ruleJSON{}},
 		{"limit key", "`limits show` (`keys`)", limitKeyJSON{}},

@@ -30,6 +30,7 @@ type serving struct {
 	readOnly, mcp     bool
 	namespaces        []string
 	origins           []string
+	webhooks          []string // files
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -45,7 +46,12 @@ address, the command needs --token-file, and every request needs the token in th
 file: "Authorization: Bearer TOKEN". The command speaks HTTP; on a network, put a
 proxy that speaks HTTPS in front of it.
 
---mcp adds tools for assistants at /mcp (Model Context Protocol). They only read.`,
+--mcp adds tools for assistants at /mcp (Model Context Protocol). They only read.
+
+--webhook sends changes of runs of the namespace to the URL in the file, a JSON
+object with "name" and "url", and if needed "secret", "old_secret", "workflows",
+"kinds" and "keep". Without "secret", PAWL_WEBHOOK_SECRET has it. Any number of
+processes may have the same webhook: one of them sends at a time.`,
 		Example: `  pawl serve --db sqlite:quickstart.db
   pawl serve --listen :8080 --token-file /run/secrets/pawl-token --read-only`,
 		Args: cobra.NoArgs,
@@ -57,6 +63,7 @@ proxy that speaks HTTPS in front of it.
 	f.BoolVar(&s.mcp, "mcp", false, "serve tools for assistants at /mcp")
 	f.StringSliceVar(&s.namespaces, "namespaces", nil, "comma-separated further `namespaces` to serve")
 	f.StringSliceVar(&s.origins, "trust-origin", nil, "`origin` of pages, such as https://ops.example.com, that may change things besides the server's own")
+	f.StringArrayVar(&s.webhooks, "webhook", nil, "`file` of a webhook to send changes of runs to; may be given several times")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), s) }
 	return cmd
 }
@@ -79,6 +86,10 @@ func (a *app) serve(ctx context.Context, s serving) error {
 	if err != nil {
 		return err
 	}
+	senders, err := a.senders(eng, s.webhooks)
+	if err != nil {
+		return err
+	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return usage("--listen: %v", err)
@@ -94,6 +105,7 @@ func (a *app) serve(ctx context.Context, s serving) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(ln) }()
+	defer deliver(ctx, eng, senders)()
 	if a.json {
 		if err := a.printLine(map[string]string{"url": "http://" + ln.Addr().String() + "/"}); err != nil {
 			return err
