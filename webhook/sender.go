@@ -19,7 +19,7 @@ import (
 // no changes.
 func (s *Sender) Run(ctx context.Context) error {
 	_, err := patiently(ctx, s, "put the subscription", func(ctx context.Context) (store.Subscription, error) {
-		return s.engine.Subscribe(ctx, s.subscription())
+		return s.engine.Subscribe(ctx, s.Subscription())
 	})
 	for err == nil && ctx.Err() == nil {
 		var res store.LockResult

@@ -95,7 +95,7 @@ func New(eng *engine.Engine, ep Endpoint, opts ...Option) (*Sender, error) {
 		opt(s)
 	}
 	s.concurrency = min(s.concurrency, maxConcurrency)
-	rule := store.PutSubscriptionParams{Namespace: eng.Namespace(), Subscription: s.subscription()}
+	rule := store.PutSubscriptionParams{Namespace: eng.Namespace(), Subscription: s.Subscription()}
 	if err := rule.Validate(); err != nil {
 		return nil, fmt.Errorf("webhook %q: %w", ep.Name, err)
 	}
@@ -116,8 +116,8 @@ func New(eng *engine.Engine, ep Endpoint, opts ...Option) (*Sender, error) {
 	return s, nil
 }
 
-// subscription returns what the sender subscribes to.
-func (s *Sender) subscription() store.Subscription {
+// Subscription returns what the sender subscribes to, so that a program can put it before it sends: changes wait from then on.
+func (s *Sender) Subscription() store.Subscription {
 	return store.Subscription{Name: s.endpoint.Name, Workflows: s.endpoint.Workflows, Kinds: s.endpoint.Kinds, Keep: s.endpoint.Keep}
 }
 

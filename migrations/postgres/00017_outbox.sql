@@ -66,14 +66,27 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- An imported run is paused or final.
-CREATE TRIGGER change_made AFTER INSERT ON pawl.runs FOR EACH ROW WHEN (NEW.status < 3) EXECUTE FUNCTION pawl.run_changed();
-CREATE TRIGGER change_turned AFTER UPDATE OF status ON pawl.runs FOR EACH ROW
-    WHEN (OLD.status <> NEW.status AND (NEW.status > 3 OR OLD.status = 4 OR OLD.status > 5)) EXECUTE FUNCTION pawl.run_changed();
+-- The triggers are created with the first subscription of the database, so that nobody pays for them before. Once they are
+-- there they stay. Whoever puts the subscription need not own the table. A long transaction that writes runs makes the call
+-- fail; without the timeout, all other writers would wait behind the call.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.watch_runs() RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '500ms' AS $$
+BEGIN
+    IF (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = 'pawl.runs'::regclass AND t.tgname IN ('change_made', 'change_turned')) = 2 THEN
+        RETURN false;
+    END IF;
+    -- An imported run is paused or final.
+    CREATE OR REPLACE TRIGGER change_made AFTER INSERT ON pawl.runs FOR EACH ROW WHEN (NEW.status < 3) EXECUTE FUNCTION pawl.run_changed();
+    CREATE OR REPLACE TRIGGER change_turned AFTER UPDATE OF status ON pawl.runs FOR EACH ROW
+        WHEN (OLD.status <> NEW.status AND (NEW.status > 3 OR OLD.status = 4 OR OLD.status > 5)) EXECUTE FUNCTION pawl.run_changed();
+    RETURN true;
+END $$;
+-- +goose StatementEnd
 
 -- +goose Down
-DROP TRIGGER change_turned ON pawl.runs;
-DROP TRIGGER change_made ON pawl.runs;
+DROP TRIGGER IF EXISTS change_turned ON pawl.runs;
+DROP TRIGGER IF EXISTS change_made ON pawl.runs;
+DROP FUNCTION pawl.watch_runs();
 DROP FUNCTION pawl.run_changed();
 DROP TABLE pawl.changes;
 DROP TABLE pawl.subscriptions;

@@ -21,6 +21,9 @@ var (
 		SELECT :namespace, :name, :workflows, :kinds, :keep, :now, :now
 		WHERE (SELECT count(*) FROM pawl.subscriptions n WHERE n.namespace=:namespace AND n.name<>:name)<%d OR EXISTS (SELECT 1 FROM pawl.subscriptions n WHERE n.namespace=:namespace AND n.name=:name)
 		ON CONFLICT (namespace, name) DO UPDATE SET workflows=excluded.workflows, kinds=excluded.kinds, keep=excluded.keep, updated_at=excluded.updated_at`, store.MaxSubscriptions))
+	// PostgreSQL has no triggers that tell of changes before the first subscription: a call of one costs more than what it does.
+	watchRuns = newQuery("watch runs", [dialects]string{PostgreSQL: `SELECT pawl.watch_runs()`, SQLite: `SELECT 1`})
+
 	oneSubscription  = NewQuery("one subscription", `SELECT `+standing+` FROM pawl.subscriptions n WHERE n.namespace=:namespace AND n.name=:name`)
 	allSubscriptions = NewQuery("subscriptions", `SELECT `+standing+` FROM pawl.subscriptions n WHERE n.namespace=:namespace ORDER BY n.name`)
 )
@@ -54,10 +57,15 @@ func (v Verbs) PutSubscription(ctx context.Context, p store.PutSubscriptionParam
 	}
 	args := Args{{"now", now}, {"namespace", p.Namespace}, {"name", rule.Name}, {"workflows", JSON(append([]string{}, rule.Workflows...))}, {"kinds", kinds}, {"keep", Span(rule.Keep)}}
 	var out store.Subscription
-	err = v.db.Write(ctx, putSubscription.stmt(v.db, args, nil), oneSubscription.stmt(v.db, args, func(scan Scan) error {
+	stmts := []Stmt{putSubscription.stmt(v.db, args, nil), oneSubscription.stmt(v.db, args, func(scan Scan) error {
 		out = store.Subscription{}
 		return scanSubscription(scan, &out)
-	}))
+	})}
+	if v.db.Dialect() == PostgreSQL {
+		var created bool
+		stmts = append([]Stmt{watchRuns.stmt(v.db, args, One(&created))}, stmts...)
+	}
+	err = v.db.Write(ctx, stmts...)
 	if err == nil && out.Name == "" {
 		err = store.TooManySubscriptions(rule.Name)
 	}
