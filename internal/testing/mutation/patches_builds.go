@@ -1,7 +1,7 @@
 package main
 
 // Faults in what the store keeps of builds: pins, the build that recorded a run's last step, the builds of
-// workers; in the journal of actions, and in the oldest program version that a database accepts.
+// workers; in the journal of actions, in the outbox, and in the oldest program version that a database accepts.
 
 // buildPatches are planted in the code that PostgreSQL and SQLite share, and run on both.
 var buildPatches = []Patch{
@@ -25,6 +25,11 @@ var buildPatches = []Patch{
 	{"ahead-of-an-unpinned-run-are-all-builds", "condition", sqlKit + "rank.go", `{"pins", Pins(pin)}, {"pinlist", JSON(Pins(pin))}`, `{"pins", Pins("v1")}, {"pinlist", JSON(Pins("v1"))}`, "build/ahead"},
 	{"actions-of-every-actor", "condition", sqlKit + "list.go", `if p.Actor != "" {`, `if p.Actor == " " {`, "journal/record-and-list"},
 	{"actions-of-one-moment-are-lost", "bound", sqlKit + "list.go", `" AND (r.at<" + t + " OR r.id<" + id + ")"`, `" AND (r.at<" + t + " OR r.id<" + id + " AND false)"`, "journal/pages"},
+	{"changes-of-a-run-are-read-in-no-order", "condition", sqlKit + "outbox.go", `AND w.seq=(SELECT v.seq FROM`, `AND w.seq>=(SELECT v.seq FROM`, "outbox/in-order"},
+	{"changes-are-tried-again-early", "bound", sqlKit + "outbox.go", `AND w.due_at<=:now`, `AND w.due_at<=:now+1`, "outbox/retry"},
+	{"changes-that-are-due-are-next", "condition", sqlKit + "outbox.go", `AND w.due_at>:now), :now`, `), :now`, "outbox/fields"},
+	{"subscriptions-have-a-higher-bound", "bound", sqlKit + "outbox.go", `<%d OR EXISTS`, `<=%d OR EXISTS`, "outbox/invalid"},
+	{"changes-are-dropped-late", "bound", sqlKit + "outbox.go", `t.at<=:now-n.keep`, `t.at<:now-n.keep`, "outbox/dropped"},
 }
 
 // sqliteBuildPatches are planted in the statements that SQLite and Turso share.
@@ -97,6 +102,7 @@ var postgresBuildPatches = []Patch{
 	{"actions-recorded-again-change", "condition", sqlKit + "journal.go", `ON CONFLICT DO NOTHING`, `ON CONFLICT (id) DO UPDATE SET verb=excluded.verb`, "journal/repeat"},
 	{"actions-of-any-namespace-are-forgotten", "name", sqlKit + "journal.go", `WHERE a.namespace=:namespace AND a.at<`, `WHERE :namespace<>'' AND a.at<`, "journal/forgets"},
 	{"actions-are-forgotten-at-their-age", "bound", sqlKit + "journal.go", "a.at<:now-:keep", "a.at<=:now-:keep", "journal/forgets"},
+	{"attempts-are-counted-again", "condition", sqlKit + "outbox.go", `d.seq=t.seq AND d.attempts<t.attempt`, `d.seq=t.seq AND d.attempts<=t.attempt`, "outbox/settled-again"},
 	{"open-by-an-older-program", "condition", pg + "migrate.go", `case newest < minimum:`, `case newest+1 < minimum:`, "TestSchemaNewerThanTheProgram"},
 	{"open-asks-for-the-newest-program", "condition", pg + "migrate.go", `SELECT max(minimum) FROM pawl.compatibility`, `SELECT max(version) FROM pawl.migrations`, "TestSchemaNewerThanTheProgram"},
 	{"work-of-a-build-is-told-to-any", "hint", pg + "staff.go", `strings.Join(append(taken, build), "\x00")`, `strings.Join(taken, "\x00")`, "TestWorkOfTwoBuildsIsToldToAll"},
