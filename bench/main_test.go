@@ -2,8 +2,11 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/bench/peers"
 )
 
 func TestMain(m *testing.M) {
@@ -60,5 +63,26 @@ func TestLimits(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestPeers(t *testing.T) {
+	for _, only := range []string{"1 at once", "River"} {
+		t.Run(only, func(t *testing.T) {
+			t.Parallel()
+			b := bench{db: "postgres", only: "peers", curve: only, runs: 40, reps: 1, dir: t.TempDir(), patience: 5 * time.Second}
+			if err := b.all(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(b.trials) == 0 {
+				t.Fatal("no trials")
+			}
+			for _, r := range b.trials {
+				if r.Most == 0 || strings.HasPrefix(r.Engine, "Pawl") && (r.Overruns > 0 || r.Left > 0 || r.Given != r.Wanted) {
+					t.Errorf("%+v", r)
+				}
+			}
+			peers.Print(t.Output(), b.trials)
+		})
 	}
 }
