@@ -116,7 +116,10 @@ func (t *trial) hit(ctx context.Context) error {
 			return err
 		}
 		time.Sleep(rand.N(50 * time.Millisecond))
-		victim := rand.IntN(len(t.procs))
+		victim, err := t.victim()
+		if err != nil {
+			return err
+		}
 		p := t.procs[victim]
 		if !t.scenario.stops {
 			t.killed[p.pid()] = p.kill()
@@ -134,6 +137,35 @@ func (t *trial) hit(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// victim picks a process that is at work, or any process if none is for a while.
+func (t *trial) victim() (int, error) {
+	for range 100 {
+		all, err := readJournals(t.dir)
+		if err != nil {
+			return 0, err
+		}
+		underWay := map[int]int{} // by process id
+		for _, l := range all {
+			if l.To == 0 {
+				underWay[l.PID]++
+			} else {
+				underWay[l.PID]--
+			}
+		}
+		var busy []int
+		for i, p := range t.procs {
+			if underWay[p.pid()] > 0 {
+				busy = append(busy, i)
+			}
+		}
+		if len(busy) > 0 {
+			return busy[rand.IntN(len(busy))], nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return rand.IntN(len(t.procs)), nil
 }
 
 // settle waits until no more than so many jobs are left, but only so long, and returns how many there are.

@@ -15,7 +15,8 @@ type verdict struct {
 	MostInAll int // the same without regard to keys and processes
 	Overruns  int // times when a job began beyond the limit
 	PerSecond int // jobs begun for the first time within a second, at most
-	AnyBegin  int // the same with those that are begun again because their process died
+	Surely    int // the same within a second less what jobs may take from the claim to their first line
+	AnyBegin  int // the same within a second, with those that are begun again because their process died
 	Again     int // jobs that were begun more than once
 	Cut       int // jobs that a kill cut off
 	Given     int // of the jobs after all that, at work at one time; with keys: keys that had one
@@ -82,7 +83,9 @@ func (v *verdict) pace(begins map[int][]line) {
 		}
 		first = append(first, at)
 	}
-	v.PerSecond, v.AnyBegin = overruns.MostWithin(first, 1_000_000), overruns.MostWithin(every, 1_000_000)
+	const second, late = 1_000_000, 200_000
+	v.PerSecond, v.AnyBegin = overruns.MostWithin(first, second), overruns.MostWithin(every, second)
+	v.Surely = overruns.MostWithin(first, second-late)
 }
 
 // use names what the limit counts together.
