@@ -114,6 +114,7 @@ type space struct {
 	eng     *engine.Engine
 	feed    *feed
 	metrics metrics
+	pace    pace
 }
 
 func (s *server) routes() {

@@ -16,7 +16,8 @@ import (
 // counting counts the reads of a store that gives no hints.
 type counting struct {
 	store.Store
-	reads atomic.Int64
+	reads  atomic.Int64
+	capped bool // counts are said to be lower bounds
 }
 
 func (c *counting) List(ctx context.Context, p store.ListParams) (store.RunPage, error) {
@@ -27,6 +28,15 @@ func (c *counting) List(ctx context.Context, p store.ListParams) (store.RunPage,
 func (c *counting) Get(ctx context.Context, p store.GetParams) ([]store.Run, error) {
 	c.reads.Add(1)
 	return c.Store.Get(ctx, p)
+}
+
+func (c *counting) Count(ctx context.Context, p store.CountParams) ([]store.RunCount, error) {
+	c.reads.Add(1)
+	counts, err := c.Store.Count(ctx, p)
+	for i := range counts {
+		counts[i].Capped = counts[i].Capped || c.capped
+	}
+	return counts, err
 }
 
 func (c *counting) Steps(ctx context.Context, p store.StepsParams) (store.StepPage, error) {

@@ -19,6 +19,8 @@ const (
 // overviewData is the page of everything at once.
 type overviewData struct {
 	Lines                              []wire.Line
+	Pace                               map[string]*sparkline // by queue
+	PaceMinutes                        int
 	MoreLines                          bool
 	Waiting, Running, Sleeping, Paused total
 	OldestWaiting                      *time.Time
@@ -63,6 +65,7 @@ func overview(c *call) (any, error) {
 		load   func() error
 	}{
 		{"queues.read", func() error { return d.loadLines(c) }},
+		{"queues.read", func() error { return d.loadPace(c) }},
 		{"workers.read", func() error { return d.loadWorkers(c) }},
 		{"builds.read", func() error { return d.loadBuilds(c) }},
 		{"schedules.read", func() error { return d.loadSchedules(c) }},
@@ -101,6 +104,18 @@ func (d *overviewData) loadLines(c *call) error {
 		if at := l.OldestWaiting; at != nil && (d.OldestWaiting == nil || at.Before(*d.OldestWaiting)) {
 			d.OldestWaiting = at
 		}
+	}
+	return nil
+}
+
+func (d *overviewData) loadPace(c *call) error {
+	pace, err := c.api.GetPace(c.ctx, c.in)
+	if err != nil {
+		return err
+	}
+	d.PaceMinutes, d.Pace = pace.Minutes, map[string]*sparkline{}
+	for i := range pace.Queues {
+		d.Pace[pace.Queues[i].Name] = drawSparkline(&pace.Queues[i], len(pace.Capped) > 0)
 	}
 	return nil
 }

@@ -185,6 +185,7 @@ func (s *scene) fill() *scene {
 	start(s, "report-1", report, order(1))
 	s.work("v2", all...)
 	s.story()
+	s.pastHour()
 	s.strand()
 	s.poison()
 	s.work("v2", mail)
@@ -233,6 +234,34 @@ func (s *scene) story() {
 		res, err := s.st.Commit(s.ctx, store.CommitParams{Namespace: ns, Now: at(c.at), Commits: []store.Commit{commit}})
 		require.NoError(s.t, err)
 		require.NoError(s.t, res[0].Err)
+	}
+}
+
+// pastHour makes mails that were sent in the past hour, more of them in the middle of it.
+func (s *scene) pastHour() {
+	const ns = "default"
+	now := time.Now()
+	for m := 1; m <= 60; m++ {
+		at := now.Add(-time.Duration(m) * time.Minute)
+		runs := make([]store.NewRun, 2+m*(60-m)/90)
+		for i := range runs {
+			runs[i] = store.NewRun{ID: store.NewID(), Workflow: "send-mail", Queue: "send-mail", Worker: "eu-west-1a-7", LeaseFor: time.Hour, Build: "v2"}
+		}
+		made, err := s.st.Create(s.ctx, store.CreateParams{Namespace: ns, Now: at, Runs: runs})
+		require.NoError(s.t, err)
+		p := store.CommitParams{Namespace: ns, Now: at}
+		for i, r := range made {
+			end := &store.Transition{Kind: store.CompleteRun}
+			if i == 0 && m%9 == 0 {
+				end = &store.Transition{Kind: store.FailRun, Failure: &store.Failure{Code: "mailbox-full", Message: "the mailbox of the customer is full"}}
+			}
+			p.Commits = append(p.Commits, store.Commit{Lease: r.Lease, Seq: 1, Transition: end})
+		}
+		res, err := s.st.Commit(s.ctx, p)
+		require.NoError(s.t, err)
+		for _, r := range res {
+			require.NoError(s.t, r.Err)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ type screen struct {
 func (s *scene) screens() []screen {
 	run := func(what string) string { return "runs/" + s.ids[what] }
 	return []screen{
-		{"overview", "", []string{"Needs attention", "Limits that hold runs back", "legacy-import", "stranded", "ten-minutes", "send-mail"}},
+		{"overview", "", []string{"Needs attention", "Limits that hold runs back", "legacy-import", "stranded", "ten-minutes", "send-mail", "Ended, last", "failed"}},
 		{"runs", "runs", []string{"order-41", "refund-7", "resize-6", "card-declined"}},
 		{"runs that failed", "runs?status=failed&ended_after=1h", []string{"charge-9", "Restart all"}},
 		{"runs by tags", "runs?tags=customer%3D4711,region%3Deu-*", []string{"order-41"}},

@@ -276,6 +276,11 @@ func (c *Client) ListQueues(ctx context.Context, in wire.In) (wire.Lines, error)
 	return get[wire.Lines](ctx, c, "/v1/queues", in)
 }
 
+// GetPace gets how many runs ended in each of the last 30 minutes, by queue.
+func (c *Client) GetPace(ctx context.Context, in wire.In) (wire.Pace, error) {
+	return get[wire.Pace](ctx, c, "/v1/pace", in)
+}
+
 // PauseQueue pauses a queue.
 func (c *Client) PauseQueue(ctx context.Context, name string, opts ...CallOption) (wire.Held, error) {
 	return post[wire.Held](ctx, c, path("v1", "queues", name, "pause"), nil, opts)

@@ -113,6 +113,27 @@ type Lines struct {
 	More bool `json:"more,omitempty"`
 }
 
+// Pace tells how many runs ended in each of the last minutes.
+type Pace struct {
+	// From is when the first of the minutes began. Each is one of the clock, and has ended.
+	From time.Time `json:"from"`
+	// Minutes is how many there are: 30, or fewer as long as not all of them have been counted. A later answer has more.
+	Minutes int `json:"minutes"`
+	// Capped has the places of the minutes in which more runs may have ended than were counted, about 10,000.
+	Capped []int `json:"capped,omitempty"`
+	// Queues are those in which runs ended, by name, 1000 at most.
+	Queues []QueuePace `json:"queues"`
+}
+
+// QueuePace is the part of a queue.
+type QueuePace struct {
+	Name string `json:"name"`
+	// Ended counts the runs that ended in each minute, failed ones included.
+	Ended []int64 `json:"ended"`
+	// Failed counts those that failed.
+	Failed []int64 `json:"failed"`
+}
+
 // Held tells whether a queue, a workflow or a schedule is paused.
 type Held struct {
 	Name   string `json:"name"`
