@@ -451,7 +451,7 @@ var stepLimitCases = []Case{
 		c.eq("the lease", c.extend(run.Lease).Lost, false)
 		c.end(run, stepUnder(use("other", "b")))
 	}},
-	{"limit/many-keys", "P21", "ten thousand keys with eight uses each are counted one by one", checkManyKeys},
+	{"sizes/limit-keys", "P21", "four thousand keys, of which each run is under eight, are counted one by one", checkManyKeys},
 }
 
 // checkManyKeys starts and ends runs of many keys.
