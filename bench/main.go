@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/bench/peers"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -48,8 +49,9 @@ func main() {
 	flag.IntVar(&b.samples, "samples", 300, "samples of latencies")
 	flag.IntVar(&b.items, "items", 20_000, "items of the generator")
 	flag.IntVar(&b.scale, "scale", 10_000, "the most processes, slots, steps and queues of the part \"scale\"")
-	flag.StringVar(&b.curve, "curve", "", "only this curve of it: workers, slots, payload, steps, table (up to -crowd runs) or queues; of the part \"processes\": only this load")
+	flag.StringVar(&b.curve, "curve", "", "only this curve of it: workers, slots, payload, steps, table (up to -crowd runs) or queues; of the part \"processes\": only this load; of \"peers\": only this engine or limit")
 	charts := flag.String("charts", "", "write charts of the curves and of the throughput, as SVG files, to this directory")
+	flag.DurationVar(&b.patience, "patience", 90*time.Second, "how long the last jobs of the part \"peers\" may take")
 	flag.BoolVar(&b.noLimit, "nolimit", false, "leave out the others, to profile Pawl alone")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	asJSON := flag.Bool("json", false, "print JSON")
@@ -83,9 +85,10 @@ func main() {
 		enc.SetIndent("", "  ")
 		_ = enc.Encode(struct {
 			What   string
-			Rows   []*row   `json:",omitempty"`
-			Curves []*curve `json:",omitempty"`
-		}{b.what(), b.rows, b.curves})
+			Rows   []*row        `json:",omitempty"`
+			Curves []*curve      `json:",omitempty"`
+			Peers  []peers.Trial `json:",omitempty"`
+		}{b.what(), b.rows, b.curves, b.trials})
 		return
 	}
 	b.print()
@@ -105,7 +108,9 @@ type bench struct {
 	items      int // of the generator
 	scale      int // the most of what a curve varies
 	curve      string
+	patience   time.Duration
 	noLimit    bool
+	trials     []peers.Trial
 	rows       []*row
 	curves     []*curve
 }
@@ -534,6 +539,7 @@ func (b *bench) print() {
 			fmt.Fprintf(w, "%s\t%s\t%.2f\n", short(p.X), spread(p.Y, ""), median(p.Y)/median(c.Points[0].Y))
 		}
 	}
+	peers.Print(w, b.trials)
 	if len(b.rows) > 0 {
 		fmt.Fprintln(w, "\n\tPawl\thand-written\tratio\tRiver\tratio")
 	}

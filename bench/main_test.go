@@ -2,8 +2,11 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/bench/peers"
 )
 
 func TestMain(m *testing.M) {
@@ -60,5 +63,30 @@ func TestLimits(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Engines work under limits while a process is killed. Of Pawl the result is known.
+func TestPeers(t *testing.T) {
+	for only, patience := range map[string]time.Duration{
+		"1 at once": time.Minute,
+		"River":     time.Second, // jobs of a process that was killed are rescued after half a minute
+	} {
+		t.Run(only, func(t *testing.T) {
+			t.Parallel()
+			b := bench{db: "postgres", only: "peers", curve: only, runs: 40, reps: 1, dir: t.TempDir(), patience: patience}
+			if err := b.all(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(b.trials) == 0 {
+				t.Fatal("no trials")
+			}
+			for _, r := range b.trials {
+				if r.Most == 0 || strings.HasPrefix(r.Engine, "Pawl") && (r.Overruns > 0 || r.Left > 0 || r.Given != r.Wanted) {
+					t.Errorf("%+v", r)
+				}
+			}
+			peers.Print(t.Output(), b.trials)
+		})
 	}
 }

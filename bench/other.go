@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/backends/postgres"
 	"github.com/pawlhq/pawl/backends/sqlite"
+	"github.com/pawlhq/pawl/bench/peers"
 	"github.com/pawlhq/pawl/store"
 	"github.com/pawlhq/pawl/workflow"
 )
@@ -25,7 +26,7 @@ const envWorker = "PAWL_BENCH_WORKER"
 func isWorker() bool {
 	where, ok := os.LookupEnv(envWorker)
 	if !ok {
-		return false
+		return peers.IsWorker()
 	}
 	if err := beWorker(where); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: worker:", err)

@@ -83,6 +83,7 @@ func (b *bench) postgres(ctx context.Context) error {
 		}},
 		{"limits", limits},
 		{"fairness", limits},
+		{"peers", b.peers},
 		{"claim", b.claims},
 		{"idle", b.idleCost},
 		{"handles", b.waiting},

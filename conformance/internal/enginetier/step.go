@@ -38,7 +38,7 @@ var stepEngineCases = []Case{
 			}
 			return out, nil
 		})
-		e.process(defs(wf))
+		e.process(defs(wf), worker.Lease(leaseFor))
 		h := start(e, wf, 7)
 		e.eq("output", result(e, h), []int{7, 14, 21})
 		e.eq("executions", ran.get("work"), 3)

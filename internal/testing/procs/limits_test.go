@@ -27,6 +27,7 @@ import (
 	"github.com/pawlhq/pawl/backends/turso"
 	"github.com/pawlhq/pawl/engine"
 	"github.com/pawlhq/pawl/internal/exec"
+	"github.com/pawlhq/pawl/internal/testing/overruns"
 	"github.com/pawlhq/pawl/internal/testing/pgtest"
 	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/limit"
@@ -323,8 +324,8 @@ func (d *limitDriver) wake(p *process) {
 func (d *limitDriver) judge(took time.Duration) {
 	all, err := readJournals(d.dir)
 	require.NoError(d.t, err)
-	v := overruns(all, d.killed, limitConcurrency)
-	for _, o := range v.overruns {
+	v := judgeLimits(all, d.killed, limitConcurrency)
+	for _, o := range v.Overruns {
 		d.t.Errorf("overrun: %s", o)
 	}
 	leaks := d.leaks()
@@ -334,7 +335,7 @@ func (d *limitDriver) judge(took time.Duration) {
 	d.t.Logf("%v: %d kills, %d stops, %d processes of two builds", took.Round(time.Second), *killsFlag, d.zombies, d.begun)
 	d.t.Logf("%d runs, %d claims, %d of them after a lease that ran out; %d executions of steps, %d of them cut off by a kill, %d still under way when their run was taken over",
 		len(d.handles.list), v.claims, v.takeovers, v.executions, v.cut, v.zombies)
-	d.t.Logf("most at work at one time: %v; %d overruns, %d leaks", v.most, len(v.overruns), len(leaks))
+	d.t.Logf("most at work at one time: %v; %d overruns, %d leaks", v.Most, len(v.Overruns), len(leaks))
 	if *killsFlag >= 50 { // with few disturbances, all may miss
 		assert.NotZero(d.t, v.takeovers, "no run was taken over: the test shows nothing")
 		assert.NotZero(d.t, v.cut)
@@ -391,20 +392,19 @@ func (d *limitDriver) leaks() (found []string) {
 
 // verdict is what the journals show.
 type limitVerdict struct {
-	overruns          []string
-	most              map[string]int // at one time, by limit and key
+	overruns.Verdict
 	claims, takeovers int
 	executions        int
 	cut               int // ended by the kill of their process
 	zombies           int // under way when another lease took the run over
 }
 
-// overruns looks for moments with more runs at work under a limit and key than it permits. The work of a
+// judgeLimits looks for moments with more runs at work under a limit and key than it permits. The work of a
 // run is a step from its beginning to its end, or to the kill of its process. From when another lease
 // takes the run over, the permit belongs to that lease: what the holder before still does is beyond
 // what a limit can see.
-func overruns(all []entry, killed map[int]int64, concurrency func(use string) int) limitVerdict {
-	v := limitVerdict{most: map[string]int{}}
+func judgeLimits(all []entry, killed map[int]int64, concurrency func(use string) int) limitVerdict {
+	var v limitVerdict
 	type lease struct {
 		run   store.ID
 		epoch int64
@@ -427,12 +427,7 @@ func overruns(all []entry, killed map[int]int64, concurrency func(use string) in
 			ends[name(e)] = e.To
 		}
 	}
-	type moment struct {
-		at    int64
-		run   store.ID
-		delta int
-	}
-	moments := map[string][]moment{}
+	var work []overruns.Work
 	for i := range all {
 		e := &all[i]
 		if e.Op != "begin" {
@@ -453,26 +448,9 @@ func overruns(all []entry, killed map[int]int64, concurrency func(use string) in
 				break
 			}
 		}
-		if end <= e.From {
-			continue
-		}
-		for use := range strings.FieldsSeq(e.Key) {
-			moments[use] = append(moments[use], moment{e.From, e.Run, 1}, moment{end, e.Run, -1})
-		}
+		work = append(work, overruns.Work{Run: e.Run.String(), Uses: strings.Fields(e.Key), From: e.From, To: end})
 	}
-	for use, list := range moments {
-		slices.SortFunc(list, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
-		active := map[store.ID]int{}
-		for _, m := range list {
-			if active[m.run] += m.delta; active[m.run] == 0 {
-				delete(active, m.run)
-			}
-			v.most[use] = max(v.most[use], len(active))
-			if n := concurrency(use); m.delta > 0 && len(active) > n {
-				v.overruns = append(v.overruns, fmt.Sprintf("%d runs at work under %s at %d, permitted are %d", len(active), use, m.at, n))
-			}
-		}
-	}
+	v.Verdict = overruns.Judge(work, concurrency)
 	return v
 }
 
@@ -483,7 +461,7 @@ func TestOverrunsAreSeen(t *testing.T) {
 		return entry{Op: op, PID: int(epoch), Run: run, Epoch: epoch, Step: "s", Key: "alone/a", From: from, To: to}
 	}
 	count := func(list ...entry) int {
-		return len(overruns(list, map[int]int64{1: 100}, func(string) int { return 1 }).overruns)
+		return len(judgeLimits(list, map[int]int64{1: 100}, func(string) int { return 1 }).Overruns)
 	}
 	require.Zero(t, count(line("begin", a, 1, 10, 0), line("end", a, 1, 10, 20), line("begin", b, 1, 20, 0), line("end", b, 1, 20, 30)), "one after the other")
 	require.Equal(t, 1, count(line("begin", a, 1, 10, 0), line("end", a, 1, 10, 20), line("begin", b, 1, 19, 0), line("end", b, 1, 19, 30)), "at one time")
