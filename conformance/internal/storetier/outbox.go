@@ -3,6 +3,7 @@ package storetier
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -682,7 +683,7 @@ var outboxCases = []Case{
 		got := map[store.ID][]string{}
 		var last sync.WaitGroup
 		last.Go(func() {
-			for over, n := false, 0; n < 10_000; n++ {
+			for over, left := false, 10_000; left > 0; {
 				page, err := patient(c.ctx, func() (store.ChangePage, error) {
 					return c.s2.(store.Outboxer).Changes(c.ctx, store.ChangesParams{Namespace: c.ns, Subscription: aSub, Limit: 3, Now: c.now})
 				})
@@ -693,10 +694,14 @@ var outboxCases = []Case{
 				if len(page.Changes) == 0 && over {
 					return
 				}
+				if over {
+					left-- // of a store that returns changes for ever
+				}
 				select {
 				case <-done:
 					over = true
 				default:
+					runtime.Gosched()
 				}
 				p := store.SettleParams{Namespace: c.ns, Subscription: aSub, Now: c.now}
 				for i, ch := range page.Changes {
