@@ -172,7 +172,7 @@ func TestLimits(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, "5242880 is over 4194304")
 
-	s := open(t, srv, url, turso.WithLimits(store.Limits{Payload: 4 << 20}))
+	s := open(t, srv, url, turso.WithLimits(store.Limits{Payload: 4 << 20}), turso.WithTimeout(time.Minute)) // which a busy machine may need for so much
 	run := newRun(4 << 20)
 	res, err := s.Create(t.Context(), store.CreateParams{Namespace: ns, Runs: []store.NewRun{run, newRun(4<<20 + 1)}})
 	require.NoError(t, err)
