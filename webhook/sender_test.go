@@ -67,12 +67,22 @@ func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	status, header := http.StatusNoContent, http.Header{}
-	if r.answer != nil {
-		if status, header, err = r.answer(n, e); err != nil {
+	r.mu.Lock()
+	answer := r.answer
+	r.mu.Unlock()
+	if answer != nil {
+		if status, header, err = answer(n, e); err != nil {
 			return nil, err
 		}
 	}
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader("")), Request: req}, nil
+}
+
+// accept makes the receiver accept everything.
+func (r *receiver) accept() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = nil
 }
 
 // kinds lists what has arrived about a run.
@@ -225,7 +235,7 @@ func TestAFailedChangeHoldsOnlyItsRun(t *testing.T) {
 		kinds := strings.Fields(w.kinds(bad))
 		assert.Equal(t, slices.Repeat([]string{"paused"}, len(kinds)), kinds)
 		assert.Len(t, kinds, 6) // at 0, 5, 15, 35, 75 and 155 seconds, more or less
-		w.answer = nil
+		w.accept()
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, end())
 		assert.Equal(t, "paused resumed", strings.TrimPrefix(w.kinds(bad), strings.Repeat("paused ", 6)))
@@ -249,7 +259,7 @@ func TestAReceiverThatIsDownIsAskedRarely(t *testing.T) {
 		assert.EqualValues(t, 500, subs[0].Waiting)
 		assert.Contains(t, subs[0].Error, "connection refused")
 		assert.Contains(t, w.doctor(t), "webhook \"audit\" has 500 changes waiting")
-		w.answer = nil
+		w.accept()
 		time.Sleep(10 * time.Minute)
 		subs, err = w.eng.Subscriptions(t.Context())
 		require.NoError(t, err)
