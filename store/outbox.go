@@ -63,9 +63,9 @@ type Outboxer interface {
 	// P4: a change that does not wait any more is ignored, and so is an attempt that was settled already.
 	Settle(ctx context.Context, p SettleParams) error
 
-	// DropChanges deletes changes that have waited for longer than their subscription keeps them, and those of
-	// deleted subscriptions: of each subscription, some of the oldest Limit. It returns what it has deleted, by subscription; those
-	// of existing subscriptions are counted there. A purge of runs deletes no changes.
+	// DropChanges deletes changes that have waited for longer than their subscription keeps them, and those of deleted
+	// subscriptions. In each subscription it looks at the Limit oldest changes. It returns how many it has deleted in each, and
+	// adds that number to the Dropped of a subscription that exists. A purge of runs deletes no changes.
 	DropChanges(ctx context.Context, p DropChangesParams) ([]DroppedChanges, error)
 }
 

@@ -185,6 +185,35 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestChangesNeedNoRights: a program of an earlier version, whose user has no rights to the tables that came since,
+// starts and cancels runs although another program has subscribed to their changes.
+func TestChangesNeedNoRights(t *testing.T) {
+	t.Parallel()
+	at := pgtest.Start(t).URL()
+	owner, err := postgres.Open(t.Context(), at)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, owner.Close()) })
+	exec(t, at, `CREATE ROLE older LOGIN; GRANT USAGE ON SCHEMA pawl TO older; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA pawl TO older;
+		REVOKE ALL ON pawl.subscriptions, pawl.changes FROM older`)
+	var outbox store.Outboxer = owner
+	_, err = outbox.PutSubscription(t.Context(), store.PutSubscriptionParams{Namespace: "n", Subscription: store.Subscription{Name: "all"}})
+	require.NoError(t, err)
+
+	s, err := postgres.Open(t.Context(), with(t, at, func(u *url.URL) { u.User = url.User("older") }), postgres.WithoutMigration())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	run := store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q"}
+	made, err := s.Create(t.Context(), store.CreateParams{Namespace: "n", Runs: []store.NewRun{run}})
+	require.NoError(t, err)
+	require.NoError(t, made[0].Err)
+	canceled, err := s.Cancel(t.Context(), store.CancelParams{Namespace: "n", IDs: []store.ID{run.ID}})
+	require.NoError(t, err)
+	require.NoError(t, canceled[0].Err)
+	subs, err := outbox.ListSubscriptions(t.Context(), store.ListSubscriptionsParams{Namespace: "n"})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, subs[0].Waiting)
+}
+
 func TestSchemaNewerThanTheProgram(t *testing.T) {
 	t.Parallel()
 	location, schema := pgtest.Schema(t)
