@@ -44,6 +44,8 @@ const (
 	ReadBuilds      Action = "builds.read"
 	ReadLimits      Action = "limits.read"
 	ChangeLimits    Action = "limits.change" // set and unset what they allow, and weights
+	ReadWebhooks    Action = "webhooks.read"   // outgoing webhooks, and what waits for them
+	DeleteWebhooks  Action = "webhooks.delete" // with what waits
 	RunDoctor       Action = "doctor.read"
 	ReadActions     Action = "actions.read" // who did what
 	ReadMetrics     Action = "metrics.read"
@@ -51,7 +53,7 @@ const (
 
 var actions = []Action{ReadInfo, ReadRuns, ReadPayloads, StartRuns, CancelRuns, PauseRuns, RestartRuns, ForkRuns, UnpinRuns, SignalRuns, ChangeState, ExportRuns, ImportRuns,
 	PurgeRuns, ReadSchedules, WriteSchedules, PauseSchedules, TriggerSchedule, ReadQueues, PauseQueues, ReadWorkflows, PauseWorkflows, ReadWorkers, RemoveWorkers, ReadBuilds,
-	ReadLimits, ChangeLimits, RunDoctor, ReadActions, ReadMetrics}
+	ReadLimits, ChangeLimits, ReadWebhooks, DeleteWebhooks, RunDoctor, ReadActions, ReadMetrics}
 
 // Actions lists all actions.
 func Actions() []Action { return slices.Clone(actions) }
@@ -68,6 +70,7 @@ type Target struct {
 	Schedule  string
 	Worker    string
 	Limit     string
+	Webhook   string
 }
 
 // Caller is who has sent a request, as far as the API knows.

@@ -86,6 +86,8 @@ func (c *call) target() Target {
 		t.Worker = c.r.PathValue("id")
 	case strings.HasPrefix(c.op.path, "/v1/limits/"):
 		t.Limit = name
+	case strings.HasPrefix(c.op.path, "/v1/webhooks/"):
+		t.Webhook = name
 	}
 	return t
 }

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawlhq/pawl/api/wire"
+	"github.com/pawlhq/pawl/store"
 )
 
 // TestDeployFiles reads the files of deploy/: they are well-formed and use only figures that /metrics has,
@@ -22,9 +23,15 @@ func TestDeployFiles(t *testing.T) {
 	s.work()
 	_, err := s.c.PauseQueue(s.ctx, "ship")
 	require.NoError(t, err)
+	_, err = s.eng.Subscribe(s.ctx, store.Subscription{Name: "audit", Kinds: []store.ChangeKind{store.RunCreated}})
+	require.NoError(t, err)
 	s.start(wire.Start{Workflow: "busy", Input: []byte(`{}`)})
 	text, err := s.c.GetMetrics(s.ctx, wire.In{})
 	require.NoError(t, err)
+	for _, figure := range []string{"waiting", "oldest_waiting_seconds", "dropped"} {
+		require.Contains(t, string(text), "pawl_webhook_"+figure+`{namespace="default",webhook="audit"} `)
+	}
+	require.Contains(t, string(text), `pawl_webhook_waiting{namespace="default",webhook="audit"} 1`)
 	known := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) gauge$`).FindAllStringSubmatch(string(text), -1) {
 		known[m[1]] = true

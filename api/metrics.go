@@ -125,6 +125,9 @@ func (c *call) measure() (string, error) {
 	if err := c.measureLimits(&w); err != nil {
 		return "", err
 	}
+	if err := c.measureWebhooks(&w); err != nil {
+		return "", err
+	}
 	return w.b.String(), nil
 }
 

@@ -96,7 +96,7 @@ func needsBody(t reflect.Type) bool {
 // operations is the table of all routes.
 func operations() []*operation {
 	var all []*operation
-	for _, part := range [][]*operation{metaOperations(), runOperations(), runControl(), stateOperations(), scheduleOperations(), workOperations(), limitOperations(), paceOperations(), streamOperations(), metricOperations()} {
+	for _, part := range [][]*operation{metaOperations(), runOperations(), runControl(), stateOperations(), scheduleOperations(), workOperations(), limitOperations(), webhookOperations(), paceOperations(), streamOperations(), metricOperations()} {
 		all = append(all, part...)
 	}
 	return all

@@ -38,6 +38,7 @@ func TestEveryOperationWorks(t *testing.T) {
 			s.walkSchedules()
 			s.walkUpdates()
 			s.walkLimits()
+			s.walkWebhooks()
 			s.walkWork()
 			s.walkStreams()
 			s.running.Wait()
@@ -364,6 +365,34 @@ func (s *site) walkLimits() {
 		require.NoError(t, err)
 		s.ended(id)
 	}
+}
+
+func (s *site) walkWebhooks() {
+	t, ctx, c := s.t, s.ctx, s.c
+	_, err := s.eng.Subscribe(ctx, store.Subscription{Name: "audit/eu", Workflows: []string{"ship"}, Kinds: []store.ChangeKind{store.RunCreated, store.RunFailed}, Keep: time.Hour})
+	require.NoError(t, err)
+	id := s.start(wire.Start{Workflow: "ship", Input: []byte(`{"Item":"book"}`)})
+	s.ended(id)
+	page, err := s.eng.Changes(ctx, "audit/eu", 1)
+	require.NoError(t, err)
+	require.Len(t, page.Changes, 1)
+	failed := []store.FailedDelivery{{ChangeKey: page.Changes[0].ChangeKey, Attempt: 1, After: time.Hour}}
+	require.NoError(t, s.eng.Settle(ctx, store.SettleParams{Subscription: "audit/eu", Failed: failed, Error: "refused"}))
+	list, err := c.ListWebhooks(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Len(t, list.Webhooks, 1)
+	w := list.Webhooks[0]
+	require.NotNil(t, w.OldestAt)
+	require.NotNil(t, w.FailedAt)
+	require.NotNil(t, w.CreatedAt)
+	want := wire.Webhook{Name: "audit/eu", Workflows: []string{"ship"}, Kinds: []string{"created", "failed"}, Keep: "1h0m0s", Waiting: 1, OldestAt: w.OldestAt, Attempts: 1,
+		FailedAt: w.FailedAt, Error: "refused", CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt}
+	require.Equal(t, want, w)
+	require.NoError(t, c.DeleteWebhook(ctx, "audit/eu"))
+	refused(t, c.DeleteWebhook(ctx, "audit/eu"), 404, wire.CodeNotFound)
+	list, err = c.ListWebhooks(ctx, wire.In{})
+	require.NoError(t, err)
+	require.Empty(t, list.Webhooks)
 }
 
 func (s *site) walkWork() {

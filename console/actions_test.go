@@ -204,6 +204,22 @@ func TestActionsOnLimits(t *testing.T) {
 	require.Empty(t, limits, "no code has registered it")
 }
 
+func TestDeleteAWebhook(t *testing.T) {
+	t.Parallel()
+	h := handle(t)
+	require.Equal(t, http.StatusOK, h.Go(h.at+"webhooks"))
+	require.Equal(t, http.StatusOK, h.Follow(`a[href*="webhook-delete"][href*="audit"]`))
+	require.Contains(t, h.Text("main"), "never delivered")
+	require.Equal(t, http.StatusOK, h.Follow("main form button"))
+	require.Contains(t, h.Text("main"), "The subscription was deleted")
+	require.NotContains(t, h.Text("main"), "audit")
+	list, err := h.eng.Subscriptions(h.ctx)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	h.Go(h.at + "journal")
+	require.Contains(t, h.Text("main"), "webhook audit")
+}
+
 // TestKeyboard cancels a run without a mouse, and the first key press offers to skip the menu.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 type confirmData struct {
 	deed
 	Run     *wire.Run // that it is done to, if it is done to one
-	Name    string    // of a queue, a workflow, a schedule, a worker or a limit
+	Name    string    // of a queue, a workflow, a schedule, a worker, a limit or a webhook
 	What    []string  // what will happen
 	Fields  []field
 	Hidden  []choice
@@ -148,5 +148,5 @@ var notices = map[string]string{
 	"restarted": "The run was restarted.", "forked": "This is the new run.", "unpinned": "The run is no longer pinned.", "canceled": "The run is canceled, or will be when it has cleaned up.",
 	"queue-pause": "The queue is paused.", "queue-resume": "The queue was resumed.", "workflow-pause": "The workflow is paused.", "workflow-resume": "The workflow was resumed.",
 	"schedule-paused": "The schedule is paused.", "schedule-resumed": "The schedule was resumed.", "triggered": "The schedule has started this run.", "deleted": "The schedule was deleted.", "removed": "The registration was removed.",
-	"limit-set": "What the limit allows was set.", "limit-unset": "What code has registered counts again.", "limit-weight": "The share of the key was set.",
+	"limit-set": "What the limit allows was set.", "limit-unset": "What code has registered counts again.", "limit-weight": "The share of the key was set.", "webhook-deleted": "The subscription was deleted.",
 }

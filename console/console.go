@@ -102,6 +102,7 @@ func (c *console) routes() {
 		"/builds":       {section: "builds", template: "builds", live: true, load: listBuilds},
 		"/limits":       {section: "limits", template: "limits", live: true, load: listLimits},
 		"/limit":        {section: "limits", template: "limit", live: true, load: showLimit},
+		"/webhooks":     {section: "webhooks", template: "webhooks", live: true, load: listWebhooks},
 		"/doctor":       {section: "doctor", template: "doctor", load: showDoctor},
 		"/journal":      {section: "journal", template: "journal", live: true, load: showJournal},
 		"/runs/payload": {section: "runs", template: "payload", load: showPayload},

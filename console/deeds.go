@@ -43,7 +43,7 @@ func backToSchedule(c *call) (string, []any) { return "schedule", []any{"name", 
 // deeds are all that can be done, in the order of the buttons on a page.
 var deeds []deed
 
-func init() { deeds = slices.Concat(runSteering, bulkDeeds(), workDeeds, limitDeeds) }
+func init() { deeds = slices.Concat(runSteering, bulkDeeds(), workDeeds, limitDeeds, webhookDeeds) }
 
 func deedOf(action string) (deed, bool) {
 	i := slices.IndexFunc(deeds, func(d deed) bool { return d.Action == action })

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -167,8 +166,7 @@ func (d *overviewData) loadSchedules(c *call) error {
 // loadLimits finds the limits with keys that have no permit left, and runs that wait for one.
 func (d *overviewData) loadLimits(c *call) error {
 	list, err := c.api.ListLimits(c.ctx, c.in)
-	var p *wire.Problem
-	if errors.As(err, &p) && p.Code == wire.CodeUnsupported {
+	if unsupported(err) {
 		return nil
 	}
 	for _, l := range list.Limits {
@@ -269,6 +267,8 @@ func (f *finding) help() {
 		f.Path, f.Link = "limits", "See the limits"
 	case "schedules":
 		f.Path, f.Link = "schedules", "See the schedules"
+	case "webhooks":
+		f.Path, f.Link = "webhooks", "See the webhooks"
 	}
 }
 

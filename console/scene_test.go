@@ -190,8 +190,10 @@ func (s *scene) fill() *scene {
 	s.poison()
 	s.work("v2", mail)
 	require.NoError(s.t, s.eng.PauseQueue(s.ctx, "send-mail"))
+	s.subscribe()
 	start(s, "mail-3", mail, order(3)) // its queue is paused
 	start(s, "mail-4", mail, order(4))
+	s.undelivered()
 	start(s, "import-1", legacy, order(6), engine.Queue("legacy-import")) // no worker knows it
 	s.hold()
 	s.schedules()
@@ -292,6 +294,26 @@ func (s *scene) hold() {
 	for _, what := range []string{"payout-2", "payout-3"} {
 		start(s, what, patient, Order{Number: 2}, engine.Under(store.LimitUse{Limit: "partner", Key: "acme"}))
 	}
+}
+
+// subscribe puts two webhooks.
+func (s *scene) subscribe() {
+	for _, sub := range []store.Subscription{
+		{Name: "audit", Workflows: []string{"send-mail"}, Kinds: []store.ChangeKind{store.RunCreated}},
+		{Name: "billing", Kinds: []store.ChangeKind{store.RunRestarted}, Keep: time.Hour},
+	} {
+		_, err := s.eng.Subscribe(s.ctx, sub)
+		require.NoError(s.t, err)
+	}
+}
+
+// undelivered lets the receiver of a webhook fail.
+func (s *scene) undelivered() {
+	page, err := s.eng.Changes(s.ctx, "audit", 1)
+	require.NoError(s.t, err)
+	require.Len(s.t, page.Changes, 1)
+	require.NoError(s.t, s.eng.Settle(s.ctx, store.SettleParams{Subscription: "audit", Error: "the receiver has answered 503 Service Unavailable",
+		Failed: []store.FailedDelivery{{ChangeKey: page.Changes[0].ChangeKey, Attempt: 1, After: time.Hour}}}))
 }
 
 // poison makes a run that ended its workers' processes, as a worker would find it.

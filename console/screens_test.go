@@ -57,6 +57,8 @@ func (s *scene) screens() []screen {
 		{"limit", "limit?name=partner", []string{"acme", "Set what it allows"}},
 		{"set a limit", "do?action=limit-set&name=partner", []string{"At work at a time", "Burst"}},
 		{"run under a limit", run("payout-2"), []string{"Under limits", "partner, key acme", "1 of 1 held"}},
+		{"webhooks", "webhooks", []string{"audit", "of send-mail", "1 attempt for the oldest", "503 Service Unavailable", "billing", "restarted"}},
+		{"delete a webhook", "do?action=webhook-delete&name=audit", []string{"What will happen", "never delivered"}},
 		{"doctor", "doctor", []string{"schema", "ten-minutes"}},
 		{"journal", "journal", []string{"Who did what"}},
 		{"cancel", "do?action=run-cancel&run=" + s.ids["refund-7"], []string{"What will happen", "Back, change nothing"}},

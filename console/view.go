@@ -272,6 +272,7 @@ var menu = []menuItem{
 	{"workers", "workers", "Workers", "workers.read"},
 	{"builds", "builds", "Builds", "builds.read"},
 	{"limits", "limits", "Limits", "limits.read"},
+	{"webhooks", "webhooks", "Webhooks", "webhooks.read"},
 	{"doctor", "doctor", "Doctor", "doctor.read"},
 	{"journal", "journal", "Journal", "actions.read"},
 }

@@ -29,6 +29,7 @@ var words = template.FuncMap{
 	"payload": payloadText,
 	"plural":  plural,
 	"rule":    rule,
+	"failing": failing,
 	"ended":   func(p wire.TreeProgress) int64 { return p.Completed + p.Failed + p.Canceled },
 	"percent": percent,
 	"rate":    func(r float64) string { return strconv.FormatFloat(r, 'g', 2, 64) },

@@ -48,11 +48,14 @@ func TestActionsHaveOutcomes(t *testing.T) {
 	require.ErrorIs(t, eng.UnsetLimit(ctx, "none"), store.ErrNotFound)
 	require.NoError(t, eng.SetWeight(ctx, "l", "k", 2))
 	require.ErrorIs(t, eng.DeleteSchedule(ctx, "none"), store.ErrNotFound)
+	_, err = eng.Subscribe(ctx, store.Subscription{Name: "w"})
+	require.NoError(t, err)
+	require.NoError(t, eng.Unsubscribe(ctx, "w"))
 	_, err = eng.Purge(ctx, engine.PurgeFilter{})
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"cancel: done", "delete: refused: not found", "forced cancel: refused: not found", "fork: done", "pause: done", "pause: done", "pause: no change",
-		"purge: no change", "restart: done", "restart: refused: conflict", "set state: done", "set: done", "signal: done",
+		"cancel: done", "delete: done", "delete: refused: not found", "forced cancel: refused: not found", "fork: done", "pause: done", "pause: done", "pause: no change",
+		"purge: no change", "put: done", "restart: done", "restart: refused: conflict", "set state: done", "set: done", "signal: done",
 		"unpin: refused: conflict", "unset: refused: not found", "weight: done",
 	}, journaled(t, eng))
 

@@ -17,20 +17,29 @@ import (
 // A subscription outlives the program. One that nobody delivers fills up with changes until [store.Subscription.Keep] has
 // passed; [Engine.Unsubscribe] deletes it. It fails with store.ErrInvalid, and with store.ErrUnsupported if the backend has no outbox.
 func (e *Engine) Subscribe(ctx context.Context, s store.Subscription) (out store.Subscription, err error) {
+	record := e.acts(ctx, "put", "webhook "+s.Name, "")
 	err = e.outbox(ctx, s.Name, func(ctx context.Context, x store.Outboxer) (err error) {
-		out, err = x.PutSubscription(ctx, store.PutSubscriptionParams{Namespace: e.namespace, Subscription: s})
+		out, err = x.PutSubscription(ctx, store.PutSubscriptionParams{Namespace: e.namespace, Subscription: s, Record: record})
 		return err
 	})
+	e.actedOn(ctx, record, err)
 	return out, err
 }
 
 // Unsubscribe deletes a subscription with the changes that wait in it. It fails with store.ErrNotFound if there is none.
 func (e *Engine) Unsubscribe(ctx context.Context, name string) error {
+	record := e.acts(ctx, "delete", "webhook "+name, "")
+	err := e.unsubscribe(ctx, name, record)
+	e.actedOn(ctx, record, err)
+	return err
+}
+
+func (e *Engine) unsubscribe(ctx context.Context, name string, record []store.Action) error {
 	deleted := false
 	for {
 		more, unknown := false, false
 		err := e.outbox(ctx, name, func(ctx context.Context, x store.Outboxer) (err error) {
-			more, err = x.DeleteSubscription(ctx, store.DeleteSubscriptionParams{Namespace: e.namespace, Name: name})
+			more, err = x.DeleteSubscription(ctx, store.DeleteSubscriptionParams{Namespace: e.namespace, Name: name, Record: record})
 			unknown = unknown || errors.Is(err, store.ErrOutcomeUnknown)
 			return err
 		})

@@ -37,6 +37,8 @@ type Outboxer interface {
 	// there are more: then call it again. Until they are gone, a subscription that is put under that name gets
 	// them. [Outboxer.DropChanges] deletes what nobody asks for again.
 	//
+	// The Record is that of the deletion of the subscription: a call that finds only changes stores none.
+	//
 	// It returns ErrNotFound if there is neither the subscription nor a change of it, also if the call was applied,
 	// its answer was lost, and it is sent again.
 	DeleteSubscription(ctx context.Context, p DeleteSubscriptionParams) (more bool, err error)
@@ -202,12 +204,15 @@ type PutSubscriptionParams struct {
 	Namespace    string
 	Subscription Subscription // the fields up to Keep
 	Now          time.Time
+	Record       []Action // see [Journal]
 }
 
 // DeleteSubscriptionParams is the input of [Outboxer.DeleteSubscription].
 type DeleteSubscriptionParams struct {
 	Namespace string
 	Name      string
+	Now       time.Time // of the Record
+	Record    []Action  // see [Journal]
 }
 
 // ListSubscriptionsParams is the input of [Outboxer.ListSubscriptions].
@@ -277,7 +282,7 @@ func (p *PutSubscriptionParams) Validate() error {
 			return Invalid("kind of change", fmt.Sprintf("%d is no kind", uint8(k)))
 		}
 	}
-	return first(ValidateName("namespace", p.Namespace), ValidateName("subscription", s.Name), duration("age", s.Keep))
+	return first(ValidateName("namespace", p.Namespace), ValidateName("subscription", s.Name), duration("age", s.Keep), validateRecord(p.Record, 1))
 }
 
 // Rule returns the fields of a subscription that a put sets, in the form in which they are stored and returned.
@@ -302,7 +307,7 @@ func TooManySubscriptions(name string) error {
 
 // Validate checks the call.
 func (p *DeleteSubscriptionParams) Validate() error {
-	return first(ValidateName("namespace", p.Namespace), ValidateName("subscription", p.Name))
+	return first(ValidateName("namespace", p.Namespace), ValidateName("subscription", p.Name), validateRecord(p.Record, 1))
 }
 
 // Validate checks the call.

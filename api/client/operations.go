@@ -353,3 +353,14 @@ func (c *Client) SetWeight(ctx context.Context, name string, b wire.SetWeight, o
 	_, err := call[struct{}](ctx, c, http.MethodPut, path("v1", "limits", name, "weight"), nil, b, opts)
 	return err
 }
+
+// ListWebhooks lists the subscriptions of outgoing webhooks with what waits in them.
+func (c *Client) ListWebhooks(ctx context.Context, in wire.In) (wire.Webhooks, error) {
+	return get[wire.Webhooks](ctx, c, "/v1/webhooks", in)
+}
+
+// DeleteWebhook deletes the subscription of an outgoing webhook with the changes that wait in it.
+func (c *Client) DeleteWebhook(ctx context.Context, name string, opts ...CallOption) error {
+	_, err := call[struct{}](ctx, c, http.MethodDelete, path("v1", "webhooks", name), nil, nil, opts)
+	return err
+}

@@ -17,10 +17,10 @@ var standing = fmt.Sprintf(`n.name, n.workflows, n.kinds, n.keep, n.updated_at, 
 	coalesce((SELECT w.attempts FROM pawl.changes w WHERE w.namespace=n.namespace AND w.subscription=n.name ORDER BY w.seq LIMIT 1), 0)`, store.MaxWaitingChanges)
 
 var (
-	putSubscription = NewQuery("put subscription", fmt.Sprintf(`INSERT INTO pawl.subscriptions (namespace, name, workflows, kinds, keep, updated_at, created_at)
+	putSubscription = newRecorded("put subscription", fmt.Sprintf(`INSERT INTO pawl.subscriptions (namespace, name, workflows, kinds, keep, updated_at, created_at)
 		SELECT :namespace, :name, :workflows, :kinds, :keep, :now, :now
 		WHERE (SELECT count(*) FROM pawl.subscriptions n WHERE n.namespace=:namespace AND n.name<>:name)<%d OR EXISTS (SELECT 1 FROM pawl.subscriptions n WHERE n.namespace=:namespace AND n.name=:name)
-		ON CONFLICT (namespace, name) DO UPDATE SET workflows=excluded.workflows, kinds=excluded.kinds, keep=excluded.keep, updated_at=excluded.updated_at`, store.MaxSubscriptions))
+		ON CONFLICT (namespace, name) DO UPDATE SET workflows=excluded.workflows, kinds=excluded.kinds, keep=excluded.keep, updated_at=excluded.updated_at`, store.MaxSubscriptions), false)
 	// PostgreSQL has no triggers that tell of changes before the first subscription: a call of one costs more than what it does.
 	watchRuns = newQuery("watch runs", [dialects]string{PostgreSQL: `SELECT pawl.watch_runs()`, SQLite: `SELECT 1`})
 
@@ -57,16 +57,17 @@ func (v Verbs) PutSubscription(ctx context.Context, p store.PutSubscriptionParam
 	}
 	args := Args{{"now", now}, {"namespace", p.Namespace}, {"name", rule.Name}, {"workflows", JSON(append([]string{}, rule.Workflows...))}, {"kinds", kinds}, {"keep", Span(rule.Keep)}}
 	var out store.Subscription
-	stmts := []Stmt{putSubscription.stmt(v.db, args, nil), oneSubscription.stmt(v.db, args, func(scan Scan) error {
+	var put int64
+	stmts := append(putSubscription.stmts(v.db, args, p.Record, &put), oneSubscription.stmt(v.db, args, func(scan Scan) error {
 		out = store.Subscription{}
 		return scanSubscription(scan, &out)
-	})}
+	}))
 	if v.db.Dialect() == PostgreSQL {
 		var created bool
 		stmts = append([]Stmt{watchRuns.stmt(v.db, args, One(&created))}, stmts...)
 	}
 	err = v.db.Write(ctx, stmts...)
-	if err == nil && out.Name == "" {
+	if err == nil && put == 0 {
 		err = store.TooManySubscriptions(rule.Name)
 	}
 	return out, err
@@ -88,7 +89,7 @@ func (v Verbs) ListSubscriptions(ctx context.Context, p store.ListSubscriptionsP
 }
 
 var (
-	dropSubscription = NewQuery("drop subscription", `DELETE FROM pawl.subscriptions WHERE namespace=:namespace AND name=:name`)
+	dropSubscription = newRecorded("drop subscription", `DELETE FROM pawl.subscriptions WHERE namespace=:namespace AND name=:name`, false)
 	dropSome         = newQuery("drop changes of one", [dialects]string{
 		PostgreSQL: `DELETE FROM pawl.changes WHERE namespace=:namespace AND subscription=:name AND seq=ANY(ARRAY(SELECT w.seq FROM pawl.changes w
 			WHERE w.namespace=:namespace AND w.subscription=:name ORDER BY w.seq LIMIT :limit))`,
@@ -99,14 +100,15 @@ var (
 
 // DeleteSubscription implements store.Outboxer.
 func (v Verbs) DeleteSubscription(ctx context.Context, p store.DeleteSubscriptionParams) (more bool, err error) {
-	if err := p.Validate(); err != nil {
+	now, _, err := v.moment(ctx, p.Validate(), p.Now)
+	if err != nil {
 		return false, err
 	}
-	args := Args{{"namespace", p.Namespace}, {"name", p.Name}, {"limit", int64(store.MaxBatch)}}
+	args := Args{{"namespace", p.Namespace}, {"name", p.Name}, {"now", now}, {"limit", int64(store.MaxBatch)}}
 	var dropped, changes int64
-	drop, some := dropSubscription.stmt(v.db, args, nil), dropSome.stmt(v.db, args, nil)
-	drop.Affected, some.Affected = &dropped, &changes
-	err = v.db.Write(ctx, drop, some, someLeft.stmt(v.db, args, One(&more)))
+	some := dropSome.stmt(v.db, args, nil)
+	some.Affected = &changes
+	err = v.db.Write(ctx, append(dropSubscription.stmts(v.db, args, p.Record, &dropped), some, someLeft.stmt(v.db, args, One(&more)))...)
 	if err == nil && dropped+changes == 0 {
 		err = NotFound("subscription %q", p.Name)
 	}

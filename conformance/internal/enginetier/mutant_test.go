@@ -46,6 +46,11 @@ func TestMutantsInTheEngine(t *testing.T) {
 		{"last-claim-without-history", "cleanup/waiting"},
 		{"claim-ignores-pins", "build/share"},
 		{"pin-forgets-its-share", "build/share-lapses"},
+		{"outbox-loses-restarts", "outbox/steered"},
+		{"outbox-loses-forks", "outbox/steered"},
+		{"outbox-loses-children", "outbox/lives"},
+		{"outbox-tells-of-claims", "outbox/lives"},
+		{"outbox-delete-keeps", "outbox/unsubscribed"},
 	} {
 		t.Run(tt.mutant, func(t *testing.T) {
 			t.Parallel()

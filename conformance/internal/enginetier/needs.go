@@ -14,6 +14,7 @@ var engineNeeds = map[store.Ability][]string{
 	store.Exports:      {"export/", "update/exported", "tags/kept", "stream/kept", "histories/checked", "histories/open-items", "metrics/balance"},
 	store.Streams:      {"stream/"},
 	store.Trees:        {"progress/"},
+	store.Outbox:       {"outbox/"},
 	store.Ranks:        {"explain/waiting-for-a-worker"},
 	store.Transactions: {"flow/transaction", "lost/recorded", "stream/in-a-transaction"},
 }

@@ -35,7 +35,7 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		stepEngineCases, sleepEngineCases, crashEngineCases, suspectEngineCases, branchEngineCases, runEngineCases, startEngineCases, signalEngineCases, updateEngineCases,
-		childEngineCases, lostEngineCases, flowEngineCases, mapEngineCases, generateEngineCases, foldEngineCases, batchEngineCases, withStartEngineCases, viewEngineCases, progressEngineCases, tagEngineCases, streamEngineCases, debounceEngineCases,
+		childEngineCases, lostEngineCases, flowEngineCases, mapEngineCases, generateEngineCases, foldEngineCases, batchEngineCases, withStartEngineCases, viewEngineCases, progressEngineCases, tagEngineCases, streamEngineCases, debounceEngineCases, outboxEngineCases,
 		stateEngineCases,
 		txEngineCases, idleEngineCases,
 		scheduleEngineCases, housekeepingEngineCases, retentionEngineCases,

@@ -87,6 +87,7 @@ func (s *Store) PutSubscription(ctx context.Context, p store.PutSubscriptionPara
 		return store.Subscription{}, store.TooManySubscriptions(key.name)
 	}
 	s.subscriptions[key] = sub
+	s.note(p.Namespace, p.Record, 0, true, now)
 	return s.standing(key), nil
 }
 
@@ -115,6 +116,9 @@ func (s *Store) DeleteSubscription(ctx context.Context, p store.DeleteSubscripti
 	key := name{p.Namespace, p.Name}
 	_, ok := s.subscriptions[key]
 	delete(s.subscriptions, key)
+	if ok {
+		s.note(p.Namespace, p.Record, 0, true, clock(p.Now))
+	}
 	if n := s.drop(store.MaxBatch, func(w *Waiting) bool { return w.of == key }); !ok && n == 0 {
 		return false, fmt.Errorf("subscription %q: %w", p.Name, store.ErrNotFound)
 	}

@@ -131,6 +131,44 @@ var auditMutants = []Mutant{
 			return put(ctx, p)
 		}
 	})},
+	{"subscription-recorded-before", "P30", "a subscription is recorded before it is put, also if it is refused", wrap(func(s *faulty) {
+		put := s.putSubscription
+		s.putSubscription = func(ctx context.Context, p store.PutSubscriptionParams) (store.Subscription, error) {
+			record := p.Record
+			if p.Validate() == nil {
+				p.Record = nil
+			}
+			if p.Record == nil && len(record) > 0 {
+				if err := s.Record(ctx, store.RecordParams{Namespace: p.Namespace, Actions: as(record, store.Done), Now: p.Now}); err != nil {
+					return store.Subscription{}, err
+				}
+			}
+			return put(ctx, p)
+		}
+	})},
+	{"unsubscribe-unrecorded", "P30", "the deletion of a subscription is not recorded", wrap(func(s *faulty) {
+		remove := s.deleteSubscription
+		s.deleteSubscription = func(ctx context.Context, p store.DeleteSubscriptionParams) (bool, error) {
+			if p.Validate() == nil {
+				p.Record = nil
+			}
+			return remove(ctx, p)
+		}
+	})},
+	{"unsubscribe-recorded-again", "P31", "the deletion of a subscription is recorded again for each part of its changes", wrap(func(s *faulty) {
+		remove := s.deleteSubscription
+		s.deleteSubscription = func(ctx context.Context, p store.DeleteSubscriptionParams) (bool, error) {
+			record := p.Record
+			if p.Validate() == nil {
+				p.Record = nil
+			}
+			more, err := remove(ctx, p)
+			if err == nil && len(record) > 0 {
+				err = s.Record(ctx, store.RecordParams{Namespace: p.Namespace, Actions: as(record, store.Done), Now: p.Now})
+			}
+			return more, err
+		}
+	})},
 	{"signal-recorded-without-run", "P30", "the record of a signal to an external id does not name the run", wrap(func(s *faulty) {
 		signal := s.signal
 		s.signal = func(ctx context.Context, p store.SignalParams) ([]store.SignalResult, error) {

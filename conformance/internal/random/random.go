@@ -144,6 +144,9 @@ func (r *random) branches() []string {
 	if s := r.handles[0]; s != nil && store.Able(s, store.Trees) {
 		list = append(list, treeBranches...)
 	}
+	if s := r.handles[0]; s != nil && store.Able(s, store.Outbox) {
+		list = append(list, outboxBranches...)
+	}
 	return list
 }
 
@@ -420,7 +423,7 @@ func (q *sequence) learn(verb string) {
 }
 
 func (q *sequence) hit(branch string) {
-	if !slices.Contains(slices.Concat(randomBranches, streamBranches, treeBranches), branch) {
+	if !slices.Contains(slices.Concat(randomBranches, streamBranches, treeBranches, outboxBranches), branch) {
 		panic("random: no such branch: " + branch)
 	}
 	q.reached[branch]++

@@ -46,6 +46,7 @@ var operations = slices.Concat(
 	times(3, (*sequence).workers),
 	times(1, (*sequence).workflows),
 	times(8, (*sequence).read),
+	times(7, (*sequence).subscriptions),
 )
 
 func times(n int, op func(*sequence)) []func(*sequence) {
@@ -1580,6 +1581,7 @@ func (q *sequence) dump(ns string) {
 	compare(q, "ListBuilds", store.ListBuildsParams{Namespace: ns, Now: q.now}, store.Store.ListBuilds)
 	compare(q, "ListWorkflows", store.ListWorkflowsParams{Namespace: ns}, store.Store.ListWorkflows)
 	compare(q, "ListPaused", store.ListPausedParams{Namespace: ns}, store.Store.ListPaused)
+	q.endOfOutbox(ns)
 }
 
 // compare is do for the end of a sequence. It does nothing after a difference.

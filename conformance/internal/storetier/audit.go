@@ -36,6 +36,7 @@ type audited struct {
 	effect func(c *C, run store.ID) int
 	// probes says that effect writes, so that it would wait for an open transaction.
 	probes bool
+	needs  func(store.Store) bool // an ability besides the journal; nil: none
 }
 
 // onRun is a verb on one run, which prepare makes.
@@ -58,6 +59,10 @@ func onName(name, again string, refused error, prepare func(c *C), call func(c *
 }
 
 func probing(v audited) audited { v.probes = true; return v }
+
+func needing(has func(store.Store) bool, v audited) audited { v.needs = has; return v }
+
+func (v *audited) ableIn(s store.Store) bool { return v.needs == nil || v.needs(s) }
 
 func aRun(c *C) store.ID { return c.create(store.NewRun{}) }
 
@@ -154,6 +159,14 @@ var auditedVerbs = []audited{
 	probing(onName("SetWeight", store.Done, nil, func(c *C) { c.putLimit("l", aRule) }, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
 		return s.SetWeight(ctx, store.SetWeightParams{Namespace: c.ns, Limit: "l", Key: "k", Weight: 7, Now: c.now, Record: record})
 	}, func(c *C) int { return whether(c.limitKey("l", "k").Weight == 7) })),
+	needing(has[store.Outboxer], onName("PutSubscription", store.Done, nil, func(*C) {}, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
+		_, err := s.(store.Outboxer).PutSubscription(ctx, store.PutSubscriptionParams{Namespace: c.ns, Subscription: store.Subscription{Name: aSub}, Now: c.now, Record: record})
+		return err
+	}, func(c *C) int { return len(c.subscriptions()) })),
+	needing(has[store.Outboxer], onName("DeleteSubscription", "", store.ErrNotFound, func(c *C) { c.subscribe(store.Subscription{}) }, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
+		_, err := s.(store.Outboxer).DeleteSubscription(ctx, store.DeleteSubscriptionParams{Namespace: c.ns, Name: aSub, Now: c.now, Record: record})
+		return err
+	}, func(c *C) int { return 1 - len(c.subscriptions()) })),
 }
 
 // eachAudited runs a part of a case for each verb, in a namespace of its own.
@@ -161,8 +174,10 @@ func (c *C) eachAudited(do func(v audited, j store.Journal)) {
 	c.Helper()
 	j, ns := c.journal(), c.ns
 	for _, v := range auditedVerbs {
-		c.ns = ns + "/" + v.name
-		do(v, j)
+		if v.ableIn(c.s) {
+			c.ns = ns + "/" + v.name
+			do(v, j)
+		}
 	}
 	c.ns = ns
 }
@@ -180,7 +195,7 @@ func recordingVerbs() []verbUnderFault {
 		if strings.Contains(v.name, " ") {
 			continue // one of each method
 		}
-		list = append(list, verbUnderFault{name: v.name + " with a Record", needs: has[store.Journal], prepare: func(c *C) attempt {
+		list = append(list, verbUnderFault{name: v.name + " with a Record", needs: func(s store.Store) bool { return has[store.Journal](s) && v.ableIn(s) }, prepare: func(c *C) attempt {
 			run, call := v.ready(c)
 			record := []store.Action{anAction(run)}
 			return attempt{
@@ -272,6 +287,15 @@ var auditCases = []Case{
 		id := aRun(c)
 		_, err := c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: []store.ID{id, id}, Now: c.now, Record: []store.Action{anAction(id), anAction(id)}})
 		c.fails("Cancel of a run twice", err, store.ErrInvalid)
+	}},
+	{"audit/one-subscription-too-many", "P30", "a subscription that is refused because there are too many stores no action", func(c *C) {
+		j := c.journal()
+		for i := range store.MaxSubscriptions {
+			c.subscribe(store.Subscription{Name: fmt.Sprint(i)})
+		}
+		_, err := c.outbox().PutSubscription(c.ctx, store.PutSubscriptionParams{Namespace: c.ns, Subscription: store.Subscription{Name: aSub}, Now: c.now, Record: []store.Action{anAction(store.ID{})}})
+		c.fails("PutSubscription", err, store.ErrInvalid)
+		c.recordedAs("one too many", j)
 	}},
 	{"audit/items", "P30", "each item of a call has its own record and outcome, and an item that is refused has none", func(c *C) {
 		j := c.journal()

@@ -304,7 +304,7 @@ var boundCases = []Case{
 		in := c.box(store.InboxParams{Run: id, NoState: true})
 		c.eq("signals, entries, and whether there are more", []any{len(in.Signals), len(in.State), in.MoreState}, []any{2, 0, false})
 	}},
-	{"inbox/pages-of-groups", "P9", "a claim and an inbox return at most MaxPage groups, by name; AfterGroup returns the rest", func(c *C) {
+	{"sizes/pages-of-groups", "P9", "a claim and an inbox return at most MaxPage groups, by name; AfterGroup returns the rest", func(c *C) {
 		run := c.start()
 		const n = store.MaxPage + 5
 		var spawn []store.NewRun

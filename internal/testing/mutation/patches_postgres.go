@@ -18,7 +18,7 @@ var postgresPatches = []Patch{
 	{"claim-without-its-history", "condition", pg + "claim.go", `past.parts & {partsToReplay} <> 0)`, `past.parts & {partsToReplay} < 0)`, "claim/brings-replay"},
 	{"claim-again-of-another-claim", "condition", pg + "claim.go", `AND r.stamp=$8::bigint AND r.leased`, `AND $8::bigint IS NOT NULL AND r.leased`, "claim/again-of-its-own"},
 	{"claim-brings-read-signals", "condition", pg + "claim.go", "` AND NOT x.consumed`, `pos`", "``, `pos`", "signal/consumed-once"},
-	{"claim-brings-no-second-group", "bound", pg + "claim.go", `ORDER BY x.name LIMIT 1001) s ORDER BY m.place`, `ORDER BY x.name LIMIT 1) s ORDER BY m.place`, "inbox/pages-of-groups"},
+	{"claim-brings-no-second-group", "bound", pg + "claim.go", `ORDER BY x.name LIMIT 1001) s ORDER BY m.place`, `ORDER BY x.name LIMIT 1) s ORDER BY m.place`, "sizes/pages-of-groups"},
 	{"claim-says-nothing-of-being-asked", "condition", pg + "claim.go", `w.id=$11::text AND w.asked_at IS NOT NULL)`, `w.id=$11::text AND false)`, "workers/asked-is-told"},
 
 	// Extensions.

@@ -32,7 +32,7 @@ var sqlitePatches = []Patch{
 	{"claim-of-one-at-least-is-none", "bound", sqliteCore + "claim.go", `WHERE nth=1 OR total<=?9`, `WHERE total<=?9`, "claim/inputs-bounded-in-bytes"},
 	{"claim-misses-what-is-next", "condition", sqliteCore + "claim.go", `AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)`, `AND x.stamp<>?4 ORDER BY x.visible_at DESC LIMIT 1)`, "claim/next-due-of-the-rest"},
 	{"claim-brings-read-signals", "condition", sqliteCore + "claim.go", "` AND s.consumed=0\n\t\t\tAND s.pos IN (SELECT x.pos FROM signals x WHERE x.run_id=mine.id AND x.consumed=0 ORDER", "` AND s.consumed>=0\n\t\t\tAND s.pos IN (SELECT x.pos FROM signals x WHERE x.run_id=mine.id ORDER", "signal/consumed-once"},
-	{"claim-brings-two-groups", "bound", sqliteCore + "claim.go", `ORDER BY x.name LIMIT 1001+0) ORDER BY mine.id, g.name`, `ORDER BY x.name LIMIT 2) ORDER BY mine.id, g.name`, "inbox/pages-of-groups"},
+	{"claim-brings-two-groups", "bound", sqliteCore + "claim.go", `ORDER BY x.name LIMIT 1001+0) ORDER BY mine.id, g.name`, `ORDER BY x.name LIMIT 2) ORDER BY mine.id, g.name`, "sizes/pages-of-groups"},
 	{"claim-leaves-out-large-inputs", "condition", sqliteCore + "claim.go", `mine CROSS JOIN large_inputs l ON l.run_id=mine.id`, `mine CROSS JOIN large_inputs l ON l.run_id=mine.id AND false`, "payload/at-the-limit"},
 
 	// Extensions.
