@@ -18,7 +18,7 @@ run: ## Index the Go standard library's source durably; kill it and run it again
 
 .PHONY: test
 test: ## Run the tests, as the README has it
-	$(GO) test -short -p 4 -parallel 8 -timeout 20m -skip '^TestConformance$$/^(sizes|names|faults|durable|cost)$$|^TestMutants|^TestRestore|OnSqld$$' ./...
+	$(GO) test -short -p 4 -parallel 8 -timeout 20m -skip '^Test(Conformance|Model)$$/^(sizes|names|faults|durable|cost)$$|^TestMutants|^TestRestore|OnSqld$$' ./...
 
 .PHONY: long
 long: ## Run the long tests of the backends, too, and the large cases, one package at a time

@@ -18,7 +18,8 @@ type Report struct {
 	Go       string       `json:"go"`
 	Platform string       `json:"platform"`          // "linux/amd64"
 	Race     bool         `json:"race"`              // with the race detector
-	Promise  string       `json:"promise,omitempty"` // of -conformance.promise; empty: all cases were run
+	Promise  string       `json:"promise,omitempty"` // of -conformance.promise; empty: of all promises
+	Share    string       `json:"share,omitempty"`   // of -conformance.share, such as "2/3"; empty: all cases
 	Began    time.Time    `json:"began"`             // in UTC, in whole seconds
 	Seconds  float64      `json:"seconds"`           // from the beginning of the first tier to the end of the last
 	Passed   bool         `json:"passed"`            // nothing failed, and nothing waits

@@ -25,12 +25,17 @@ func inSchema() conformance.Harness { return inSchemaAt(func(url string) string 
 
 // inSchemaAt is inSchema with the server's URL changed by at.
 func inSchemaAt(at func(url string) string) conformance.Harness {
+	return inSchemaOf(pgtest.Schema, at)
+}
+
+// inSchemaOf is inSchemaAt with schemas that something else makes.
+func inSchemaOf(schemaOf func(testing.TB) (url, schema string), at func(url string) string) conformance.Harness {
 	type place struct{ url, schema, direct string }
 	var places sync.Map // of each store
 	return conformance.Harness{
 		Unmeasured: "TestConformance measures",
 		New: func(t testing.TB) store.Store {
-			direct, schema := pgtest.Schema(t)
+			direct, schema := schemaOf(t)
 			url := at(direct)
 			s := open(t, url, schema)
 			places.Store(s, place{url, schema, direct})
@@ -63,7 +68,7 @@ func TestConformance(t *testing.T) {
 
 func TestEngine(t *testing.T) {
 	t.Parallel()
-	conformance.RunEngine(t, inSchema())
+	conformance.RunEngine(t, inSchemaOf((&schemas{tier: t}).next, func(url string) string { return url }))
 }
 
 func TestLinearizable(t *testing.T) { conformance.RunLinearizable(t, inSchema()) }

@@ -51,8 +51,8 @@ func Run(t *testing.T, h harness.Harness) {
 	h.Progress = h.Progress || report.Progress()
 	h.Tier = report.Begin(t, "engine", s)
 	t.Cleanup(func() { h.Tier.End(t, h.Progress) })
-	for _, cs := range Cases() {
-		if !report.Chosen(cs.Promise) {
+	for i, cs := range Cases() {
+		if !report.Chosen(cs.Promise) || !report.Share(t, i) {
 			continue
 		}
 		t.Run(cs.Name, func(t *testing.T) {

@@ -155,7 +155,7 @@ var auditMutants = []Mutant{
 			return remove(ctx, p)
 		}
 	})},
-	{"unsubscribe-recorded-again", "P31", "the deletion of a subscription is recorded again for each part of its changes", wrap(func(s *faulty) {
+	{"unsubscribe-recorded-again", "P30", "the deletion of a subscription is recorded again for each part of its changes", wrap(func(s *faulty) {
 		remove := s.deleteSubscription
 		s.deleteSubscription = func(ctx context.Context, p store.DeleteSubscriptionParams) (bool, error) {
 			record := p.Record

@@ -22,6 +22,7 @@ import (
 
 var (
 	promiseFlag  = flag.String("conformance.promise", "", "run the cases of this promise alone: P9")
+	shareFlag    = flag.String("conformance.share", "", "run a share of the cases of the store tier and the engine tier: 2/3 runs every third one, beginning with the second")
 	progressFlag = flag.Bool("conformance.progress", false, "a case in which a verb answers with store.ErrUnsupported waits for it instead of failing")
 	reportFlag   = flag.String("conformance.report", "", "write what the suite found to this file, as JSON (conformance.Report)")
 	serialFlag   = flag.Bool("conformance.serial", false, "run one case after the other, so that the race detector names the case that it has found a race in")
@@ -46,6 +47,19 @@ func Parallel(t *testing.T) {
 // Chosen tells whether cases of a promise are to run.
 func Chosen(promise string) bool { return *promiseFlag == "" || *promiseFlag == promise }
 
+// Share tells whether the i-th case of a list is in the share of the cases that is to run.
+func Share(t testing.TB, i int) bool {
+	t.Helper()
+	if *shareFlag == "" {
+		return true
+	}
+	var part, parts int
+	if n, err := fmt.Sscanf(*shareFlag+"\n", "%d/%d\n", &part, &parts); n != 2 || err != nil || part < 1 || part > parts {
+		t.Fatalf("-conformance.share=%s: expected a number, a slash, and a number that is not lower, such as 2/3", *shareFlag)
+	}
+	return i%parts == part-1
+}
+
 // Wholly tells whether a tier that is about all promises at once is to run.
 func Wholly(t testing.TB) bool {
 	t.Helper()
@@ -67,6 +81,7 @@ type Report struct {
 	Platform string       `json:"platform"` // "linux/amd64"
 	Race     bool         `json:"race"`     // with the race detector
 	Promise  string       `json:"promise,omitempty"`
+	Share    string       `json:"share,omitempty"`
 	Began    time.Time    `json:"began"`
 	Seconds  float64      `json:"seconds"` // from the beginning of the first tier to the end of the last
 	Passed   bool         `json:"passed"`  // nothing failed, and nothing waits
@@ -159,7 +174,7 @@ func Begin(t *testing.T, name string, s store.Store) *Tier {
 		f := s.Features()
 		reports.Report = Report{
 			Format: 1, Backend: f.Name, Version: f.Version, Contract: store.ContractVersion, Pawl: pawlVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-			Race: kit.Race, Promise: *promiseFlag, Began: r.began.UTC().Truncate(time.Second), Passed: true,
+			Race: kit.Race, Promise: *promiseFlag, Share: *shareFlag, Began: r.began.UTC().Truncate(time.Second), Passed: true,
 		}
 	}
 	return r

@@ -41,6 +41,9 @@ func (w *world) newProc(slot, n int, r *rand.Rand) *proc {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
+	if w.outbox != nil {
+		w.wg.Go(func() { p.send(ctx) })
+	}
 	go func() {
 		defer close(p.done)
 		if err := wk.Run(ctx); err != nil {

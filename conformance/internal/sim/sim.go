@@ -84,6 +84,7 @@ func newWorld(s store.Store, seed uint64, counts *Counts) *world {
 	}
 	w.limitWorld()
 	w.newFeeds()
+	w.newOutbox()
 	return w
 }
 

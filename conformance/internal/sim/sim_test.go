@@ -51,7 +51,7 @@ func TestSimulation(t *testing.T) {
 			case race:
 				c.Seeds = st.raced
 			case testing.Short():
-				c.Seeds /= 4
+				c.Seeds /= 10
 			}
 			if *seeds > 0 {
 				c.Seeds = *seeds
@@ -80,7 +80,7 @@ func TestCrashPoints(t *testing.T) {
 		case race:
 			stride = st.seeds / st.raced
 		case testing.Short():
-			stride = 4
+			stride = 8
 		}
 		t.Run(st.name, func(t *testing.T) {
 			for _, name := range sim.References() {

@@ -35,6 +35,10 @@ type seen struct {
 	steps    map[store.StepKey]seenStep
 	sleeper  map[store.StepKey]int64 // the epoch that first recorded a sleep
 	fed      *seenFed                // nil: it is not of a feed
+
+	before  store.Status       // up to which the changes are
+	changes []store.ChangeKind // of its status, in order
+	told    int                // of which the receiver of the webhook knows
 }
 
 type seenStep struct {
@@ -54,7 +58,10 @@ type watched struct {
 // call and its note are one operation.
 func (w *world) alone() (done func()) {
 	w.calls <- struct{}{}
-	return func() { <-w.calls }
+	return func() {
+		w.tell()
+		<-w.calls
+	}
 }
 
 func earliest(a, b time.Time) time.Time {

@@ -61,6 +61,7 @@ type world struct {
 	clean  *engine.Engine
 
 	limits *limited // nil: there are none
+	outbox *outbox  // nil: there is none
 
 	crashAt *crashPoint // of the first process; nil: as the seed says
 	quick   bool        // dead processes are replaced at once
@@ -391,6 +392,7 @@ func (w *world) run() {
 	w.client = engine.New(newWire(w, "client", 1<<20), engine.Namespace(namespace), engine.Logger(quiet), engine.RetryFor(w.profile.retryFor))
 	w.clean = engine.New(w.store, engine.Namespace(namespace), engine.Logger(quiet))
 
+	w.subscribe()
 	for i := range w.profile.slots {
 		w.procs = append(w.procs, &slot{world: w, n: i})
 	}
@@ -418,6 +420,7 @@ func (w *world) run() {
 	w.note("world", "healed")
 	close(w.healed)
 	w.settle()
+	w.drain()
 	w.check()
 	w.cancel()
 	clients.Wait()
@@ -621,6 +624,7 @@ func (w *world) check() {
 		}
 	}
 	w.checkLimits()
+	w.checkOutbox()
 }
 
 // checkRun compares a run's end with its plan.

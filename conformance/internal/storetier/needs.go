@@ -14,14 +14,14 @@ var needs = map[store.Ability][]string{
 		"hints/each-subscriber", "hints/other-handle", "hints/end-with-context", "hints/unread-hinders-nobody", "close/ends-hints", "close/tells-first", "hints/of-",
 	},
 	store.Processes:    {"hints/other-handle", "close/tells-first", "close/leaves-the-data"},
-	store.Journals:     {"journal/", "audit/", "clock/actions", "names/registry", "sizes/lists"},
+	store.Journals:     {"journal/", "audit/", "clock/actions", "names/registry", "sizes/lists", "sizes/unsubscribed-in-parts"},
 	store.Imports:      {"import/", "tree/imported", "tree/imported-in-a-circle", "outbox/imported", "build/imported", "tag/imported", "limit/import", "import/streams", "clock/imports", "sizes/events", "sizes/imported-numbers"},
 	store.Exports:      {"export/", "import/consumed-signals"},
 	store.Transactions: {"tx/"},
 	store.Diagnoses:    {"diagnose/"},
 	store.Streams:      {"stream/", "sizes/stream-", "import/streams", "hints/of-append", "hints/of-streams", "cost/append", "cost/stream"},
 	store.Trees:        {"tree/", "cost/tree"},
-	store.Outbox:       {"outbox/", "durable/outbox", "sizes/outbox", "clock/outbox", "cost/changes", "cost/drop-changes"},
+	store.Outbox:       {"outbox/", "durable/outbox", "sizes/outbox", "sizes/unsubscribed-in-parts", "audit/one-subscription-too-many", "clock/outbox", "cost/changes", "cost/drop-changes"},
 	store.Ranks:        {"build/ahead", "claim/ahead", "claim/ahead-is-capped", "clock/ranks"},
 }
 

@@ -112,8 +112,8 @@ func runRaced(t *testing.T, h suite, run func(testing.TB, Case)) {
 func eachCase(t *testing.T, run func(t *testing.T, cs Case)) {
 	var nouns []string
 	byNoun := map[string][]Case{}
-	for _, cs := range Cases() {
-		if !report.Chosen(cs.Promise) {
+	for i, cs := range Cases() {
+		if !report.Chosen(cs.Promise) || !report.Share(t, i) {
 			continue
 		}
 		noun, _, _ := strings.Cut(cs.Name, "/")
