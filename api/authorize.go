@@ -43,7 +43,7 @@ const (
 	RemoveWorkers   Action = "workers.remove"
 	ReadBuilds      Action = "builds.read"
 	ReadLimits      Action = "limits.read"
-	ChangeLimits    Action = "limits.change" // set and unset what they allow, and weights
+	ChangeLimits    Action = "limits.change"   // set and unset what they allow, and weights
 	ReadWebhooks    Action = "webhooks.read"   // outgoing webhooks, and what waits for them
 	DeleteWebhooks  Action = "webhooks.delete" // with what waits
 	RunDoctor       Action = "doctor.read"
