@@ -33,6 +33,9 @@ var visible = []string{
 	"superseded-items-stay", "no-reset-mark", "crash-supersedes-nothing", "takeover-drops-items", "append-twice", "zombie-appends",
 	"items-lost-with-a-sleep", "continue-drops-items", "end-drops-items",
 	"tags-not-of-a-start", "tags-added", "tags-lost-with-any-commit", "sleep-drops-tags", "continue-drops-tags", "end-drops-tags",
+	// By the webhook.
+	"outbox-loses-eager-starts", "outbox-loses-children", "outbox-tells-of-claims", "outbox-tells-of-refused", "outbox-put-forgets", "outbox-overtakes",
+	"outbox-settles-what-it-has-not-seen",
 }
 
 // The simulation finds the fault of each faulty store.
