@@ -72,7 +72,7 @@ var methods = map[string]string{
 	"outbox/": "Outboxer", "outbox/kinds": "Runs, Leases.Commit", "outbox/creations": "Runs.Create, Runs.Fork, Schedules.Fire, Leases.Commit", "outbox/cascades": "Runs.Cancel, Leases.Commit", "outbox/refused": "Runs, Leases.Commit",
 	"outbox/fields": "Outboxer.Changes", "outbox/clock": "Outboxer.Changes", "outbox/in-order": "Outboxer.Changes", "outbox/oldest-first": "Outboxer.Changes", "outbox/tried-first": "Outboxer.Changes", "outbox/at-once": "Outboxer.Changes, Outboxer.Settle",
 	"outbox/retry": "Outboxer.Settle", "outbox/settled-again": "Outboxer.Settle", "outbox/standing": "Outboxer.ListSubscriptions", "outbox/selected": "Outboxer.PutSubscription", "outbox/replaced": "Outboxer.PutSubscription",
-	"outbox/deleted": "Outboxer.DeleteSubscription", "outbox/dropped": "Outboxer.DropChanges", "outbox/purged": "Runs.Purge", "outbox/imported": "Importer.Import",
+	"outbox/deleted": "Outboxer.DeleteSubscription", "outbox/dropped": "Outboxer.DropChanges", "outbox/purged": "Runs.Purge", "outbox/imported": "Importer.Import", "outbox/start-with-signal-repeated": "Runs.Create",
 	"sizes/outbox": "Outboxer.Changes, Outboxer.DeleteSubscription", "sizes/unsubscribed-in-parts": "Outboxer.DeleteSubscription", "audit/one-subscription-too-many": "Outboxer.PutSubscription", "cost/changes": "Outboxer.Changes, Outboxer.Settle", "cost/drop-changes": "Outboxer.DropChanges",
 	"journal/": "Journal.Record", "journal/record-and-list": "Journal.Record, Journal.ListActions", "journal/pages": "Journal.ListActions",
 	"diagnose/": "Diagnoser.Diagnose",

@@ -18,14 +18,15 @@ import (
 // transaction holds the id or another run does, which a later statement sees.
 var (
 	// undoHeard deletes again those of the runs that were just created (stamp $4) whose signal has
-	// reached another run of the external id before. No reader has seen them. It comes after the
-	// insert: from then on no other run gets the external id, so that all that has reached one
-	// before is visible. Parameters: $1 namespace, $2 ids, $3 signals.
-	undoHeard = sqlkit.Text(`DELETE FROM pawl.runs r USING unnest($2::uuid[], $3::uuid[]) t(id, signal)
+	// reached another run of the external id before, and the changes that tell of them. No reader has
+	// seen them. It comes after the insert: from then on no other run gets the external id, so that all
+	// that has reached one before is visible. Parameters: $1 namespace, $2 ids, $3 signals.
+	undoHeard = sqlkit.Text(`WITH gone AS (DELETE FROM pawl.runs r USING unnest($2::uuid[], $3::uuid[]) t(id, signal)
 		WHERE r.id=t.id AND r.namespace=$1::text AND r.stamp=$4::bigint
 			AND EXISTS (SELECT 1 FROM pawl.runs p WHERE p.namespace=$1::text AND p.external_id=r.external_id AND p.suffix=r.suffix AND p.external_id IS NOT NULL
 				AND p.status>={final} AND p.reuse={reuseAfterEnd} AND p.parts & {partSignals} <> 0 AND EXISTS (SELECT 1 FROM pawl.signals s WHERE s.run_id=p.id AND s.id=t.signal))
-		RETURNING r.id`)
+		RETURNING r.id), untold AS (DELETE FROM pawl.changes c WHERE c.run_id=ANY(ARRAY(SELECT id FROM gone)))
+		SELECT id FROM gone`)
 
 	// startSignal is signalExt for runs of workflow $8.
 	startSignal = `WITH t AS (SELECT id FROM pawl.runs WHERE ` + activeExt + ` AND workflow=$8::text AND ` + unheard + ` FOR NO KEY UPDATE)` + putSignal

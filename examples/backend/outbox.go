@@ -118,6 +118,7 @@ func (s *Store) PutSubscription(ctx context.Context, p store.PutSubscriptionPara
 		}
 		sub.Keep, sub.UpdatedAt = storekit.RoundUp(sub.Keep), t.now
 		t.write(at, &sub)
+		t.record(p.Namespace, p.Record, 0, true)
 		return t.standing(p.Namespace, sub), nil
 	})
 }
@@ -131,9 +132,12 @@ func (t *tx) count(s span) (n int) {
 
 // DeleteSubscription implements [store.Outboxer].
 func (s *Store) DeleteSubscription(ctx context.Context, p store.DeleteSubscriptionParams) (bool, error) {
-	return update(ctx, s, p.Validate(), noTime, func(t *tx) (bool, error) {
+	return update(ctx, s, p.Validate(), p.Now, func(t *tx) (bool, error) {
 		found := t.get(subKey(p.Namespace, p.Name)) != nil
-		t.delete(subKey(p.Namespace, p.Name))
+		if found {
+			t.delete(subKey(p.Namespace, p.Name))
+			t.record(p.Namespace, p.Record, 0, true)
+		}
 		list, more := t.oldest(p.Namespace, p.Name, store.MaxBatch)
 		for i := range list {
 			t.dropChange(p.Namespace, p.Name, &list[i])

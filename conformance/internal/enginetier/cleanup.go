@@ -142,17 +142,25 @@ var cleanupEngineCases = []Case{
 			return err
 		})
 		e.process(defs(wf))
-		h := start(e, wf, 0)
-		receive(e, "the work", at)
-		from := time.Now()
-		e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
-		e.check(errors.Is(receive(e, "the end of the step", cause), workflow.ErrCanceled), "the step's context ended for another reason")
-		_, err := h.Result(e.ctx)
-		e.says("result", err, engine.ErrCanceled, "enough")
-		e.check(errors.Is(next, workflow.ErrCanceled), "the next step gave %v", next)
-		e.eq("executions of the next step", ran.get("too late"), 0)
-		took := time.Since(from)
-		e.check(took >= e.d(19*time.Second) && (!e.h.Bubble || took < 40*time.Second), "it took %v", took)
+		for began := false; !began; {
+			h := start(e, wf, 0)
+			receive(e, "the work", at)
+			from := time.Now()
+			e.ok("cancel", e.eng.Cancel(e.ctx, h.ID(), "enough"))
+			_, err := h.Result(e.ctx)
+			e.says("result", err, engine.ErrCanceled, "enough")
+			e.check(errors.Is(next, workflow.ErrCanceled), "the next step gave %v", next)
+			e.eq("executions of the next step", ran.get("too late"), 0)
+			select {
+			case why := <-cause:
+				began = true
+				e.check(errors.Is(why, workflow.ErrCanceled), "the step's context ended because of %v", why)
+				took := time.Since(from)
+				e.check(took >= e.d(19*time.Second) && (!e.h.Bubble || took < 40*time.Second), "it took %v", took)
+			default: // on a slow machine the time is over before the step begins
+				e.check(!e.h.Bubble, "the step has not begun")
+			}
+		}
 	}},
 	{Name: "cleanup/deadline", Promise: "P11", Rule: "A cleanup continues past the run's deadline; the run fails because of the deadline.", Run: func(e *E) {
 		var ran tally

@@ -195,10 +195,13 @@ var explainEngineCases = []Case{
 		result(e, next.Handle(e.eng, id))
 	}},
 	{Name: "explain/holder-gone", Promise: "P6", Rule: "If a run's worker is gone, Explain says that the run waits for the end of the lease, and then that the lease has expired.", Run: func(e *E) {
-		id := store.NewID()
-		_, err := e.s.Create(e.ctx, store.CreateParams{Namespace: "engine", Runs: []store.NewRun{{ID: id, Workflow: "wf", Queue: "wf", Worker: "ghost", LeaseFor: e.d(20 * time.Second)}}})
+		long, id := store.NewID(), store.NewID()
+		_, err := e.s.Create(e.ctx, store.CreateParams{Namespace: "engine", Runs: []store.NewRun{
+			{ID: long, Workflow: "wf", Queue: "wf", Worker: "ghost", LeaseFor: 10 * time.Hour},
+			{ID: id, Workflow: "wf", Queue: "wf", Worker: "ghost", LeaseFor: e.d(20 * time.Second)},
+		}})
 		e.ok("create", err)
-		e.explains("leased to a worker that is not there", id, engine.ReasonHolderSilent, `"ghost"`, "never registered", "another worker takes the run over")
+		e.explains("leased to a worker that is not there", long, engine.ReasonHolderSilent, `"ghost"`, "never registered", "another worker takes the run over")
 		for clock := e.clock(); ; clock = e.clock() {
 			run, err := e.eng.Get(e.ctx, id)
 			e.ok("get", err)

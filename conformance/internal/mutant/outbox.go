@@ -219,6 +219,18 @@ var outboxMutants = []Mutant{
 			return out, err
 		}
 	})},
+	{"outbox-tells-of-undone", "P31", "a start with a signal that its run has had is told as a creation", wrap(func(s *faulty) {
+		create := s.create
+		s.create = func(ctx context.Context, p store.CreateParams) ([]store.CreateResult, error) {
+			results, err := create(ctx, p)
+			for i, res := range results {
+				if p.Runs[i].Signal != nil && res.Err == nil && !res.Created {
+					s.Store.TellOf(res.ID, store.RunCreated, p.Now)
+				}
+			}
+			return results, err
+		}
+	})},
 	{"outbox-tells-of-imports", "P31", "an imported run is told as created", wrap(func(s *faulty) {
 		imports := s.imports
 		s.imports = func(ctx context.Context, p store.ImportParams) (bool, error) {

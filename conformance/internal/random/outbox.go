@@ -20,6 +20,9 @@ var (
 	timedKinds          = []store.ChangeKind{store.RunCreated, store.RunCompleted, store.RunFailed, store.RunCanceled}
 )
 
+// keepForEver is longer than the time between the database's clock and that of a sequence, which begins in 2031.
+const keepForEver = 100 * 365 * 24 * time.Hour
+
 func (q *sequence) outbox() bool {
 	return store.Able(q.handles[0], store.Outbox) && len(q.unwritten) == 0
 }
@@ -37,7 +40,7 @@ func (q *sequence) subscriptions() {
 		if name == "c1" {
 			s.Kinds = of(q, timedKinds, timedKinds, timedKinds[:2], timedKinds[1:])
 		} else {
-			s.Kinds, s.Keep = of(q, nil, nil, []store.ChangeKind{store.RunPaused, store.RunResumed}, []store.ChangeKind{store.RunRestarted, store.RunCanceling, store.RunCreated}), 0
+			s.Kinds, s.Keep = of(q, nil, nil, []store.ChangeKind{store.RunPaused, store.RunResumed}, []store.ChangeKind{store.RunRestarted, store.RunCanceling, store.RunCreated}), keepForEver
 		}
 		_, err := do(q, "PutSubscription", store.PutSubscriptionParams{Namespace: ns, Subscription: s, Now: q.now}, putSubscription)
 		if err == nil && exists {

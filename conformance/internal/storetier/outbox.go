@@ -607,6 +607,17 @@ var outboxCases = []Case{
 		c.eq("purged", c.purge(store.PurgeParams{}), 1)
 		c.toldOf("a purged run", map[store.ID]string{run.Run.ID: "created completed"})
 	}},
+	{"outbox/start-with-signal-repeated", "P31", "a start with a signal that is sent again after the run's end creates no run, and is no change", func(c *C) {
+		c.subscribe(store.Subscription{})
+		c.subscribe(store.Subscription{Name: "other"})
+		r := signaled("go")
+		c.creates(r)
+		c.end(c.claim1(), complete("x"))
+		again := r
+		again.ID = store.NewID()
+		c.eq("the repeat's run", c.creates(again)[0].ID, r.ID)
+		c.toldOf("a start that was repeated", map[store.ID]string{r.ID: "created completed"})
+	}},
 	{"outbox/imported", "P31", "an import is no change; what happens to the run afterwards is", func(c *C) {
 		c.importer(c.s)
 		c.subscribe(store.Subscription{})
