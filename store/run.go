@@ -188,8 +188,9 @@ type NewRun struct {
 	AtMost   time.Duration
 
 	// Group, Ordinal and OnClose are for children, in [Commit.Spawn] only. Group is the parent's
-	// group that counts the child, and Ordinal its place there, from 1. Without a Group, Ordinal is
-	// 0 and the child is not counted.
+	// group that counts the child, and Ordinal its place there, from 1. The caller gives each child of
+	// a group another one: the order of two with the same is not determined. Without a Group, Ordinal
+	// is 0 and the child is not counted.
 	Group   string
 	Ordinal int64
 	OnClose ClosePolicy

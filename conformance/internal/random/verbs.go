@@ -599,8 +599,8 @@ func (q *sequence) child(parent store.ID) []store.NewRun {
 	if r, ok := q.before[c.ID]; ok && r.Parent != parent {
 		return nil // a stranger's: the contract does not say what becomes of it
 	}
-	if !q.chance(15) {
-		c.Group, c.Ordinal = of(q, "g", "g", "h"), int64(1+q.pick(4))
+	if !q.chance(15) { // no two of a group have one place
+		c.Group, c.Ordinal = of(q, "g", "g", "h"), int64(1+slices.Index(q.ids, c.ID))
 	}
 	if q.chance(25) {
 		c.OnClose = store.CloseAbandon
@@ -1415,7 +1415,7 @@ func (q *sequence) read() {
 	case 4:
 		_, _ = do(q, "Count", store.CountParams{Namespace: ns, Filter: q.filter(), ByFailure: q.chance(50)}, store.Store.Count)
 	case 5:
-		p := store.ChildrenParams{Namespace: ns, Parent: q.runLike(func(r store.Run) bool { return r.Worker != "" }), Group: of(q, randomGroups...), After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
+		p := store.ChildrenParams{Namespace: ns, Parent: q.runLike(func(r store.Run) bool { return r.Worker != "" }), Group: of(q, randomGroups...), After: int64(q.pick(of(q, 3, randomIDs))), Limit: q.pick(3), MaxBytes: of(q, 0, 1)}
 		_, _ = do(q, "Children", p, store.Store.Children)
 	case 6:
 		p := store.StepsParams{Namespace: ns, Run: id, After: int64(q.pick(3)), Limit: q.pick(3), MaxBytes: of(q, 1<<20, 1)}
