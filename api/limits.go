@@ -1,7 +1,7 @@
 package api
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net/http"
 
@@ -99,15 +99,8 @@ func setWeight(c *call, _ *wire.In, b *wire.SetWeight) (none, error) {
 
 // measureLimits adds the load of the limits.
 func (c *call) measureLimits(w *metricWriter) error {
-	loads, err := c.eng.LimitLoads(c.ctx)
-	if errors.Is(err, store.ErrUnsupported) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	now, err := c.eng.Store().Clock(c.ctx)
-	if err != nil {
+	loads, now, able, err := measured(c, func(ctx context.Context) ([]engine.LimitLoad, error) { return c.eng.LimitLoads(ctx) })
+	if !able {
 		return err
 	}
 	loads = loads[:min(len(loads), mostLines)]

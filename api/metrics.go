@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -129,6 +130,18 @@ func (c *call) measure() (string, error) {
 		return "", err
 	}
 	return w.b.String(), nil
+}
+
+// measured reads what an optional ability of the backend keeps, and the store's clock. It is not able to if the backend lacks the
+// ability, without an error, or if a read fails.
+func measured[T any](c *call, read func(context.Context) ([]T, error)) (list []T, now time.Time, able bool, err error) {
+	if list, err = read(c.ctx); errors.Is(err, store.ErrUnsupported) {
+		return nil, now, false, nil
+	}
+	if err == nil {
+		now, err = c.eng.Store().Clock(c.ctx)
+	}
+	return list, now, err == nil, err
 }
 
 func (c *call) measureQueues(w *metricWriter) error {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/pawlhq/pawl/api/wire"
@@ -36,15 +35,8 @@ func deleteWebhook(c *call, _ *wire.In, _ *none) (none, error) {
 
 // measureWebhooks adds what waits for outgoing webhooks.
 func (c *call) measureWebhooks(w *metricWriter) error {
-	list, err := c.eng.Subscriptions(c.ctx)
-	if errors.Is(err, store.ErrUnsupported) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	now, err := c.eng.Store().Clock(c.ctx)
-	if err != nil {
+	list, now, able, err := measured(c, c.eng.Subscriptions)
+	if !able {
 		return err
 	}
 	ns := c.eng.Namespace()

@@ -17,6 +17,9 @@ import (
 // A subscription outlives the program. One that nobody delivers fills up with changes until [store.Subscription.Keep] has
 // passed; [Engine.Unsubscribe] deletes it. It fails with store.ErrInvalid, and with store.ErrUnsupported if the backend has no outbox.
 func (e *Engine) Subscribe(ctx context.Context, s store.Subscription) (out store.Subscription, err error) {
+	if e.fault != nil {
+		return out, e.fault
+	}
 	record := e.acts(ctx, "put", "webhook "+s.Name, "")
 	err = e.outbox(ctx, s.Name, func(ctx context.Context, x store.Outboxer) (err error) {
 		out, err = x.PutSubscription(ctx, store.PutSubscriptionParams{Namespace: e.namespace, Subscription: s, Record: record})
@@ -28,6 +31,9 @@ func (e *Engine) Subscribe(ctx context.Context, s store.Subscription) (out store
 
 // Unsubscribe deletes a subscription with the changes that wait in it. It fails with store.ErrNotFound if there is none.
 func (e *Engine) Unsubscribe(ctx context.Context, name string) error {
+	if e.fault != nil {
+		return e.fault
+	}
 	record := e.acts(ctx, "delete", "webhook "+name, "")
 	err := e.unsubscribe(ctx, name, record)
 	e.actedOn(ctx, record, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -57,7 +58,7 @@ func (q *sequence) subscriptions() {
 		dropped, _ := do(q, "DropChanges", store.DropChangesParams{Namespace: ns, Now: q.now}, func(s store.Store, ctx context.Context, p store.DropChangesParams) ([]store.DroppedChanges, error) {
 			out, err := s.(store.Outboxer).DropChanges(ctx, p)
 			slices.SortFunc(out, func(a, b store.DroppedChanges) int {
-				return bytes.Compare([]byte(a.Subscription), []byte(b.Subscription))
+				return strings.Compare(a.Subscription, b.Subscription)
 			})
 			return out, err
 		})
