@@ -60,7 +60,8 @@ type Runs interface {
 	// stored run that holds the external id, or has held it, has received is the same request sent
 	// again: nothing changes, and the result names that run, also after its end.
 	// [NewRun.Reaches] decides what becomes of a run that is in the way. Of several items of a call with
-	// one external id, a store may take those with a Signal before the others or after them.
+	// one external id, a store may take those with a Signal before the others or after them, and those
+	// with a Signal whose ID another run has after those that create a run.
 	//
 	// A call takes at most [MaxBatch] runs; with more, the whole call is ErrInvalid. It takes
 	// at least [CallBytes] of inputs, metas and payloads of signals. P12: a run over a limit of [Limits] is

@@ -31,11 +31,12 @@ func open(t testing.TB, s *sqldtest.Server, url string, opts ...turso.Option) *t
 }
 
 // inNamespace opens stores in separate databases, and further handles to them.
-func inNamespace() conformance.Harness {
+func inNamespace(tier testing.TB) conformance.Harness {
 	var urls sync.Map // of each store
+	databases := sqldtest.Shared(tier).Reuse(tier, "goose_db_version", "compatibility")
 	return conformance.Harness{
 		New: func(t testing.TB) store.Store {
-			url := sqldtest.Namespace(t)
+			url := databases.Next(t)
 			s := open(t, sqldtest.Shared(t), url)
 			urls.Store(s, url)
 			return s
@@ -53,6 +54,7 @@ func inNamespace() conformance.Harness {
 		},
 		Faults: func(t testing.TB, s store.Store) conformance.FaultyStore {
 			url, _ := urls.Load(s)
+			databases.Spoil(url.(string))
 			srv := sqldtest.Shared(t)
 			server := &http.Transport{DialContext: srv.Dial, DisableCompression: true}
 			t.Cleanup(server.CloseIdleConnections)
@@ -69,12 +71,12 @@ func inNamespace() conformance.Harness {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, inNamespace())
+	conformance.Run(t, inNamespace(t))
 }
 
 func TestEngineOnSqld(t *testing.T) {
 	t.Parallel()
-	conformance.RunEngine(t, inNamespace())
+	conformance.RunEngine(t, inNamespace(t))
 }
 
 // Half of the clients use a replica.

@@ -10,7 +10,7 @@ import (
 
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	conformance.RunRandom(t, inNamespace())
+	conformance.RunRandom(t, inNamespace(t))
 }
 
 // TestReplica checks that a store on a replica never returns data that the replica has not caught

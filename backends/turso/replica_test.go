@@ -17,10 +17,11 @@ func onReplica(t *testing.T) conformance.Harness {
 	primary := sqldtest.Start(t)
 	replica := sqldtest.Start(t, sqldtest.ReplicaOf(primary))
 	var urls sync.Map
+	databases := primary.Reuse(t, "goose_db_version", "compatibility")
 	return conformance.Harness{
 		Unmeasured: "TestConformance measures",
 		New: func(t testing.TB) store.Store {
-			url := primary.Namespace(t)
+			url := databases.Next(t)
 			s := open(t, replica, url)
 			urls.Store(s, url)
 			return s

@@ -18,7 +18,7 @@ import (
 
 func TestConformanceThroughDriver(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, inNamespace())
+	conformance.Run(t, inNamespace(t))
 }
 
 // through connects the driver to a server of the test harness, whose names cannot be resolved.
@@ -34,12 +34,13 @@ func open(t testing.TB, url string) *turso.Store {
 	return s
 }
 
-func inNamespace() conformance.Harness {
+func inNamespace(tier testing.TB) conformance.Harness {
 	var urls sync.Map // of each store
+	databases := sqldtest.Shared(tier).Reuse(tier, "goose_db_version", "compatibility")
 	return conformance.Harness{
 		Unmeasured: "the store of the other client measures, by the same statements",
 		New: func(t testing.TB) store.Store {
-			url := sqldtest.Namespace(t)
+			url := databases.Next(t)
 			s := open(t, url)
 			urls.Store(s, url)
 			return s

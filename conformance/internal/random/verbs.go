@@ -278,11 +278,17 @@ func (q *sequence) startedWith(n *store.NewRun, x store.CreateResult, existed bo
 }
 
 // depend reports whether the outcome of two items of a call depends on which of them a store takes first: one
-// ID stands for one request, with a key or without, and of items of one external id that with a signal may
-// come before the others or after them.
-func depend(a, b *store.NewRun) bool {
-	return a.ID == b.ID && (a.Debounce != b.Debounce || a.Workflow != b.Workflow) ||
-		a.ExternalID != "" && a.ExternalID == b.ExternalID && a.Suffix == b.Suffix && (a.Signal == nil) != (b.Signal == nil)
+// ID stands for one request, with a key or without, and of items of one external id those with a signal may
+// come before the others or after them, also those whose ID another run has.
+func (q *sequence) depend(a, b *store.NewRun) bool {
+	if a.ID == b.ID && (a.Debounce != b.Debounce || a.Workflow != b.Workflow || a.Signal != nil || b.Signal != nil) {
+		return true
+	}
+	if a.ExternalID == "" || a.ExternalID != b.ExternalID || a.Suffix != b.Suffix || a.Signal == nil && b.Signal == nil {
+		return false
+	}
+	taken := func(r *store.NewRun) bool { _, ok := q.before[r.ID]; return ok }
+	return a.Signal == nil || b.Signal == nil || taken(a) || taken(b)
 }
 
 func (q *sequence) create() {
@@ -299,7 +305,7 @@ func (q *sequence) create() {
 				r.Worker, r.LeaseFor, r.After, r.At, r.Debounce, r.AtMost = was.Worker, time.Minute, 0, time.Time{}, "", 0
 			}
 		}
-		if !slices.ContainsFunc(p.Runs, func(o store.NewRun) bool { return depend(&o, &r) }) {
+		if !slices.ContainsFunc(p.Runs, func(o store.NewRun) bool { return q.depend(&o, &r) }) {
 			p.Runs = append(p.Runs, r)
 		}
 	}

@@ -96,6 +96,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	signed := time.Now().Truncate(time.Second)
 	if err := p.work(req.Context(), t.upTo(w.profile.lease/20), true); err != nil {
 		return nil, err
 	}
@@ -114,6 +115,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case refused:
 		w.count("webhook: refused")
 		return answer(http.StatusServiceUnavailable), nil
+	}
+	if time.Since(signed) > webhook.Tolerance {
+		// The process stood still after it signed the request. The receiver takes it for a copy, and the sender sends a new one.
+		w.count("webhook: too old")
+		return answer(http.StatusUnauthorized), nil
 	}
 	w.receive(p.wire.who, req.Header, body)
 	if silent {
