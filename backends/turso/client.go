@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,8 @@ type client struct {
 	url    string // the database's URL
 	token  func(context.Context) (string, error)
 	header http.Header
+
+	streams streams
 
 	rest     atomic.Int64           // when the pause that the server asked for ends, in nanoseconds since 1970
 	readOnly atomic.Pointer[string] // a token that the server accepts only for reads
@@ -89,30 +92,81 @@ const maxAnswer = 256 << 20
 // maxExcerpt is how much an error quotes of an answer that is not Hrana.
 const maxExcerpt = 200
 
-// send sends a pipeline once and returns the answer to each of its requests. If the server may have
-// applied the pipeline before the error, the error is an *unsureError.
-func (c *client) send(ctx context.Context, p *pipeline) (*answer, error) {
-	body := p.close()
+// send sends the pipeline that build makes for a stream, and returns the answer to each of its batches. If the
+// server may have applied the pipeline before the error, the error is an *unsureError.
+func (c *client) send(ctx context.Context, build func(*stream) *pipeline) (*answer, error) {
 	token, err := c.token(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("no token: %w", err)
 	}
-	req, err := c.request(ctx, http.MethodPost, "v3/pipeline", token, body)
+	on := c.streams.take(time.Now())
+	a, err := c.try(ctx, token, build(on))
+	var status *statusError
+	if on.baton == "" || !errors.As(err, &status) {
+		return a, err
+	}
+	switch {
+	case status.lostStream():
+		c.streams.lost(time.Now())
+	case status.brokenWay():
+		c.streams.giveUp()
+	default:
+		return a, err
+	}
+	return c.try(ctx, token, build(newStream()))
+}
+
+// try sends a pipeline once. It keeps the stream if the server can be relied on to do so.
+func (c *client) try(ctx context.Context, token string, p *pipeline) (*answer, error) {
+	keep := c.streams.keeps(time.Now())
+	c.trips.Add(1)
+	res, text, err := c.post(ctx, token, p.end(keep))
 	if err != nil {
 		return nil, err
 	}
+	a, err := c.read3(res, text, p.requests)
+	if err != nil {
+		return nil, err
+	}
+	if keep && a.Baton != "" {
+		p.on.baton = a.Baton
+		last := a.Results[p.requests-1]
+		if usable := a.BaseURL == "" && last.Type == "ok"; !usable {
+			c.streams.lost(time.Now())
+			c.hangUp(ctx, token, p.on)
+		} else if !last.Response.Autocommit || !c.streams.put(p.on, time.Now()) {
+			c.hangUp(ctx, token, p.on)
+		}
+	}
+	a.Results = a.Results[p.before : p.requests-1]
+	return a, nil
+}
+
+// post sends a body and returns the answer.
+func (c *client) post(ctx context.Context, token string, body []byte) (*http.Response, []byte, error) {
+	req, err := c.request(ctx, http.MethodPost, "v3/pipeline", token, body)
+	if err != nil {
+		return nil, nil, err
+	}
 	req.Header.Set("Content-Type", "application/json")
-	c.trips.Add(1)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, transportError(ctx, err)
+		return nil, nil, transportError(ctx, err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return nil, transportError(ctx, err)
+		return nil, nil, transportError(ctx, err)
 	}
-	return c.read3(res, text, p.requests)
+	return res, text, nil
+}
+
+// hangUp closes a stream. If that fails, the server does it later.
+func (c *client) hangUp(ctx context.Context, token string, st *stream) {
+	bounded, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c.trips.Add(1)
+	_, _, _ = c.post(bounded, token, st.closing())
 }
 
 // request makes a request for a path below the database's URL.
@@ -133,22 +187,23 @@ func (c *client) request(ctx context.Context, method, path, token string, body [
 }
 
 // readThrough sends a request that only reads. Reads go to the primary, which requires them to be
-// sent as possible writes, unless the token is known to allow only reads. make(true) returns the
-// request in the form for the primary, make(false) in the form that only reads.
-func (c *client) readThrough(ctx context.Context, make func(primary bool) *pipeline) (*answer, error) {
+// sent as possible writes, unless the token is known to allow only reads. build(on, true) returns the
+// request in the form for the primary, build(on, false) in the form that only reads.
+func (c *client) readThrough(ctx context.Context, build func(on *stream, primary bool) *pipeline) (*answer, error) {
 	token, err := c.token(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("no token: %w", err)
 	}
+	plain := func(on *stream) *pipeline { return build(on, false) }
 	if known := c.readOnly.Load(); known != nil && *known == token {
-		return c.send(ctx, make(false))
+		return c.send(ctx, plain)
 	}
-	a, err := c.send(ctx, make(true))
+	a, err := c.send(ctx, func(on *stream) *pipeline { return build(on, true) })
 	var status *statusError
 	if !errors.As(err, &status) || status.status != http.StatusForbidden {
 		return a, err
 	}
-	if a, again := c.send(ctx, make(false)); again == nil {
+	if a, again := c.send(ctx, plain); again == nil {
 		c.readOnly.Store(&token)
 		return a, nil
 	}
@@ -213,4 +268,18 @@ func (c *client) read3(res *http.Response, body []byte, requests int) (*answer, 
 	return &a, nil
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+// close closes the streams that are kept, and the connections.
+func (c *client) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, st := range c.streams.close() {
+		all.Go(func() {
+			if token, err := c.token(ctx); err == nil {
+				c.hangUp(ctx, token, st)
+			}
+		})
+	}
+	all.Wait()
+	c.http.CloseIdleConnections()
+}

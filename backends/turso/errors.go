@@ -49,6 +49,27 @@ type statusError struct {
 	older  bool   // the server speaks a protocol older than Hrana 3
 }
 
+// lostStream reports whether the server refused the request because of its stream, which it does not have, or
+// because the request, or a copy of it, has arrived before. brokenWay reports whether a replica has lost the stream's
+// connection to its primary. In both cases the request may be sent again on another stream: one that is executed twice
+// has no more effect than once.
+func (e *statusError) lostStream() bool {
+	low := strings.ToLower(e.says)
+	return e.status == http.StatusBadRequest && slices.ContainsFunc([]string{"invalid baton", "stream has expired", alreadyUsed}, func(s string) bool { return strings.Contains(low, s) })
+}
+
+func (e *statusError) brokenWay() bool {
+	return e.status == http.StatusInternalServerError && strings.Contains(strings.ToLower(e.says), "connection with primary broken")
+}
+
+const alreadyUsed = "baton that has already been used"
+
+// inTheMiddle reports whether a part of the request may have been executed before the server refused it.
+func (e *statusError) inTheMiddle() bool {
+	low := strings.ToLower(e.says)
+	return strings.Contains(low, alreadyUsed) || strings.Contains(low, "sql text")
+}
+
 // refusals are the answers with which a server, or a proxy in front of it, says that it has not
 // executed the request. After any other answer the request may have been applied: proxies answer
 // 502, 503, 504 and 520 in place of an answer that they lost, and 421 and 429 have been seen after
@@ -82,7 +103,7 @@ func newStatusError(status int, head http.Header, kind string, body []byte) erro
 	} else if kind == "text/html" {
 		e.says = (&strangeError{kind, e.says}).Error()
 	}
-	if !slices.Contains(refusals, status) {
+	if !slices.Contains(refusals, status) || e.inTheMiddle() {
 		return &unsureError{e}
 	}
 	return e

@@ -181,8 +181,8 @@ func (r *runner) version(ctx context.Context, primary bool) (*index, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	look := func(primary bool) *pipeline {
-		p := newPipeline(nil)
+	look := func(on *stream, primary bool) *pipeline {
+		p := newPipeline(on, nil)
 		p.batch(func() {
 			if primary {
 				p.step(inTransaction, forwarded, false)
@@ -195,7 +195,7 @@ func (r *runner) version(ctx context.Context, primary bool) (*index, error) {
 	if primary {
 		a, err = r.client.readThrough(bounded, look)
 	} else {
-		a, err = r.client.send(bounded, look(false))
+		a, err = r.client.send(bounded, func(on *stream) *pipeline { return look(on, false) })
 	}
 	if err != nil {
 		if ctx.Err() != nil {

@@ -13,40 +13,43 @@ import (
 )
 
 // The rest of this file writes and reads Hrana 3, the protocol of libSQL's server, in its JSON form
-// over HTTP: a pipeline of requests in one round trip, on a stream that is closed after the last of
-// them.
+// over HTTP: a pipeline of requests in one round trip, on a stream.
 
 // pipeline is the body of a round trip.
 type pipeline struct {
 	buf      []byte
 	requests int
-	steps    int            // of the batch that is open
-	ids      map[string]int // SQL texts that are stored in the stream
+	steps    int // of the batch that is open
+	on       *stream
+	before   int // requests that come before the first batch
 }
 
-// newPipeline begins a body for lists of statements. SQL that occurs more than once is sent once.
-func newPipeline(jobs []*job) *pipeline {
-	p := &pipeline{buf: make([]byte, 0, 4096), ids: map[string]int{}}
-	p.buf = append(p.buf, `{"baton":null,"requests":[`...)
-	seen := map[string]bool{}
+// newPipeline begins a body for lists of statements, on a stream that the request uses alone. SQL
+// that the stream sees a second time is stored in it, and sent by its number from then on.
+func newPipeline(on *stream, jobs []*job) *pipeline {
+	p := &pipeline{buf: make([]byte, 0, 4096), on: on}
+	p.buf = append(p.buf, `{"requests":[`...)
 	for _, j := range jobs {
 		for i := range j.stmts {
 			sql := j.stmts[i].SQL
-			if _, stored := p.ids[sql]; seen[sql] && !stored && len(p.ids) < maxStored {
-				id := len(p.ids) + 1
-				p.ids[sql] = id
-				p.request()
-				p.buf = fmt.Appendf(p.buf, `{"type":"store_sql","sql_id":%d,"sql":`, id)
-				p.buf = append(appendString(p.buf, sql), '}')
+			if _, stored := on.ids[sql]; stored {
+				continue
 			}
-			seen[sql] = true
+			if !on.seen[sql] || len(on.ids) == maxStored {
+				on.note(sql)
+				continue
+			}
+			delete(on.seen, sql)
+			id := len(on.ids) + 1
+			on.ids[sql] = id
+			p.request()
+			p.buf = fmt.Appendf(p.buf, `{"type":"store_sql","sql_id":%d,"sql":`, id)
+			p.buf = append(appendString(p.buf, sql), '}')
 		}
 	}
+	p.before = p.requests
 	return p
 }
-
-// maxStored limits the texts that a stream stores; the server has its own limit.
-const maxStored = 100
 
 func (p *pipeline) request() {
 	if p.requests++; p.requests > 1 {
@@ -88,7 +91,7 @@ func (p *pipeline) step(condition, sql string, rows bool, args ...any) {
 		p.buf = append(append(append(p.buf, `"condition":`...), condition...), ',')
 	}
 	p.buf = append(p.buf, `"stmt":{`...)
-	if id, stored := p.ids[sql]; stored {
+	if id, stored := p.on.ids[sql]; stored {
 		p.buf = strconv.AppendInt(append(p.buf, `"sql_id":`...), int64(id), 10)
 	} else {
 		p.buf = appendString(append(p.buf, `"sql":`...), sql)
@@ -125,10 +128,27 @@ func (p *pipeline) list(condition string, stmts []sqlitecore.Stmt) (done string)
 	return condition
 }
 
-// close ends the body.
-func (p *pipeline) close() []byte {
+// end returns the body. If the stream is to be kept, the last request asks whether it is in a
+// transaction; otherwise it closes the stream.
+func (p *pipeline) end(keep bool) []byte {
 	p.request()
-	return append(p.buf, `{"type":"close"}]}`...)
+	last := `{"type":"close"}`
+	if keep {
+		last = `{"type":"get_autocommit"}`
+	}
+	return p.on.appendBaton(append(append(p.buf, last...), ']'))
+}
+
+// closing returns the body of a request that only closes the stream.
+func (st *stream) closing() []byte {
+	return st.appendBaton([]byte(`{"requests":[{"type":"close"}]`))
+}
+
+func (st *stream) appendBaton(body []byte) []byte {
+	if st.baton == "" {
+		return append(body, `,"baton":null}`...)
+	}
+	return append(appendString(append(body, `,"baton":`...), st.baton), '}')
 }
 
 // appendValue writes an argument. Integers are sent as text, because JSON numbers have 53 bits.
@@ -173,7 +193,9 @@ func appendString(b []byte, s string) []byte {
 
 // answer is the answer to a pipeline.
 type answer struct {
-	Results []result `json:"results"`
+	Results []result `json:"results"` // of the batches, once the answer is read
+	Baton   string   `json:"baton"`
+	BaseURL string   `json:"base_url"` // where the stream's next request must be sent; empty: to the same address
 }
 
 // result is the answer to one request.
@@ -181,7 +203,8 @@ type result struct {
 	Type     string       `json:"type"` // ok, error
 	Error    *serverError `json:"error"`
 	Response struct {
-		Result batchResult `json:"result"`
+		Result     batchResult `json:"result"`
+		Autocommit bool        `json:"is_autocommit"`
 	} `json:"response"`
 }
 

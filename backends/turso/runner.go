@@ -275,17 +275,20 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 		r.flyRead(ctx, jobs, fail)
 		return
 	}
-	p := newPipeline(jobs)
-	for _, j := range jobs {
-		life := r.timeout
-		if !j.deadline.IsZero() {
-			life = min(life, j.deadline.Sub(sent))
+	build := func(on *stream) *pipeline {
+		p := newPipeline(on, jobs)
+		for _, j := range jobs {
+			life := r.timeout
+			if !j.deadline.IsZero() {
+				life = min(life, j.deadline.Sub(sent))
+			}
+			p.writeBatches(j, early, life)
 		}
-		p.writeBatches(j, early, life)
+		return p
 	}
 	r.changes.begin(len(jobs))
 	defer r.changes.begin(-len(jobs))
-	a, err := r.client.send(ctx, p)
+	a, err := r.client.send(ctx, build)
 	var status *statusError
 	if errors.As(err, &status) && status.status == http.StatusRequestEntityTooLarge && len(jobs) > 1 {
 		for i := range jobs { // nothing was applied; each job alone may succeed
@@ -298,7 +301,7 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 		return
 	}
 	came := time.Now()
-	results := a.Results[len(p.ids):]
+	results := a.Results
 	for _, j := range jobs {
 		r.readWrite(j, results[0], results[1], sent, came)
 		results = results[2:]
@@ -307,13 +310,11 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 
 // flyRead does the same for reads.
 func (r *runner) flyRead(ctx context.Context, jobs []*job, fail func(error)) {
-	stored := 0
-	a, err := r.client.readThrough(ctx, func(primary bool) *pipeline {
-		p := newPipeline(jobs)
+	a, err := r.client.readThrough(ctx, func(on *stream, primary bool) *pipeline {
+		p := newPipeline(on, jobs)
 		for _, j := range jobs {
 			p.readBatch(j, primary)
 		}
-		stored = len(p.ids)
 		return p
 	})
 	if err != nil {
@@ -321,7 +322,7 @@ func (r *runner) flyRead(ctx context.Context, jobs []*job, fail func(error)) {
 		return
 	}
 	for i, j := range jobs {
-		j.readRead(a.Results[stored+i])
+		j.readRead(a.Results[i])
 	}
 }
 

@@ -114,14 +114,14 @@ func TestErrors(t *testing.T) {
 
 func matches(err, target error) bool { return errors.Is(err, target) }
 
-// stream is one that stays open between its requests.
-type stream struct {
+// holder is a client that keeps its stream open between its requests.
+type holder struct {
 	t     *testing.T
 	s     *Store
 	baton *string
 }
 
-func (c *stream) exec(sql string) *serverError {
+func (c *holder) exec(sql string) *serverError {
 	c.t.Helper()
 	body, err := json.Marshal(map[string]any{"baton": c.baton, "requests": []any{map[string]any{"type": "execute", "stmt": map[string]any{"sql": sql}}}})
 	require.NoError(c.t, err)
@@ -144,11 +144,11 @@ func (c *stream) exec(sql string) *serverError {
 func TestStolenLock(t *testing.T) {
 	t.Parallel()
 	s := openNew(t)
-	holder := &stream{t: t, s: s}
-	require.Nil(t, holder.exec("BEGIN IMMEDIATE"))
+	other := &holder{t: t, s: s}
+	require.Nil(t, other.exec("BEGIN IMMEDIATE"))
 	_, err := s.Create(t.Context(), createParams(1))
 	require.NoError(t, err)
-	said := holder.exec("DELETE FROM runs")
+	said := other.exec("DELETE FROM runs")
 	require.NotNil(t, said)
 	require.ErrorIs(t, classify(said), store.ErrUnavailable)
 	require.ErrorContains(t, classify(said), "longer than the server allows")

@@ -1,0 +1,239 @@
+package turso
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/internal/testing/sqldtest"
+	"github.com/pawlhq/pawl/store"
+)
+
+// tap counts the requests of a store by what they do with streams, and may replace their answers.
+type tap struct {
+	next http.RoundTripper
+
+	mu                  sync.Mutex
+	begun, used, closed int                                              // requests on new streams, on kept ones, and those that close one
+	answer              func(kept bool, body []byte) (int, string, bool) // of the server's body
+}
+
+func (p *tap) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	kept := !bytes.HasSuffix(body, []byte(`"baton":null}`))
+	p.mu.Lock()
+	if kept {
+		p.used++
+	} else {
+		p.begun++
+	}
+	if bytes.Contains(body, []byte(`{"type":"close"}],"baton"`)) {
+		p.closed++
+	}
+	change := p.answer
+	p.mu.Unlock()
+	res, err := p.next.RoundTrip(req)
+	if err != nil || change == nil {
+		return res, err
+	}
+	text, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	if status, said, ok := change(kept, text); ok {
+		res.StatusCode, text = status, []byte(said)
+	}
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return res, nil
+}
+
+// counts returns the counts since the last call, and begins again.
+func (p *tap) counts() (begun, used, closed int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	begun, used, closed = p.begun, p.used, p.closed
+	p.begun, p.used, p.closed = 0, 0, 0
+	return begun, used, closed
+}
+
+func (p *tap) change(f func(kept bool, body []byte) (int, string, bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = f
+}
+
+// tapped opens a store that sends nothing by itself.
+func tapped(t *testing.T, srv *sqldtest.Server, url string) (*Store, *tap) {
+	s := openOn(t, srv, url)
+	c := s.runner.(*runner).client
+	p := &tap{next: c.http.Transport}
+	c.http.Transport = p
+	return s, p
+}
+
+func createOne(t *testing.T, s *Store) {
+	t.Helper()
+	res, err := s.Create(t.Context(), createParams(1))
+	require.NoError(t, err)
+	require.Equal(t, store.CreateResult{ID: res[0].ID, Created: true}, res[0])
+}
+
+func TestStreamsAreKept(t *testing.T) {
+	t.Parallel()
+	s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+	for range 20 {
+		createOne(t, s)
+	}
+	begun, used, closed := p.counts()
+	require.LessOrEqual(t, begun, 1)
+	require.GreaterOrEqual(t, used, 19)
+	require.Zero(t, closed)
+	kept := len(s.runner.(*runner).client.streams.idle)
+	require.NotZero(t, kept)
+	require.NoError(t, s.Close())
+	_, _, closed = p.counts()
+	require.Equal(t, kept, closed, "a store that is closed leaves no stream open")
+}
+
+// TestStreamsAfterARestart: the server does not know the streams any more, and no caller is told.
+func TestStreamsAfterARestart(t *testing.T) {
+	t.Parallel()
+	srv := sqldtest.Start(t)
+	s, p := tapped(t, srv, srv.Namespace(t))
+	createOne(t, s)
+	require.NoError(t, srv.Restart())
+	s.runner.(*runner).client.http.CloseIdleConnections()
+	p.counts()
+	createOne(t, s)
+	begun, used, _ := p.counts()
+	require.NotZero(t, begun)
+	require.NotZero(t, used, "the kept stream was tried")
+}
+
+// TestStreamInATransaction: a stream whose transaction has not ended would hold the write lock.
+func TestStreamInATransaction(t *testing.T) {
+	t.Parallel()
+	s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+	createOne(t, s)
+	require.NoError(t, s.runner.Read(t.Context(), []sqlitecore.Stmt{{SQL: "BEGIN IMMEDIATE"}}))
+	_, _, closed := p.counts()
+	require.Equal(t, 1, closed)
+	createOne(t, s)
+}
+
+// TestStreamsThatTheServerDoesNotKeep: behind some proxies each request reaches another server.
+func TestStreamsThatTheServerDoesNotKeep(t *testing.T) {
+	t.Parallel()
+	edit := func(change func(map[string]json.RawMessage)) func(bool, []byte) (int, string, bool) {
+		return func(_ bool, body []byte) (int, string, bool) {
+			var a map[string]json.RawMessage
+			if json.Unmarshal(body, &a) != nil {
+				return 0, "", false
+			}
+			change(a)
+			text, err := json.Marshal(a)
+			return http.StatusOK, string(text), err == nil
+		}
+	}
+	refuse := func(said string) func(bool, []byte) (int, string, bool) {
+		return func(kept bool, _ []byte) (int, string, bool) { return http.StatusBadRequest, said, kept }
+	}
+	for name, answer := range map[string]func(bool, []byte) (int, string, bool){
+		"expired":            refuse(`{"message":"The stream has expired due to inactivity","code":"STREAM_EXPIRED"}`),
+		"of another server":  refuse(`Received an invalid baton`),
+		"at another address": edit(func(a map[string]json.RawMessage) { a["base_url"] = json.RawMessage(`"http://elsewhere.test"`) }),
+		"an older server": edit(func(a map[string]json.RawMessage) {
+			text := string(a["results"])
+			if i := strings.Index(text, `,{"type":"ok","response":{"type":"get_autocommit"`); i >= 0 {
+				a["results"] = json.RawMessage(text[:i] + `,{"type":"error","error":{"message":"unknown request"}}]`)
+			}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+			p.change(answer)
+			for range 3 * maxLost {
+				res, err := s.Create(t.Context(), createParams(1))
+				require.NoError(t, err)
+				require.True(t, res[0].Created)
+			}
+			p.counts()
+			createOne(t, s)
+			_, used, closed := p.counts()
+			require.Zero(t, used, "no stream is kept any more")
+			require.NotZero(t, closed)
+		})
+	}
+}
+
+// TestStreamsThroughAReplica: what loses the way to the primary is sent again, once, and streams are not kept any more.
+func TestStreamsThroughAReplica(t *testing.T) {
+	t.Parallel()
+	s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+	createOne(t, s)
+	p.change(func(kept bool, _ []byte) (int, string, bool) {
+		return http.StatusInternalServerError, `{"error":"Connection with primary broken"}`, kept
+	})
+	res, err := s.Create(t.Context(), createParams(1))
+	require.NoError(t, err)
+	require.True(t, res[0].Created)
+	p.counts()
+	createOne(t, s)
+	_, used, _ := p.counts()
+	require.Zero(t, used)
+}
+
+// TestRefusedInTheMiddle: an answer of 400 usually says that nothing was executed, but not if the server has already begun.
+func TestRefusedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+	p.change(func(bool, []byte) (int, string, bool) { return http.StatusBadRequest, "SQL text 51 not found", true })
+	_, err := s.Create(t.Context(), createParams(1))
+	require.ErrorIs(t, err, store.ErrOutcomeUnknown)
+}
+
+func TestIdleStreams(t *testing.T) {
+	t.Parallel()
+	var s streams
+	now := time.Now()
+	a, b := newStream(), newStream()
+	require.True(t, s.put(a, now))
+	require.True(t, s.put(b, now.Add(time.Second)))
+	require.Same(t, b, s.take(now.Add(time.Second)), "the one that was used last")
+	require.True(t, s.put(b, now.Add(keepIdle)))
+	require.Same(t, b, s.take(now.Add(keepIdle)))
+	require.NotSame(t, a, s.take(now.Add(keepIdle)), "it was idle for too long")
+	for range maxKept {
+		require.True(t, s.put(newStream(), now))
+	}
+	require.False(t, s.put(newStream(), now), "enough are kept")
+	for i := range maxLost {
+		require.True(t, s.keeps(now.Add(time.Duration(i)*time.Second)))
+		s.lost(now.Add(time.Duration(i) * time.Second))
+	}
+	require.Empty(t, s.idle)
+	last := now.Add((maxLost - 1) * time.Second)
+	require.False(t, s.keeps(last.Add(dontKeep)))
+	require.True(t, s.keeps(last.Add(dontKeep+1)), "it tries again")
+	s.close()
+	require.False(t, s.put(newStream(), last), "the store is closed")
+	st := newStream()
+	for range 2 * maxSeen {
+		st.note(store.NewID().String())
+	}
+	require.LessOrEqual(t, len(st.seen), maxSeen)
+}
