@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -365,7 +366,7 @@ func (o *orders) from(s *model.Store, order []int) {
 			continue
 		}
 		o.done[i] = true
-		for _, v := range o.views(i) {
+		for _, v := range o.views(s, i) {
 			next := s.Copy()
 			back := o.flip(next, v.flipped)
 			next.OfferOnly(v.only)
@@ -375,7 +376,7 @@ func (o *orders) from(s *model.Store, order []int) {
 			o.flip(next, back)
 			next.OfferOnly(nil)
 			o.from(next, append(order, i))
-			if !o.events[i].unknown {
+			if !o.events[i].unknown && v.only == nil {
 				break
 			}
 		}
@@ -389,25 +390,44 @@ func (o *orders) from(s *model.Store, order []int) {
 // view is how a call may see the state in which it takes effect.
 type view struct {
 	flipped []store.PauseTargetParams // pauses that it sees differently
-	only    []store.ID                // the runs that a claim can lock; nil: all
+	only    []store.ID                // the runs that a claim or a purge can lock; nil: all
 }
 
-// views returns what a call may see: first the state as it is.
-func (o *orders) views(i int) []view {
+// views returns what a call may see in a state: first all of it.
+func (o *orders) views(s *model.Store, i int) []view {
 	var all []view
+	e := &o.events[i]
 	for _, flipped := range o.pausesSeen(i) {
 		all = append(all, view{flipped: flipped})
-		if o.events[i].passesOthers(o.events) {
-			all = append(all, view{flipped, o.events[i].took})
+		if len(e.took) > 0 && e.meetsLocks(o.events) {
+			all = append(all, view{flipped, e.took})
+		}
+	}
+	if n, err := strconv.Atoi(e.saw); e.op.Verb == "Purge" && err == nil && n > 0 && e.meetsLocks(o.events) {
+		page, _ := s.List(o.ctx, store.ListParams{Namespace: o.ns})
+		for _, some := range subsets(page.Runs, n) {
+			all = append(all, view{only: some})
 		}
 	}
 	return all
 }
 
-// passesOthers reports whether a claim may have returned runs behind others that another call had
-// locked.
-func (e *event) passesOthers(events []event) bool {
-	return len(e.took) > 0 && slices.ContainsFunc(events, func(other event) bool { return e.meets(&other) && other.locks(events) })
+// meetsLocks reports whether a claim or a purge may have passed over runs that another call had locked.
+func (e *event) meetsLocks(events []event) bool {
+	return slices.ContainsFunc(events, func(other event) bool { return e.meets(&other) && other.locks(events) })
+}
+
+// subsets returns the choices of n of the runs.
+func subsets(runs []store.Run, n int) (all [][]store.ID) {
+	if n == 0 {
+		return [][]store.ID{nil}
+	}
+	for i := range runs {
+		for _, rest := range subsets(runs[i+1:], n-1) {
+			all = append(all, append(rest, runs[i].ID))
+		}
+	}
+	return all
 }
 
 // pausesSeen returns the pauses of targets that a call may see differently from the state in which

@@ -339,6 +339,49 @@ func TestClaimBesideALockedRun(t *testing.T) {
 	}
 }
 
+// A purge of several runs may leave one that a call has locked at the same time, and does not say which.
+func TestPurgeBesideALockedRun(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to int64  // of the call that locks kid1; the purge is in progress from 10 to 20
+		left     string // by the purge, as a later call sees it
+		fits     bool
+	}{
+		{"at the same time", 12, 18, "kid1", true},
+		{"after the purge", 21, 25, "kid1", false},
+		{"but more is gone", 12, 18, "", false},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			m := model.New(model.Options{})
+			st := newStory(t.Context(), focus{}, [2]store.Store{m, m}, "ns", 1)
+			first, second := st.newRun("kid1"), st.newRun("kid2")
+			second.Queue, second.Workflow = first.Queue, first.Workflow
+			st.alone([]ops.Operation{st.create(first, second)})
+			st.alone([]ops.Operation{st.cancel(true, "kid1", "kid2")})
+			call := func(client int, op ops.Operation, from, to int64) event {
+				e := st.send(client, m, op)[0]
+				e.from, e.to = from, to
+				return e
+			}
+			cancel := call(2, st.cancel(true, "kid1"), c.from, c.to)
+			m.OfferOnly([]store.ID{st.id("kid2")})
+			purge := call(1, st.purge("kid1"), 10, 20)
+			m.OfferOnly(nil)
+			if purge.saw != "1" {
+				t.Fatalf("the purge deleted %s, expected one run", purge.saw)
+			}
+			st.rounds = append(st.rounds, []event{purge, cancel})
+			if c.left == "" {
+				st.send(0, m, st.purge("kid1"))
+			}
+			st.alone([]ops.Operation{st.get("kid1", "kid2")})
+			if report := st.check(); (report == "") != c.fits {
+				t.Errorf("the story fits: %v, want %v\n%s", report == "", c.fits, report)
+			}
+		})
+	}
+}
+
 // The check can fail: in every run, the story of one of these seeds finds each fault.
 func TestFocusesFindFaults(t *testing.T) {
 	faults := map[string]struct {

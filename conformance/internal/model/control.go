@@ -272,7 +272,7 @@ func (s *Store) Purge(ctx context.Context, p store.PurgeParams) (int, error) {
 	until := now.Add(-whole(p.OlderThan))
 	var old []*run
 	for _, r := range s.runs {
-		if r.Namespace == p.Namespace && r.Status.Final() && oneOf(p.Statuses, r.Status) &&
+		if r.Namespace == p.Namespace && r.Status.Final() && oneOf(p.Statuses, r.Status) && (s.offered == nil || slices.Contains(s.offered, r.ID)) &&
 			(p.Workflow == "" || r.Workflow == p.Workflow) && !r.FinishedAt.After(until) && s.live[r.Parent] == nil && !s.inTree(r) {
 			old = append(old, r)
 		}

@@ -53,7 +53,7 @@ type Store struct {
 	edges          map[limitKey]time.Time                // for LimitBurstTwice
 	leaked         map[limitKey]int64                    // permits without a lease, of a fault
 	at             time.Time                             // of the claim, for LimitForgetsExpired
-	offered        []store.ID                            // the runs that claims may return; nil: all
+	offered        []store.ID                            // the runs that claims may return, and purges may delete; nil: all
 	deaf           atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
 	ended          []store.RunCount                      // by the cancels of the item or commit under way
 	markers        map[string]int                        // rows of programs: see Tx.Mark

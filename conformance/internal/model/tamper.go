@@ -235,7 +235,7 @@ func (s *Store) Copy() *Store {
 	return c
 }
 
-// OfferOnly makes claims pass over all other runs, as if other calls had locked them; nil: none.
+// OfferOnly makes claims and purges pass over all other runs, as if other calls had locked them; nil: none.
 func (s *Store) OfferOnly(ids []store.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
