@@ -23,10 +23,10 @@ var reads = []string{
 	"/api/v1/runs", "/api/v1/runs?status=failed", "/api/v1/runs?status=failed&order=ended", "/api/v1/runs?status=active", "/api/v1/runs?workflow=w3&status=active",
 	"/api/v1/runs/count", "/api/v1/runs/count?status=active", "/api/v1/runs/count?status=failed&by_failure=true",
 	"/api/v1/runs/RUN", "/api/v1/runs/RUN/steps", "/api/v1/runs/RUN/explain", "/api/v1/runs/RUN/tree", "/api/v1/runs/find?external_id=none",
-	"/api/v1/queues", "/api/v1/workflows", "/api/v1/workers", "/api/v1/builds", "/api/v1/limits", "/api/v1/schedules", "/api/v1/actions", "/api/v1/health", "/api/v1/doctor",
+	"/api/v1/queues", "/api/v1/workflows", "/api/v1/workers", "/api/v1/builds", "/api/v1/limits", "/api/v1/schedules", "/api/v1/actions", "/api/v1/webhooks", "/api/v1/health", "/api/v1/doctor",
 	"/api/metrics",
 	"/", "/runs", "/runs?status=failed&ended_after=1h", "/runs?status=active", "/runs?workflow=w3&status=completed", "/runs/RUN",
-	"/schedules", "/workflows", "/workers", "/builds", "/limits", "/doctor", "/journal",
+	"/schedules", "/workflows", "/workers", "/builds", "/limits", "/webhooks", "/doctor", "/journal",
 }
 
 // calls counts what a store is asked for.

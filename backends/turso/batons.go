@@ -1,18 +1,25 @@
 package turso
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
 
 // A server opens a connection for each stream, and a new connection parses the schema, which takes several times as
-// long as a small call. So streams are kept open and used for the next calls, one at a time. A stream is named by a
-// baton, and each answer has the next baton. The server closes a stream that was idle for ten seconds, and forgets all
-// of them when it restarts; a request on a stream that it does not have is refused before anything of it is executed.
+// long as a small call. So a store that is busy keeps its streams open and uses them for the next calls, one at a time.
+// A stream is named by a baton, and each answer has the next baton. The server closes a stream that was idle for ten
+// seconds, and forgets all of them when it restarts; a request on a stream that it does not have is refused before
+// anything of it is executed.
+//
+// A server has a limit of connections to a database, 128 by default, and whoever wants a further one waits. So no stream
+// lives for long, that processes take turns however many there are, and a store with little to do keeps none.
 
 const (
-	// keepIdle is how long a stream is kept without a use; it is well below the server's own limit.
-	keepIdle = 5 * time.Second
+	// maxLife is how long after its begin a stream is closed.
+	maxLife = 250 * time.Millisecond
+	// busyWithin says how recent the call before must be for a stream to be kept.
+	busyWithin = 250 * time.Millisecond
 	// maxKept is how many idle streams are kept.
 	maxKept = writers + readers
 	// After maxLost streams in a minute that the server should have had, none is kept for a minute: perhaps a proxy
@@ -24,12 +31,17 @@ const (
 // stream is a stream of the server. Only one request uses it at a time.
 type stream struct {
 	baton string // empty: it is new
-	idle  time.Time
+	begun time.Time
 	ids   map[string]int  // SQL texts that are stored in it
 	seen  map[string]bool // SQL texts that were sent on it once, and not stored
 }
 
-func newStream() *stream { return &stream{ids: map[string]int{}, seen: map[string]bool{}} }
+func newStream(now time.Time) *stream {
+	return &stream{begun: now, ids: map[string]int{}, seen: map[string]bool{}}
+}
+
+// old reports whether a stream is not to be kept any longer.
+func (s *streams) old(st *stream, now time.Time) bool { return now.Sub(st.begun) >= s.life }
 
 const (
 	maxStored = 40 // SQL texts that a stream stores; the server allows 50
@@ -46,45 +58,81 @@ func (st *stream) note(sql string) {
 
 // streams are the idle streams of a client.
 type streams struct {
-	mu     sync.Mutex
-	idle   []*stream   // the last one was used last
-	gone   []time.Time // when the last maxLost streams were lost
-	off    time.Time   // until then none is kept
-	closed bool
+	hangUp       func(*stream) // closes a stream
+	life, within time.Duration // maxLife, busyWithin
+
+	mu      sync.Mutex
+	idle    []*stream // the last one was used last
+	last    time.Time // when the last request was sent
+	reaping bool      // a timer is set that closes old streams
+	reaps   sync.WaitGroup
+	gone    []time.Time // when the last maxLost streams were lost
+	off     time.Time   // until then none is kept
+	closed  bool
 }
 
-// take returns an idle stream, or a new one.
-func (s *streams) take(now time.Time) *stream {
+// take returns an idle stream, or a new one, and whether it may be kept.
+func (s *streams) take(now time.Time) (st *stream, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for n := len(s.idle); n > 0; n = len(s.idle) {
-		last := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		if now.Sub(last.idle) < keepIdle {
-			return last
+	busy := now.Sub(s.last) < s.within
+	s.last = now
+	on := now.After(s.off)
+	for i, st := range slices.Backward(s.idle) {
+		if !s.old(st, now) {
+			s.idle = slices.Delete(s.idle, i, i+1)
+			return st, on
 		}
-		s.idle = nil // the others have been idle for longer
 	}
-	return newStream()
+	return newStream(now), busy && on && !s.closed
 }
 
-// keeps reports whether a stream may be kept.
-func (s *streams) keeps(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.closed && now.After(s.off)
-}
-
-// put keeps a stream. It returns false if the caller must close it.
+// put keeps a stream until it is old. It returns false if the caller must close it.
 func (s *streams) put(st *stream, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.idle) >= maxKept {
+	if s.closed || len(s.idle) >= maxKept || s.old(st, now) {
 		return false
 	}
-	st.idle = now
 	s.idle = append(s.idle, st)
+	if !s.reaping {
+		s.reaping = true
+		time.AfterFunc(s.life, s.reap)
+	}
 	return true
+}
+
+// crowded records that the server has no connection left for a new stream.
+func (s *streams) crowded(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.off = now.Add(dontKeep)
+}
+
+// reap closes the streams that are old, and does so again as long as there are others.
+func (s *streams) reap() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	var old []*stream
+	now := time.Now()
+	s.idle = slices.DeleteFunc(s.idle, func(st *stream) bool {
+		if s.old(st, now) {
+			old = append(old, st)
+		}
+		return s.old(st, now)
+	})
+	if s.reaping = len(s.idle) > 0; s.reaping {
+		time.AfterFunc(s.life/4, s.reap)
+	}
+	s.reaps.Add(1)
+	s.mu.Unlock()
+	defer s.reaps.Done()
+	for _, st := range old {
+		s.hangUp(st)
+	}
 }
 
 // lost records that the server does not have a stream that it should have.
@@ -107,11 +155,14 @@ func (s *streams) giveUp() {
 	s.idle, s.closed = nil, true
 }
 
-// close returns the idle streams, and no stream is kept from then on.
-func (s *streams) close() []*stream {
+// close closes the idle streams; no stream is kept from then on.
+func (s *streams) close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	idle := s.idle
 	s.idle, s.closed = nil, true
-	return idle
+	for _, st := range idle {
+		s.reaps.Go(func() { s.hangUp(st) })
+	}
+	s.mu.Unlock()
+	s.reaps.Wait()
 }

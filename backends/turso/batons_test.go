@@ -75,12 +75,15 @@ func (p *tap) change(f func(kept bool, body []byte) (int, string, bool)) {
 	p.answer = f
 }
 
-// tapped opens a store that sends nothing by itself.
+// tapped opens a store that sends nothing by itself and always keeps its streams.
 func tapped(t *testing.T, srv *sqldtest.Server, url string) (*Store, *tap) {
 	s := openOn(t, srv, url)
 	c := s.runner.(*runner).client
 	p := &tap{next: c.http.Transport}
 	c.http.Transport = p
+	c.streams.mu.Lock()
+	defer c.streams.mu.Unlock()
+	c.streams.life, c.streams.within = time.Hour, time.Hour // however slow the machine is
 	return s, p
 }
 
@@ -206,34 +209,95 @@ func TestRefusedInTheMiddle(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrOutcomeUnknown)
 }
 
-func TestIdleStreams(t *testing.T) {
+// TestStreamsOfAnIdleStore: a store with little to do leaves the server's connections to others.
+func TestStreamsOfAnIdleStore(t *testing.T) {
 	t.Parallel()
-	var s streams
-	now := time.Now()
-	a, b := newStream(), newStream()
-	require.True(t, s.put(a, now))
-	require.True(t, s.put(b, now.Add(time.Second)))
-	require.Same(t, b, s.take(now.Add(time.Second)), "the one that was used last")
-	require.True(t, s.put(b, now.Add(keepIdle)))
-	require.Same(t, b, s.take(now.Add(keepIdle)))
-	require.NotSame(t, a, s.take(now.Add(keepIdle)), "it was idle for too long")
-	for range maxKept {
-		require.True(t, s.put(newStream(), now))
+	s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+	all := &s.runner.(*runner).client.streams
+	createOne(t, s)
+	_, used, _ := p.counts()
+	all.mu.Lock()
+	kept := len(all.idle)
+	all.life, all.within = 0, 0
+	all.mu.Unlock()
+	require.NotZero(t, used+kept)
+	all.reap()
+	_, _, closed := p.counts()
+	require.Equal(t, kept, closed)
+	createOne(t, s)
+	begun, used, closed := p.counts()
+	require.Equal(t, []int{begun, 0}, []int{closed, used}, "each request closes the stream that it begins")
+}
+
+// TestStreamsOfManyStores: a server allows so many connections to a database, and whoever wants a further one waits. With more
+// stores than connections, each has its turn.
+func TestStreamsOfManyStores(t *testing.T) {
+	t.Parallel()
+	srv := sqldtest.Start(t, sqldtest.Flag("--max-concurrent-connections", "8"))
+	url := srv.Namespace(t)
+	var all sync.WaitGroup
+	end := time.Now().Add(16 * maxLife)
+	for range 4 {
+		s := openOn(t, srv, url)
+		for range 6 {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					_, err := s.Create(t.Context(), createParams(1))
+					if err == nil {
+						_, err = s.List(t.Context(), store.ListParams{Namespace: "ns", Limit: 1})
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
 	}
-	require.False(t, s.put(newStream(), now), "enough are kept")
+	all.Wait()
+}
+
+func TestKeptStreams(t *testing.T) {
+	t.Parallel()
+	var ended []*stream
+	s := streams{life: time.Second, within: time.Second / 4, hangUp: func(st *stream) { ended = append(ended, st) }}
+	now := time.Now()
+	a, keep := s.take(now)
+	require.False(t, keep, "there was no call before")
+	b, keep := s.take(now.Add(time.Second / 8))
+	require.True(t, keep)
+	require.True(t, s.put(a, now))
+	require.True(t, s.put(b, now))
+	got, keep := s.take(now.Add(time.Second))
+	require.Same(t, b, got, "a is old")
+	require.True(t, keep)
+	require.False(t, s.put(b, now.Add(2*time.Second)), "b is old by now")
+	for range maxKept - 1 {
+		require.True(t, s.put(newStream(now), now))
+	}
+	require.False(t, s.put(newStream(now), now), "enough are kept")
+	_, keep = s.take(now.Add(3 * time.Second))
+	require.False(t, keep, "the call before is long ago")
+
 	for i := range maxLost {
-		require.True(t, s.keeps(now.Add(time.Duration(i)*time.Second)))
+		_, keep = s.take(now.Add(3 * time.Second))
+		require.True(t, keep)
 		s.lost(now.Add(time.Duration(i) * time.Second))
 	}
 	require.Empty(t, s.idle)
 	last := now.Add((maxLost - 1) * time.Second)
-	require.False(t, s.keeps(last.Add(dontKeep)))
-	require.True(t, s.keeps(last.Add(dontKeep+1)), "it tries again")
+	s.take(last.Add(dontKeep))
+	_, keep = s.take(last.Add(dontKeep))
+	require.False(t, keep)
+	_, keep = s.take(last.Add(dontKeep + 1))
+	require.True(t, keep, "it tries again")
+
+	require.True(t, s.put(a, now))
 	s.close()
-	require.False(t, s.put(newStream(), last), "the store is closed")
-	st := newStream()
+	require.Equal(t, []*stream{a}, ended)
+	require.False(t, s.put(a, now), "the store is closed")
 	for range 2 * maxSeen {
-		st.note(store.NewID().String())
+		a.note(store.NewID().String())
 	}
-	require.LessOrEqual(t, len(st.seen), maxSeen)
+	require.LessOrEqual(t, len(a.seen), maxSeen)
 }

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +36,7 @@ type client struct {
 
 // Counters count what a store has sent to the server since it was opened.
 type Counters struct {
+	// RoundTrips does not count the requests that only close a stream, for which nobody waits.
 	RoundTrips int64
 	// RowsRead and RowsWritten are counted as the server's statistics count them: a statement that
 	// reads and writes no row, such as BEGIN, counts as one row read.
@@ -99,13 +99,18 @@ func (c *client) send(ctx context.Context, build func(*stream) *pipeline) (*answ
 	if err != nil {
 		return nil, fmt.Errorf("no token: %w", err)
 	}
-	on := c.streams.take(time.Now())
-	a, err := c.try(ctx, token, build(on))
+	on, keep := c.streams.take(time.Now())
+	a, err := c.try(ctx, token, build(on), keep)
 	var status *statusError
-	if on.baton == "" || !errors.As(err, &status) {
+	if !errors.As(err, &status) {
 		return a, err
 	}
 	switch {
+	case status.status == http.StatusTooManyRequests:
+		c.streams.crowded(time.Now())
+		return a, err
+	case on.baton == "":
+		return a, err
 	case status.lostStream():
 		c.streams.lost(time.Now())
 	case status.brokenWay():
@@ -113,12 +118,12 @@ func (c *client) send(ctx context.Context, build func(*stream) *pipeline) (*answ
 	default:
 		return a, err
 	}
-	return c.try(ctx, token, build(newStream()))
+	return c.try(ctx, token, build(newStream(time.Now())), false)
 }
 
-// try sends a pipeline once. It keeps the stream if the server can be relied on to do so.
-func (c *client) try(ctx context.Context, token string, p *pipeline) (*answer, error) {
-	keep := c.streams.keeps(time.Now())
+// try sends a pipeline once. If the stream is not to be kept, the server closes it.
+func (c *client) try(ctx context.Context, token string, p *pipeline, keep bool) (*answer, error) {
+	keep = keep && !c.streams.old(p.on, time.Now())
 	c.trips.Add(1)
 	res, text, err := c.post(ctx, token, p.end(keep))
 	if err != nil {
@@ -133,9 +138,9 @@ func (c *client) try(ctx context.Context, token string, p *pipeline) (*answer, e
 		last := a.Results[p.requests-1]
 		if usable := a.BaseURL == "" && last.Type == "ok"; !usable {
 			c.streams.lost(time.Now())
-			c.hangUp(ctx, token, p.on)
+			c.hangUp(p.on)
 		} else if !last.Response.Autocommit || !c.streams.put(p.on, time.Now()) {
-			c.hangUp(ctx, token, p.on)
+			c.hangUp(p.on)
 		}
 	}
 	a.Results = a.Results[p.before : p.requests-1]
@@ -162,11 +167,14 @@ func (c *client) post(ctx context.Context, token string, body []byte) (*http.Res
 }
 
 // hangUp closes a stream. If that fails, the server does it later.
-func (c *client) hangUp(ctx context.Context, token string, st *stream) {
-	bounded, cancel := context.WithTimeout(ctx, time.Second)
+func (c *client) hangUp(st *stream) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.trips.Add(1)
-	_, _, _ = c.post(bounded, token, st.closing())
+	token, err := c.token(ctx)
+	if err != nil {
+		return
+	}
+	_, _, _ = c.post(ctx, token, st.closing())
 }
 
 // request makes a request for a path below the database's URL.
@@ -270,16 +278,6 @@ func (c *client) read3(res *http.Response, body []byte, requests int) (*answer, 
 
 // close closes the streams that are kept, and the connections.
 func (c *client) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	var all sync.WaitGroup
-	for _, st := range c.streams.close() {
-		all.Go(func() {
-			if token, err := c.token(ctx); err == nil {
-				c.hangUp(ctx, token, st)
-			}
-		})
-	}
-	all.Wait()
+	c.streams.close()
 	c.http.CloseIdleConnections()
 }

@@ -245,7 +245,9 @@ func newClient(c *config) (*client, error) {
 	if token == nil {
 		token = func(context.Context) (string, error) { return c.token, nil }
 	}
-	return &client{http: used, url: c.url.String(), token: token, header: c.header}, nil
+	made := &client{http: used, url: c.url.String(), token: token, header: c.header}
+	made.streams = streams{hangUp: made.hangUp, life: maxLife, within: busyWithin}
+	return made, nil
 }
 
 // noRedirect returns a redirection as the answer, because following it would turn a POST into a
