@@ -226,7 +226,7 @@ func (b *bench) embedded(ctx context.Context, at *site) error {
 	for _, p := range []struct {
 		name string
 		do   func(context.Context, *site) error
-	}{{"answers", b.answers}, {"tags", b.tags}} { // they repeat themselves what is repeated
+	}{{"answers", b.answers}, {"progress", b.progress}, {"tags", b.tags}} { // they repeat themselves what is repeated
 		if p.name == b.only {
 			return p.do(ctx, at)
 		}

@@ -95,6 +95,7 @@ func (b *bench) postgres(ctx context.Context) error {
 		{"generator", func(ctx context.Context, _ *server) error { return b.generators(ctx, &at) }},
 		{"seen", func(ctx context.Context, _ *server) error { return b.seen(ctx, &at) }},
 		{"answers", func(ctx context.Context, _ *server) error { return b.answers(ctx, &at) }},
+		{"progress", func(ctx context.Context, _ *server) error { return b.progress(ctx, &at) }},
 		{"tags", func(ctx context.Context, _ *server) error { return b.tags(ctx, &at) }},
 		{"lists", func(ctx context.Context, _ *server) error { return b.lists(ctx, &at) }},
 		{"scale", func(ctx context.Context, _ *server) error {
