@@ -53,7 +53,7 @@ func (l *lines) pick(queue, workflow string) (name, other string) {
 
 func (c *call) lines(workflows bool) (*lines, error) {
 	l := &lines{byName: map[string]*wire.Line{}, workflows: workflows}
-	counts, err := c.eng.Count(c.ctx, store.RunFilter{Statuses: active})
+	counts, err := c.count(store.CountParams{Filter: store.RunFilter{Statuses: active}})
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func listQueues(c *call, _ *wire.In) (out wire.Lines, err error) {
 // pending runs that were created first.
 func (c *call) oldest(l *lines) error {
 	page, err := c.eng.Store().List(c.ctx, store.ListParams{
-		Namespace: c.eng.Namespace(), Filter: store.RunFilter{Statuses: []store.Status{store.Pending}}, OldestFirst: true, Limit: store.MaxPage})
+		Namespace: c.eng.Namespace(), Filter: store.RunFilter{Statuses: []store.Status{store.Pending}}, OldestFirst: true, Limit: store.MaxPage, MaxScan: mostScanned})
 	if err != nil {
 		return err
 	}

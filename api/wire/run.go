@@ -171,7 +171,7 @@ type RunCount struct {
 	Status      string `json:"status"`
 	FailureCode string `json:"failure_code,omitempty"`
 	Count       int64  `json:"count"`
-	// Capped means that there may be more: the store looked at 10,000 runs of the status.
+	// Capped means that there may be more: the store looked at 4,000 runs of the status.
 	Capped bool `json:"capped,omitempty"`
 }
 

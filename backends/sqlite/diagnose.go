@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
+	"time"
 
 	codes "modernc.org/sqlite/lib"
 
@@ -13,8 +15,10 @@ import (
 
 // Sizes, in bytes.
 const (
-	largeLog  = 256 << 20 // a write-ahead log that no checkpoint can empty
-	longCheck = 1 << 30   // a file that takes long to check
+	largeLog   = 256 << 20        // a write-ahead log that no checkpoint can empty
+	longCheck  = 1 << 30          // a file that takes long to check
+	shortCheck = 4 << 20          // a file that is checked each time
+	checkAgain = 10 * time.Minute // how often another one is checked
 )
 
 // Diagnose implements store.Diagnoser.
@@ -22,7 +26,7 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var version, mode, checked string
+	var version, mode string
 	var pages, free, pageSize int64
 	one := func(sql string, dest any) sqlitecore.Stmt {
 		return sqlitecore.Stmt{SQL: sql, Rows: func(scan func(...any) error) error { return scan(dest) }}
@@ -73,15 +77,44 @@ func (s *Store) Diagnose(ctx context.Context) ([]store.Finding, error) {
 	}
 	list = append(list, sqlitecore.IndexFinding(missing))
 
-	f = store.Finding{Name: "integrity", Seen: "checked, no errors"}
-	if size > longCheck {
-		f.Seen, f.Advice = "not checked, because the file is large", "run PRAGMA quick_check; it takes a while"
-	} else if err := s.runner.Read(ctx, []sqlitecore.Stmt{one(`PRAGMA quick_check(1)`, &checked)}); err != nil {
+	if f, err = s.checked.finding(size, time.Now(), func() (said string, err error) {
+		err = s.runner.Read(ctx, []sqlitecore.Stmt{one(`PRAGMA quick_check(1)`, &said)})
+		return said, err
+	}); err != nil {
 		return nil, err
-	} else if checked != "ok" {
-		f.Level, f.Seen, f.Advice = store.Fault, checked, advice[codes.SQLITE_CORRUPT]
 	}
 	return append(list, f), nil
+}
+
+// integrity remembers the last check of the file, which reads all of it: a page that is opened again does not check again.
+type integrity struct {
+	mu   sync.Mutex
+	at   time.Time // zero: there was none
+	said string
+}
+
+// finding checks a file of that size, or tells of the last check.
+func (c *integrity) finding(size int64, now time.Time, check func() (string, error)) (store.Finding, error) {
+	f := store.Finding{Name: "integrity", Seen: "checked, no errors"}
+	if size > longCheck {
+		f.Seen, f.Advice = "not checked, because the file is large", "run PRAGMA quick_check; it takes a while"
+		return f, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if size <= shortCheck || c.at.IsZero() || now.Sub(c.at) >= checkAgain {
+		said, err := check()
+		if err != nil {
+			return f, err
+		}
+		c.said, c.at = said, now
+	} else {
+		f.Seen = fmt.Sprintf("checked %v ago, no errors", now.Sub(c.at).Round(time.Second))
+	}
+	if c.said != "ok" {
+		f.Level, f.Seen, f.Advice = store.Fault, c.said, advice[codes.SQLITE_CORRUPT]
+	}
+	return f, nil
 }
 
 // Values of PRAGMA synchronous.

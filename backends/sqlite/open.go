@@ -87,6 +87,8 @@ type Store struct {
 	closed sync.Once
 	fault  error // the error of Close
 
+	checked integrity
+
 	version string // of the SQLite library
 }
 

@@ -138,6 +138,11 @@ func CountRuns(db DB, p store.CountParams) (string, []any, [][]store.Status, err
 		grouped = `SELECT part, CASE WHEN ok THEN queue ELSE '' END, CASE WHEN ok THEN workflow ELSE '' END, status, CASE WHEN ok THEN code ELSE '' END, ok, count(*) FROM (`
 		by      = `) r GROUP BY 1, 2, 3, 4, 5, 6`
 	)
+	each, all, end := "SELECT * FROM (", grouped, by
+	if q.d == SQLite {
+		// It sorts what it groups, so that each part apart, with few columns, takes half the time.
+		each, all, end = grouped, "", ""
+	}
 	tables, column, place := q.from(column)
 	item := func(part int, ok string) string {
 		return "SELECT " + strconv.Itoa(part) + " AS part, r.queue, r.workflow, r.status, " + code + q.d.pick(` COLLATE "C"`, ``) + " AS code, " + ok + " AS ok, " + column + " AS at, " + place + " AS id FROM " + tables + " WHERE "
@@ -154,14 +159,30 @@ func CountRuns(db DB, p store.CountParams) (string, []any, [][]store.Status, err
 			n++
 		}
 		part := q.merged(list[:n], func(a arm) string { return item(len(parts), q.selected(a)) }, " ORDER BY at DESC, id DESC", looked)
-		parts = append(parts, "SELECT * FROM ("+part+") r")
+		group := ") r"
+		if q.d == SQLite {
+			group = ") r GROUP BY 3, 2, 4" + keys(p.ByFailure, list[:n], q)
+		}
+		parts = append(parts, each+part+group)
 		statuses = append(statuses, list[0].statuses)
 		list = list[n:]
 	}
 	if len(parts) == 0 {
 		return "", nil, nil, nil
 	}
-	return q.text(grouped + strings.Join(parts, " UNION ALL ") + by), q.args, statuses, nil
+	return q.text(all + strings.Join(parts, " UNION ALL ") + end), q.args, statuses, nil
+}
+
+// keys returns the further columns by which a part is grouped, unless each has one value.
+func keys(code bool, arms []arm, q *selection) string {
+	text := ""
+	if code {
+		text = ", 5"
+	}
+	if slices.ContainsFunc(arms, func(a arm) bool { return q.selected(a) != "true" }) {
+		text += ", 6"
+	}
+	return text
 }
 
 // Count implements store.Runs.
