@@ -113,7 +113,8 @@ type server struct {
 type space struct {
 	eng     *engine.Engine
 	feed    *feed
-	metrics metrics
+	metrics recent[string]
+	doctor  recent[wire.Doctor]
 	pace    pace
 }
 

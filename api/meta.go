@@ -21,7 +21,7 @@ func metaOperations() []*operation {
 		read("getInfo", "/v1/info", ReadInfo, "Get what the API and the backend are, and what the caller may do.", getInfo),
 		read("listNamespaces", "/v1/namespaces", "", "List the namespaces that the caller may read.", listNamespaces),
 		read("getHealth", "/v1/health", ReadInfo, "Ask the store, once, whether it answers.", getHealth),
-		read("runDoctor", "/v1/doctor", RunDoctor, "Look for problems of the database, the workers and the runs.", runDoctor),
+		read("runDoctor", "/v1/doctor", RunDoctor, "Look for problems of the database, the workers and the runs. It looks every five seconds at most.", runDoctor),
 	}
 }
 
@@ -69,7 +69,11 @@ func getHealth(c *call, _ *wire.In) (out wire.Health, err error) {
 	return wire.Health{Backend: h.Backend, Latency: h.Latency.Seconds(), Skew: h.Skew.Seconds(), Online: h.Online, Draining: h.Draining}, nil
 }
 
-func runDoctor(c *call, _ *wire.In) (out wire.Doctor, err error) {
+func runDoctor(c *call, _ *wire.In) (wire.Doctor, error) {
+	return c.space.doctor.read(c, (*call).examine)
+}
+
+func (c *call) examine() (out wire.Doctor, err error) {
 	list, err := c.eng.Doctor(c.ctx, nil)
 	if err != nil {
 		return out, err

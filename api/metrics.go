@@ -23,16 +23,34 @@ func metricOperations() []*operation {
 }
 
 const (
-	metricsType  = "text/plain; version=0.0.4"
-	metricsAge   = 5 * time.Second // for which an answer counts
-	metricsLimit = 30 * time.Second
+	metricsType = "text/plain; version=0.0.4"
+	recentAge   = 5 * time.Second
+	recentLimit = 30 * time.Second
 )
 
-// metrics keeps the latest metrics of a namespace, which all scrapers share.
-type metrics struct {
-	mu   sync.Mutex
-	at   time.Time
-	text string
+// recent is an answer of a namespace that counts for five seconds, so that however many ask, the store is asked once.
+type recent[T any] struct {
+	mu    sync.Mutex
+	at    time.Time // zero: there is none
+	value T
+}
+
+// read returns the answer, from ask if it is old. The next caller does not get an error again.
+func (r *recent[T]) read(c *call, ask func(*call) (T, error)) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.at.IsZero() && time.Since(r.at) < recentAge {
+		return r.value, nil
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, recentLimit)
+	defer cancel()
+	inner := *c
+	inner.ctx = ctx
+	value, err := ask(&inner)
+	if err == nil {
+		r.at, r.value = time.Now(), value
+	}
+	return value, err
 }
 
 func getMetrics(c *call) error {
@@ -40,7 +58,7 @@ func getMetrics(c *call) error {
 	if err := c.readQuery(&q); err != nil {
 		return err
 	}
-	text, err := c.space.metrics.read(c)
+	text, err := c.space.metrics.read(c, (*call).measure)
 	if err != nil {
 		return err
 	}
@@ -54,24 +72,6 @@ func getMetrics(c *call) error {
 	c.w.Header().Set("Content-Type", metricsType)
 	_, _ = c.w.Write([]byte(text + w.b.String()))
 	return nil
-}
-
-// read returns the metrics, from the store if they are old.
-func (m *metrics) read(c *call) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.text != "" && time.Since(m.at) < metricsAge {
-		return m.text, nil
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, metricsLimit)
-	defer cancel()
-	inner := *c
-	inner.ctx = ctx
-	text, err := inner.measure()
-	if err == nil {
-		m.at, m.text = time.Now(), text
-	}
-	return text, err
 }
 
 // metricWriter writes the text format of Prometheus.

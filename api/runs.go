@@ -51,7 +51,7 @@ func listRuns(c *call, q *wire.ListRuns) (out wire.RunPage, err error) {
 
 // page reads one page of runs. It may have fewer runs than there are: the store looks at a bounded number.
 func (c *call) page(p store.ListParams) (out wire.RunPage, err error) {
-	p.Namespace = c.eng.Namespace()
+	p.Namespace, p.MaxScan = c.eng.Namespace(), mostScanned
 	page, err := c.eng.Store().List(c.ctx, p)
 	if err != nil {
 		return out, err

@@ -15,7 +15,7 @@ import (
 // listed adds runs $from to $to: of a hundred, 98 completed, one failed, and one that
 // sleeps. $i is a table of the numbers, $id makes an ID of one.
 const listed = `INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, epoch, seq, worker, created_at, started_at, finished_at, visible_at, input, output, failure)
-	SELECT $id, 'default', 'w' || i%10, 'q' || i%10, CASE i%100 WHEN 0 THEN 7 WHEN 1 THEN 3 ELSE 6 END, 0, 1, 1, 'gone', i, i,
+	SELECT $id, 'default', 'w' || (i%10), 'q' || (i%10), CASE i%100 WHEN 0 THEN 7 WHEN 1 THEN 3 ELSE 6 END, 0, 1, 1, 'gone', i, i,
 	CASE WHEN i%100<>1 THEN i END, CASE WHEN i%100=1 THEN 4000000000000000+i END, '7', '7', CASE WHEN i%100=0 THEN '{"code":"error","message":"m"}' END FROM $i`
 
 // listedRuns fills in what a database's SQL has of its own.

@@ -25,7 +25,7 @@ var reads = []string{
 	"/api/v1/runs/RUN", "/api/v1/runs/RUN/steps", "/api/v1/runs/RUN/explain", "/api/v1/runs/RUN/tree", "/api/v1/runs/find?external_id=none",
 	"/api/v1/queues", "/api/v1/workflows", "/api/v1/workers", "/api/v1/builds", "/api/v1/limits", "/api/v1/schedules", "/api/v1/actions", "/api/v1/webhooks", "/api/v1/health", "/api/v1/doctor",
 	"/api/metrics",
-	"/", "/runs", "/runs?status=failed&ended_after=1h", "/runs?status=active", "/runs?workflow=w3&status=completed", "/runs/RUN",
+	"/", "/runs", "/runs?status=failed&ended_after=1h", "/runs?status=active", "/runs?workflow=w3&status=completed", "/runs?workflow=none&status=completed", "/runs/RUN",
 	"/schedules", "/workflows", "/workers", "/builds", "/limits", "/webhooks", "/doctor", "/journal",
 }
 

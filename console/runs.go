@@ -198,7 +198,7 @@ func (d *runsData) title() string { return "Runs" }
 const pageSize = 50
 
 // searches limits how many pages of the API a page of the console looks at to find its runs.
-const searches = 5
+const searches = 3
 
 func listRuns(c *call) (any, error) {
 	q := c.r.URL.Query()
