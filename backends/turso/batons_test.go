@@ -233,7 +233,7 @@ func TestStreamsOfAnIdleStore(t *testing.T) {
 // stores than connections, each has its turn.
 func TestStreamsOfManyStores(t *testing.T) {
 	t.Parallel()
-	srv := sqldtest.Start(t, sqldtest.Flag("--max-concurrent-connections", "8"))
+	srv := sqldtest.Start(t, sqldtest.Flag("--max-concurrent-connections", "12"))
 	url := srv.Namespace(t)
 	var all sync.WaitGroup
 	end := time.Now().Add(16 * maxLife)
