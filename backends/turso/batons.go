@@ -13,7 +13,7 @@ import (
 // anything of it is executed.
 //
 // A server has a limit of connections to a database, 128 by default, and whoever wants a further one waits. So no stream
-// lives for long, that processes take turns however many there are, and a store with little to do keeps none.
+// lives for long, so that processes take turns, however many there are. A store with little to do keeps none.
 
 const (
 	// maxLife is how long after its begin a stream is closed.
@@ -87,7 +87,7 @@ func (s *streams) take(now time.Time) (st *stream, keep bool) {
 	return newStream(now), busy && on && !s.closed
 }
 
-// put keeps a stream until it is old. It returns false if the caller must close it.
+// put keeps a stream until it is old. It returns false if the stream must be dropped.
 func (s *streams) put(st *stream, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,6 +100,19 @@ func (s *streams) put(st *stream, now time.Time) bool {
 		time.AfterFunc(s.life, s.reap)
 	}
 	return true
+}
+
+// drop closes a stream. The caller does not wait for the server, unless the store is being closed.
+func (s *streams) drop(st *stream) {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.reaps.Go(func() { s.hangUp(st) })
+	}
+	s.mu.Unlock()
+	if closed {
+		s.hangUp(st)
+	}
 }
 
 // crowded records that the server has no connection left for a new stream.
@@ -127,9 +140,11 @@ func (s *streams) reap() {
 	if s.reaping = len(s.idle) > 0; s.reaping {
 		time.AfterFunc(s.life/4, s.reap)
 	}
-	s.reaps.Add(1)
+	if len(old) > 0 {
+		s.reaps.Add(1)
+		defer s.reaps.Done()
+	}
 	s.mu.Unlock()
-	defer s.reaps.Done()
 	for _, st := range old {
 		s.hangUp(st)
 	}
@@ -148,7 +163,7 @@ func (s *streams) lost(now time.Time) {
 	}
 }
 
-// giveUp prevents that streams are kept. On a replica they end whenever one call loses the way to the primary.
+// giveUp makes the client keep no stream any more. On a replica they end whenever one call loses the way to the primary.
 func (s *streams) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 // tap counts the requests of a store by what they do with streams, and may replace their answers.
 type tap struct {
-	next http.RoundTripper
+	next *http.Transport
 
 	mu                  sync.Mutex
 	begun, used, closed int                                              // requests on new streams, on kept ones, and those that close one
@@ -77,15 +77,21 @@ func (p *tap) change(f func(kept bool, body []byte) (int, string, bool)) {
 
 // tapped opens a store that sends nothing by itself and always keeps its streams.
 func tapped(t *testing.T, srv *sqldtest.Server, url string) (*Store, *tap) {
-	s := openOn(t, srv, url)
-	c := s.runner.(*runner).client
-	p := &tap{next: c.http.Transport}
-	c.http.Transport = p
-	c.streams.mu.Lock()
-	defer c.streams.mu.Unlock()
-	c.streams.life, c.streams.within = time.Hour, time.Hour // however slow the machine is
+	p := &tap{next: &http.Transport{DialContext: srv.Dial}}
+	s, err := Open(t.Context(), url, WithHTTPClient(&http.Client{Transport: p}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	all := &s.runner.(*runner).client.streams
+	all.mu.Lock()
+	all.life, all.within, all.idle = time.Hour, time.Hour, nil // however slow the machine is
+	all.mu.Unlock()
+	all.reaps.Wait()
+	p.counts()
 	return s, p
 }
+
+// CloseIdleConnections is called by an http.Client.
+func (p *tap) CloseIdleConnections() { p.next.CloseIdleConnections() }
 
 func createOne(t *testing.T, s *Store) {
 	t.Helper()
@@ -132,6 +138,7 @@ func TestStreamInATransaction(t *testing.T) {
 	s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
 	createOne(t, s)
 	require.NoError(t, s.runner.Read(t.Context(), []sqlitecore.Stmt{{SQL: "BEGIN IMMEDIATE"}}))
+	s.runner.(*runner).client.streams.reaps.Wait()
 	_, _, closed := p.counts()
 	require.Equal(t, 1, closed)
 	createOne(t, s)

@@ -138,9 +138,9 @@ func (c *client) try(ctx context.Context, token string, p *pipeline, keep bool) 
 		last := a.Results[p.requests-1]
 		if usable := a.BaseURL == "" && last.Type == "ok"; !usable {
 			c.streams.lost(time.Now())
-			c.hangUp(p.on)
+			c.streams.drop(p.on)
 		} else if !last.Response.Autocommit || !c.streams.put(p.on, time.Now()) {
-			c.hangUp(p.on)
+			c.streams.drop(p.on)
 		}
 	}
 	a.Results = a.Results[p.before : p.requests-1]

@@ -51,8 +51,8 @@ type statusError struct {
 
 // lostStream reports whether the server refused the request because of its stream, which it does not have, or
 // because the request, or a copy of it, has arrived before. brokenWay reports whether a replica has lost the stream's
-// connection to its primary. In both cases the request may be sent again on another stream: one that is executed twice
-// has no more effect than once.
+// connection to its primary. In both cases the request may be sent again on another stream: to execute a
+// request twice has the same effect as to execute it once.
 func (e *statusError) lostStream() bool {
 	low := strings.ToLower(e.says)
 	return e.status == http.StatusBadRequest && slices.ContainsFunc([]string{"invalid baton", "stream has expired", alreadyUsed}, func(s string) bool { return strings.Contains(low, s) })

@@ -301,6 +301,15 @@ func TestPurgeBesideAClaimThatReturnsNothing(t *testing.T) {
 	}
 }
 
+// at returns a function that sends a call and says when it was in progress.
+func (st *story) at(s store.Store) func(client int, op ops.Operation, from, to int64) event {
+	return func(client int, op ops.Operation, from, to int64) event {
+		e := st.send(client, s, op)[0]
+		e.from, e.to = from, to
+		return e
+	}
+}
+
 // A claim may return a run behind another one that a call has locked at the same time.
 func TestClaimBesideALockedRun(t *testing.T) {
 	for _, c := range []struct {
@@ -317,11 +326,7 @@ func TestClaimBesideALockedRun(t *testing.T) {
 			first, second := st.newRun("kid1"), st.newRun("kid2")
 			second.Queue, second.Workflow = first.Queue, first.Workflow
 			st.alone([]ops.Operation{st.create(first, second)})
-			call := func(client int, op ops.Operation, from, to int64) event {
-				e := st.send(client, m, op)[0]
-				e.from, e.to = from, to
-				return e
-			}
+			call := st.at(m)
 			m.OfferOnly([]store.ID{st.id("kid2")})
 			claim := call(1, st.claim("kid1", "w1"), 10, 20)
 			m.OfferOnly(nil)
@@ -358,11 +363,7 @@ func TestPurgeBesideALockedRun(t *testing.T) {
 			second.Queue, second.Workflow = first.Queue, first.Workflow
 			st.alone([]ops.Operation{st.create(first, second)})
 			st.alone([]ops.Operation{st.cancel(true, "kid1", "kid2")})
-			call := func(client int, op ops.Operation, from, to int64) event {
-				e := st.send(client, m, op)[0]
-				e.from, e.to = from, to
-				return e
-			}
+			call := st.at(m)
 			cancel := call(2, st.cancel(true, "kid1"), c.from, c.to)
 			m.OfferOnly([]store.ID{st.id("kid2")})
 			purge := call(1, st.purge("kid1"), 10, 20)

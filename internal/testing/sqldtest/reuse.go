@@ -17,7 +17,7 @@ import (
 
 // Reused are the databases of a test whose subtests have one each. To make a database, to migrate and to delete it takes longer
 // than many a subtest, and a replica asks for a deleted one again and again. So a database is emptied after its subtest and used
-// by another one. That of a subtest that has failed is not.
+// by another one. The database of a subtest that has failed is not used again.
 type Reused struct {
 	server *Server
 	of     testing.TB
@@ -67,7 +67,7 @@ func (r *Reused) Next(t testing.TB) string {
 	return url
 }
 
-// Spoil prevents that the database is used again: requests may reach it after the test's end.
+// Spoil keeps the database from being used again, because requests may reach it after the test's end.
 func (r *Reused) Spoil(url string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
