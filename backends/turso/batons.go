@@ -13,7 +13,9 @@ import (
 // anything of it is executed.
 //
 // A server has a limit of connections to a database, 128 by default, and whoever wants a further one waits. So no stream
-// lives for long, so that processes take turns, however many there are. A store with little to do keeps none.
+// lives for long, so that processes take turns, however many there are. A store with little to do keeps none. If an
+// answer is lost, the baton is lost with it, and the stream occupies a connection until the server closes it. So a store
+// on a bad network keeps none either.
 
 const (
 	// maxLife is how long after its begin a stream is closed.
@@ -26,6 +28,10 @@ const (
 	// spreads the requests over several servers.
 	maxLost  = 2 * maxKept
 	dontKeep = time.Minute
+	// After maxUnanswered requests on streams to be kept whose answers were lost while the server kept all of their
+	// streams, none is kept until it has closed them.
+	maxUnanswered = maxKept
+	serverKeeps   = 10 * time.Second
 )
 
 // stream is a stream of the server. Only one request uses it at a time.
@@ -66,9 +72,21 @@ type streams struct {
 	last    time.Time // when the last request was sent
 	reaping bool      // a timer is set that closes old streams
 	reaps   sync.WaitGroup
-	gone    []time.Time // when the last maxLost streams were lost
-	off     time.Time   // until then none is kept
+	gone    often     // streams that the server should have had
+	silent  often     // requests whose answers were lost
+	off     time.Time // until then none is kept
 	closed  bool
+}
+
+// often notices what happens often.
+type often []time.Time
+
+// again records that it has happened, and reports whether it has n times in a period.
+func (o *often) again(now time.Time, n int, period time.Duration) bool {
+	if *o = append(*o, now); len(*o) > n {
+		*o = (*o)[1:]
+	}
+	return len(*o) == n && now.Sub((*o)[0]) < period
 }
 
 // take returns an idle stream, or a new one, and whether it may be kept.
@@ -119,7 +137,7 @@ func (s *streams) drop(st *stream) {
 func (s *streams) crowded(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.off = now.Add(dontKeep)
+	s.rest(now, dontKeep)
 }
 
 // reap closes the streams that are old, and does so again as long as there are others.
@@ -155,11 +173,24 @@ func (s *streams) lost(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = nil // if it has restarted, it has none of them
-	if s.gone = append(s.gone, now); len(s.gone) > maxLost {
-		s.gone = s.gone[1:]
+	if s.gone.again(now, maxLost, dontKeep) {
+		s.rest(now, dontKeep)
 	}
-	if len(s.gone) == maxLost && now.Sub(s.gone[0]) < dontKeep {
-		s.off = now.Add(dontKeep)
+}
+
+// unanswered records that the answer to a request was lost whose stream was to be kept.
+func (s *streams) unanswered(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent.again(now, maxUnanswered, serverKeeps) {
+		s.rest(now, serverKeeps)
+	}
+}
+
+// rest makes the client keep no stream for a time. The caller holds mu.
+func (s *streams) rest(now time.Time, d time.Duration) {
+	if until := now.Add(d); until.After(s.off) {
+		s.off = until
 	}
 }
 

@@ -190,6 +190,30 @@ func TestStreamsThatTheServerDoesNotKeep(t *testing.T) {
 	}
 }
 
+// TestStreamsWhoseAnswersAreLost: the server keeps each of them for ten seconds, in vain.
+func TestStreamsWhoseAnswersAreLost(t *testing.T) {
+	t.Parallel()
+	s, p := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+	all := &s.runner.(*runner).client.streams
+	p.change(func(bool, []byte) (int, string, bool) { return http.StatusBadGateway, "no answer", true })
+	for range 3 * maxUnanswered {
+		_, err := s.Create(t.Context(), createParams(1))
+		require.ErrorIs(t, err, store.ErrOutcomeUnknown)
+	}
+	begun, used, closed := p.counts()
+	require.LessOrEqual(t, begun+used-closed, maxUnanswered, "streams that were left open")
+	p.change(nil)
+	createOne(t, s)
+	_, _, closed = p.counts()
+	require.NotZero(t, closed)
+	all.mu.Lock()
+	require.Empty(t, all.idle)
+	all.off = time.Time{} // the server has closed them
+	all.mu.Unlock()
+	createOne(t, s)
+	require.NotEmpty(t, all.idle)
+}
+
 // TestStreamsThroughAReplica: what loses the way to the primary is sent again, once, and streams are not kept any more.
 func TestStreamsThroughAReplica(t *testing.T) {
 	t.Parallel()
@@ -299,6 +323,19 @@ func TestKeptStreams(t *testing.T) {
 	_, keep = s.take(last.Add(dontKeep + 1))
 	require.True(t, keep, "it tries again")
 
+	now = last.Add(2 * dontKeep)
+	for range 2 * maxUnanswered { // lost answers, of which the server never keeps so many streams at once
+		s.take(now)
+		_, keep = s.take(now)
+		require.True(t, keep)
+		now = now.Add(serverKeeps/(maxUnanswered-1) + 1)
+		s.unanswered(now)
+		require.False(t, s.off.After(now))
+	}
+	s.unanswered(now)
+	require.Equal(t, now.Add(serverKeeps), s.off)
+
+	a = newStream(now)
 	require.True(t, s.put(a, now))
 	s.close()
 	require.Equal(t, []*stream{a}, ended)

@@ -125,12 +125,12 @@ func (c *client) send(ctx context.Context, build func(*stream) *pipeline) (*answ
 func (c *client) try(ctx context.Context, token string, p *pipeline, keep bool) (*answer, error) {
 	keep = keep && !c.streams.old(p.on, time.Now())
 	c.trips.Add(1)
-	res, text, err := c.post(ctx, token, p.end(keep))
+	a, err := c.exchange(ctx, token, p.end(keep), p.requests)
 	if err != nil {
-		return nil, err
-	}
-	a, err := c.read3(res, text, p.requests)
-	if err != nil {
+		var unsure *unsureError
+		if keep && errors.As(err, &unsure) { // the server may have begun or continued a stream whose baton is lost
+			c.streams.unanswered(time.Now())
+		}
 		return nil, err
 	}
 	if keep && a.Baton != "" {
@@ -145,6 +145,15 @@ func (c *client) try(ctx context.Context, token string, p *pipeline, keep bool) 
 	}
 	a.Results = a.Results[p.before : p.requests-1]
 	return a, nil
+}
+
+// exchange sends a pipeline of so many requests and returns the answers to them.
+func (c *client) exchange(ctx context.Context, token string, body []byte, requests int) (*answer, error) {
+	res, text, err := c.post(ctx, token, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.read3(res, text, requests)
 }
 
 // post sends a body and returns the answer.

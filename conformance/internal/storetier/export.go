@@ -51,9 +51,7 @@ var exportCases = []Case{
 			want[i] = store.NewID()
 			sigs[i] = store.NewSignal{ID: want[i], Run: id, Name: "n"}
 		}
-		for from := 0; from < len(sigs); from += 500 {
-			c.signals(sigs[from:min(from+500, len(sigs))]...)
-		}
+		c.signalsInTurn(sigs)
 		for _, limit := range []int{0, 300, store.MaxPage} {
 			var got []store.ID
 			for after := int64(0); ; {
