@@ -183,7 +183,9 @@ func (c *client) hangUp(st *stream) {
 	if err != nil {
 		return
 	}
-	_, _, _ = c.post(ctx, token, st.closing())
+	if _, _, err = c.post(ctx, token, st.closing()); err != nil {
+		c.streams.unanswered(time.Now())
+	}
 }
 
 // request makes a request for a path below the database's URL.

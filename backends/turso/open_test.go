@@ -269,11 +269,21 @@ func front(t *testing.T, srv *sqldtest.Server, secure bool, handle func(w http.R
 	target := &http.Transport{DialContext: srv.Dial}
 	t.Cleanup(target.CloseIdleConnections)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handle(w, r, func() {
+		pass := func() {
 			(&httputil.ReverseProxy{Transport: target, Rewrite: func(p *httputil.ProxyRequest) {
 				p.Out.URL.Scheme, p.Out.URL.Host = "http", p.In.Host
 			}}).ServeHTTP(w, r)
-		})
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.HasPrefix(body, []byte(`{"requests":[{"type":"close"}]`)) { // nobody waits for it, and it comes at any time
+			pass()
+			return
+		}
+		handle(w, r, pass)
 	})
 	s := httptest.NewUnstartedServer(h)
 	if secure {

@@ -65,7 +65,8 @@ func (p *proxy) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", p.front.Listener.Addr().String())
 }
 
-// set decides the fate of round trips, which are numbered from one again.
+// set decides the fate of round trips, which are numbered from one again. Requests that only close a stream, for which
+// nobody waits, are not numbered; they arrive.
 func (p *proxy) set(f func(n int64) fate) {
 	p.count.Store(0)
 	p.fate.Store(&f)
@@ -76,9 +77,11 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	n, f := p.count.Add(1), fate{}
-	if decide := p.fate.Load(); decide != nil {
-		f = (*decide)(n)
+	f := fate{}
+	if decide := p.fate.Load(); !closes(body) {
+		if n := p.count.Add(1); decide != nil {
+			f = (*decide)(n)
+		}
 	}
 	if f.drop {
 		p.refusals.Add(1)
@@ -145,6 +148,9 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(answer)
 	}
 }
+
+// closes reports whether a request only closes a stream.
+func closes(body []byte) bool { return bytes.HasPrefix(body, []byte(`{"requests":[{"type":"close"}]`)) }
 
 // reset sends some bytes and then resets the connection.
 func (p *proxy) reset(w http.ResponseWriter, some []byte) {
