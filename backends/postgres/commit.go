@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -70,6 +71,9 @@ var (
 			AND x.occurrence=coalesce(st.occurrence, 1) OFFSET 0)), ` + plainUpdate + `
 			AND NOT coalesce(r.id = ANY((SELECT k.runs FROM known k)::uuid[]), false)` + plainSteps + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k), ` + freedQueues + ` FROM u`
+
+	// statefulCommits and statefulBold are plainCommits and boldCommits for a call with commits that write state. Parameters: $30 how many writes each commit has, $31 to $34 the columns of w.
+	statefulCommits, statefulBold = withState(plainCommits), withState(boldCommits)
 
 	// endMany ends runs that have no children: all of them ($28 in number), or none if one is not
 	// as expected. The runs are locked. countMany and wakeMany handle their groups and parents.
@@ -182,6 +186,22 @@ var (
 		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
 
+// withState makes a form of plainCommits record writes of state too.
+func withState(sql string) string {
+	return strings.NewReplacer(
+		`SET seq=c.seq, `, `SET seq=c.seq, events=r.events+coalesce(c.writes, 0), `,
+		`$26::text[])
+			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, n)`, `$26::text[], $30::bigint[])
+			WITH ORDINALITY AS c(id, worker, epoch, seq, seen, status, bits, output, failure, writes, n)`,
+		`)
+		SELECT coalesce(array_agg(u.n)`, `),
+		w AS (INSERT INTO pawl.state (run_id, key, value, version, updated_at)
+			SELECT w.run_id, w.key, w.value, w.version, `+now+` FROM unnest($31::uuid[], $32::text[], $33::bytea[], $34::bigint[]) AS w(run_id, key, value, version)
+			WHERE w.run_id IN (SELECT u.id FROM u)
+			ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at)
+		SELECT coalesce(array_agg(u.n)`).Replace(sql)
+}
+
 // carefulFor is the number of calls that expect steps that already have a record, after a call that
 // met one unexpectedly.
 const carefulFor = 100
@@ -255,7 +275,10 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 				continue
 			}
 			some = true
-			*b.res = store.CommitResult{Status: sqlkit.EndStatus(b.Commit), Events: b.Seen}
+			*b.res = store.CommitResult{Status: sqlkit.EndStatus(b.Commit), Events: b.Seen + int64(len(b.State))}
+			if b.stateful() {
+				final.State(b.Lease.Run)
+			}
 			if b.Transition != nil {
 				final.Final(b.Lease.Run)
 			}
@@ -293,9 +316,13 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	var known bool      // a step has a record
 	var queues []string // of ended runs that were under limits
 	defer func() { freed(h, queues) }()
+	sql, boldly, args := plainCommits, boldCommits, append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker)
+	if slices.ContainsFunc(list, (*commit).stateful) {
+		sql, boldly, args = statefulCommits, statefulBold, append(args, stateArgs(list)...)
+	}
 	commits := stmt{
-		sql:  plainCommits,
-		args: append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker),
+		sql:  sql,
+		args: args,
 		rows: func(scan func(...any) error) error {
 			var more []string
 			err := scan(&places, &known, &more)
@@ -308,7 +335,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	some := false
 	if s.in == nil && s.careful.Add(-1) < 0 {
 		bold := commits
-		bold.sql = boldCommits
+		bold.sql = boldly
 		err := s.write(ctx, bold)
 		var pg *pgconn.PgError
 		switch {
@@ -354,12 +381,7 @@ func plainArgs(setnow any, namespace string, list []*commit) []any {
 	workers := column(n, usual, func(i int) string { return list[i].Lease.Worker })
 	epochs := column(n, 1, func(i int) int64 { return list[i].Lease.Epoch })
 	events := column(n, 0, func(i int) int64 { return list[i].Seen })
-	bits := column(n, int64(sqlkit.PartsOfStep), func(i int) int64 {
-		if len(list[i].Steps) == 0 {
-			return 0
-		}
-		return int64(sqlkit.PartsOfStep)
-	})
+	bits := column(n, int64(sqlkit.PartsOfStep), func(i int) int64 { return sqlkit.PartsOf(list[i].Commit) })
 	outputs := payloads(n, func(i int) []byte {
 		if t := list[i].Transition; t != nil && t.Kind == store.CompleteRun {
 			return t.Output
@@ -375,13 +397,30 @@ func plainArgs(setnow any, namespace string, list []*commit) []any {
 	return append(st.args(setnow), ids, workers, epochs, seqs, events, status, bits, outputs, failures, namespace)
 }
 
+// stateArgs returns the parameters that statefulCommits has in addition.
+func stateArgs(list []*commit) []any {
+	counts := make([]int64, len(list))
+	var runs []pgtype.UUID
+	var keys []string
+	var values [][]byte
+	var versions []int64
+	for i, b := range list {
+		counts[i] = int64(len(b.State))
+		for k := range b.State {
+			runs, keys = append(runs, uuid(b.Lease.Run)), append(keys, b.State[k].Key)
+			values, versions = append(values, b.State[k].Value), append(versions, b.Seen+int64(k)+1)
+		}
+	}
+	return []any{counts, runs, keys, values, versions}
+}
+
 // generally sends the commits that are not plain, or that could not be applied plainly.
 // It first tries to apply adjacent ends of runs, such as those of many children, in one
 // statement, unless another commit depends on what they release.
 func (s *Store) generally(ctx context.Context, namespace string, list []*commit) error {
 	ends, bytes, wants := 0, 0, false
 	for _, b := range list {
-		if bytes += b.Size(); b.plain() && b.final() {
+		if bytes += b.Size(); b.onlyEnds() {
 			ends++
 		}
 		wants = wants || sqlkit.WantsExternalID(b.Commit)
@@ -440,7 +479,7 @@ func (s *Store) inOrder(ctx context.Context, namespace string, list []*commit, t
 	}
 	for from := 0; from < len(list); {
 		to := from
-		for together && to < len(list) && list[to].plain() && list[to].final() {
+		for together && to < len(list) && list[to].onlyEnds() {
 			to++
 		}
 		if to-from > 1 {
@@ -565,6 +604,12 @@ func (b *commit) plain() bool { return sqlkit.Plain(b.Commit) }
 // final reports whether the commit ends its run.
 func (b *commit) final() bool { return sqlkit.Ends(b.Commit) }
 
+// stateful reports whether the commit writes state.
+func (b *commit) stateful() bool { return len(b.State) > 0 }
+
+// onlyEnds reports whether endMany can apply the commit.
+func (b *commit) onlyEnds() bool { return b.plain() && b.final() && !b.stateful() }
+
 // reaches reports whether the commit may change what another commit of the call finds.
 func (b *commit) reaches() bool { return b.final() || len(b.Spawn) > 0 }
 
@@ -664,7 +709,7 @@ func (b *commit) fenced(scan func(...any) error) error {
 		return err
 	}
 	b.applied, b.res.Status = true, store.Status(status)
-	if len(b.State) > 0 {
+	if b.stateful() {
 		b.hints.State(b.Lease.Run)
 	}
 	b.hints.Answer(b.Commit)

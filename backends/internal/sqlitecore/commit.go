@@ -126,6 +126,9 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	for _, b := range list {
 		if b.plainly > 0 {
 			*b.res = b.usual
+			if len(b.State) > 0 {
+				hints.State(b.Lease.Run)
+			}
 			hints.Answer(b.Commit)
 			if b.Transition != nil {
 				hints.Final(b.Lease.Run)
@@ -201,11 +204,11 @@ const maxApart = 100
 var (
 	// keepMany: if a commit of the call ends its run (?3 is false), parents and children have to
 	// wait for their turn.
-	keepMany = sqlkit.Text(`UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3
+	keepMany = sqlkit.Text(`UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, events=events+(j.value->>11)
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
 		AND status={running} AND events=j.value->>7 AND pausing=0 AND (?3 OR runs.parent IS NULL AND parts & {partChildren}=0)
 	RETURNING stamp`)
-	finalUpdate = sqlkit.Text(`UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, status=j.value->>4,
+	finalUpdate = sqlkit.Text(`UPDATE runs SET seq=j.value->>1, stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, events=events+(j.value->>11), status=j.value->>4,
 		output=substr(?2, j.value->>8, j.value->>9), failure=j.value->>10, finished_at=?3, visible_at=NULL, leased=0, pausing=0, wakes=0
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
 		AND status={running} AND events=j.value->>7`)
@@ -288,17 +291,21 @@ func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
 // further parameters at its end, and then runs the statements that follow. It reports whether any
 // commit was applied.
 func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, sql string, last []any, more ...Stmt) (some bool, err error) {
-	var keeps, ends, steps table
+	var keeps, ends, steps, state table
 	of := map[int64]*commit{}
 	for _, b := range list {
 		of[b.stamp] = b
 		runs := &keeps
 		p := sqlkit.PlanOf(b.Commit)
-		b.usual = store.CommitResult{Status: p.Status, Events: b.Seen}
+		b.usual = store.CommitResult{Status: p.Status, Events: b.Seen + int64(len(b.State))}
 		if b.Transition != nil {
 			runs = &ends
 		}
-		runs.row(b.Lease.Run, b.Seq, b.stamp, p.Parts, int64(p.Status), b.Lease.Worker, b.Lease.Epoch, b.Seen, payload(p.Output), text(p.Failure))
+		runs.row(b.Lease.Run, b.Seq, b.stamp, p.Parts, int64(p.Status), b.Lease.Worker, b.Lease.Epoch, b.Seen, payload(p.Output), text(p.Failure), int64(len(b.State)))
+		for i := range b.State {
+			w := &b.State[i]
+			state.row(b.Lease.Run, b.stamp, w.Key, b.Seen+int64(i)+1, payload(w.Value))
+		}
 		for i := range b.Steps {
 			s := &b.Steps[i]
 			a := b.step(s)
@@ -330,6 +337,9 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, s
 	}
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
+	}
+	if state.list != nil {
+		stmts = append(stmts, Stmt{SQL: writeStates, Args: state.args(first.now)})
 	}
 	err = c.runner.Write(ctx, append(stmts, more...))
 	return some, err

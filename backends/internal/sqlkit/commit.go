@@ -8,11 +8,11 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// Plain reports whether a commit is of the usual kind: all it does is record steps and, possibly,
-// end its run as completed or failed.
+// Plain reports whether a commit is of the usual kind: all it does is record steps, give keys of the
+// run's state a value and, possibly, end its run as completed or failed.
 func Plain(c *store.Commit) bool {
 	t := c.Transition
-	return len(c.State) == 0 && len(c.Spawn) == 0 && len(c.Consumed) == 0 && len(c.Answers) == 0 && len(c.Streams) == 0 && c.Crashes == 0 && c.Pin == nil && c.Tags == nil && !c.Free &&
+	return !slices.ContainsFunc(c.State, func(w store.StateWrite) bool { return w.Delete }) && len(c.Spawn) == 0 && len(c.Consumed) == 0 && len(c.Answers) == 0 && len(c.Streams) == 0 && c.Crashes == 0 && c.Pin == nil && c.Tags == nil && !c.Free &&
 		(t == nil || t.Kind == store.CompleteRun || t.Kind == store.FailRun)
 }
 
@@ -58,7 +58,7 @@ type Plan struct {
 
 // PlanOf returns the plan of a commit.
 func PlanOf(c *store.Commit) Plan {
-	p := Plan{Status: store.Running, Keep: -1, Seen: math.MaxInt64, Parts: partsOf(c)}
+	p := Plan{Status: store.Running, Keep: -1, Seen: math.MaxInt64, Parts: PartsOf(c)}
 	t := c.Transition
 	if t == nil || t.Kind != store.GiveBack { // P20
 		n := int64(c.Crashes)
@@ -94,8 +94,8 @@ func PlanOf(c *store.Commit) Plan {
 	return p
 }
 
-// partsOf returns the bits for the parts that a commit adds.
-func partsOf(c *store.Commit) (parts int64) {
+// PartsOf returns the bits for the parts that a commit adds.
+func PartsOf(c *store.Commit) (parts int64) {
 	if len(c.Steps) > 0 {
 		parts |= PartsOfStep
 	}

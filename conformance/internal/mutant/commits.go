@@ -52,6 +52,16 @@ func (s *faulty) acceptGaps(which func(*store.Commit) bool) {
 	})
 }
 
+// eachCall changes the commits of each call.
+func (s *faulty) eachCall(change func([]store.Commit)) {
+	next := s.commit
+	s.commit = func(ctx context.Context, p store.CommitParams) ([]store.CommitResult, error) {
+		p.Commits = slices.Clone(p.Commits)
+		change(p.Commits)
+		return next(ctx, p)
+	}
+}
+
 // These mutants break P2, P3 and P4: what a commit writes, and what a repeated commit does.
 var commitMutants = []Mutant{
 	{"commit-half-applied", "P3", "a commit is two transactions: steps, state and consumed signals, then children and the transition", wrap(func(s *faulty) {
@@ -98,6 +108,32 @@ var commitMutants = []Mutant{
 			}
 			c.State, c.Seen = state[len(state)-1:], c.Seen+int64(len(state))-1
 			return next(c)
+		})
+	})},
+	{"state-of-the-first-commit-for-all", "P3", "each commit of a call that sets a key sets it to what the first one does", wrap(func(s *faulty) {
+		s.eachCall(func(list []store.Commit) {
+			first := map[string][]byte{}
+			for i := range list {
+				list[i].State = slices.Clone(list[i].State)
+				for k := range list[i].State {
+					w := &list[i].State[k]
+					if v, ok := first[w.Key]; ok && !w.Delete {
+						w.Value = v
+					} else if !w.Delete {
+						first[w.Key] = w.Value
+					}
+				}
+			}
+		})
+	})},
+	{"state-beside-an-end-is-lost", "P3", "if a commit of the call ends its run, the others write no state", wrap(func(s *faulty) {
+		s.eachCall(func(list []store.Commit) {
+			ends := func(c store.Commit) bool { return c.Transition != nil && c.Transition.Kind.Final() }
+			if len(list) > 1 && slices.ContainsFunc(list, ends) {
+				for i := range list {
+					list[i].State = nil
+				}
+			}
 		})
 	})},
 	{"transition-loses-steps", "P3", "a commit with a transition does not store its steps", wrap(func(s *faulty) {

@@ -3,7 +3,10 @@ package storetier
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/store"
@@ -174,6 +177,69 @@ var stateCases = []Case{
 		c.eq("Events of the result", res.Events, int64(3))
 		c.eq("state", c.getState(id), []store.StateEntry{{Key: "new", Value: []byte("y"), Version: 2, UpdatedAt: c.now}})
 		c.fails("a commit that compares versions", c.tryCommit(store.Commit{Lease: run.Lease, Seq: 2, State: []store.StateWrite{{Key: "new", IfVersion: ptr(int64(2))}}}).Err, store.ErrInvalid)
+	}},
+	{"state/by-commits-together", "P3", "each of the commits of a call writes its own run's state, whatever the others do and whether there is an event that its holder has not seen", func(c *C) {
+		var cms []store.Commit
+		var want [][]store.StateEntry
+		var events []int64
+		add := func(cm store.Commit, seen int64, unseen bool, state ...string) {
+			id := cm.Lease.Run
+			for range seen {
+				c.setState(id, "a", "by others")
+			}
+			if cm.Seen = seen; unseen {
+				c.signal(id, "n", "unseen")
+				seen++
+			}
+			var entries []store.StateEntry
+			if cm.Seen > 0 {
+				entries = append(entries, store.StateEntry{Key: "a", Value: []byte("by others"), Version: cm.Seen, UpdatedAt: c.now})
+			}
+			for i := 0; i < len(state); i += 2 {
+				key, value, version := state[i], []byte(state[i+1]), seen+int64(i/2)+1
+				cm.State = append(cm.State, store.StateWrite{Key: key, Value: value})
+				entries = append(slices.DeleteFunc(entries, func(e store.StateEntry) bool { return e.Key == key }), store.StateEntry{Key: key, Value: value, Version: version, UpdatedAt: c.now.Add(time.Second)})
+			}
+			slices.SortFunc(entries, func(a, b store.StateEntry) int { return strings.Compare(a.Key, b.Key) })
+			cms, want, events = append(cms, cm), append(want, entries), append(events, seen+int64(len(cm.State)))
+		}
+		commit := func(of ...store.StepRecord) store.Commit { return store.Commit{Lease: c.start().Lease, Steps: of} }
+		add(commit(step(1, "s", "1")), 0, false, "b", "first", "a", "of the first")
+		add(commit(step(1, "s", "2")), 0, false)
+		add(commit(step(1, "s", "3")), 2, false, "a", "third", "z", "")
+		add(commit(), 1, true, "a", "fourth")
+		add(commit(), 0, false, "a", "fifth")
+		ended := commit(step(1, "s", "6"))
+		ended.Transition = complete("out")
+		add(ended, 1, false, "b", "sixth", "c", "also")
+		deletes := commit()
+		add(deletes, 1, false)
+		cms[6].State, want[6], events[6] = []store.StateWrite{{Key: "a", Delete: true}}, nil, 2
+		c.advance(time.Second)
+		for i, res := range c.commits(cms...) {
+			c.ok("the commit", res.Err)
+			c.eq("Events", res.Events, events[i])
+			id := cms[i].Lease.Run
+			got := c.getState(id)
+			c.eq("the number of keys", len(got), len(want[i]))
+			c.check(len(got) == 0 || reflect.DeepEqual(got, want[i]), "state of run %d: saw %+v, expected %+v", i+1, got, want[i])
+			c.eq("the run's Events", c.get(id).Events, events[i])
+			c.eq("steps", len(c.steps(id)), len(cms[i].Steps))
+		}
+		for i, cm := range cms {
+			if cm.Transition == nil {
+				c.commit(store.Commit{Lease: cm.Lease, Seen: events[i], State: []store.StateWrite{{Key: "last", Value: []byte("x")}}})
+				c.eq("the next version", c.getState(cm.Lease.Run, "last")[0].Version, events[i]+1)
+			}
+		}
+		lost, kept := cms[1].Lease, cms[4].Lease
+		lost.Epoch++
+		state := []store.StateWrite{{Key: "late", Value: []byte("x")}}
+		res := c.commits(store.Commit{Lease: lost, Seen: events[1] + 1, State: state}, store.Commit{Lease: kept, Seen: events[4] + 1, State: state})
+		c.fails("a commit under a lease that was not granted", res[0].Err, store.ErrLeaseLost)
+		c.ok("the commit beside it", res[1].Err)
+		c.eq("state of a commit under a lease that was not granted", len(c.getState(lost.Run, "late")), 0)
+		c.eq("state of the commit beside it", len(c.getState(kept.Run, "late")), 1)
 	}},
 	{"state/finished", "P16", "a final run's state is read but not written: ErrFinished", func(c *C) {
 		run := c.start()

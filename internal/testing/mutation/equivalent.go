@@ -95,7 +95,6 @@ var equivalents = []Equivalent{
 	{pg + "claim.go", "SELECT FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT 1) c)", " ORDER BY r.visible_at, r.id", "", same, "it asks only whether there is one"},
 	{pg + "create.go", "FROM pawl.runs x WHERE x.namespace=$1::text AND x.queue=p.queue AND", " AND x.queue=p.queue", "", pace, "the search of priorities begins higher, with a lane too many"},
 	{pg + "create.go", "if named || s.in != nil || len(own) < n {", "named || s.in != nil", "s.in != nil", pace, "the bold insert then meets the conflict, and the other one follows"},
-	{pg + "commit.go", "bytes += b.Size(); b.plain() && b.final() {", "b.plain() && b.final()", "!(b.plain() && b.final())", pace, "both ways do the same"},
 	{pg + "commit.go", "if b.final() {\n\t\t\tfinals = append(", "b.final()", "!(b.final())", pace, "without the order of locks two calls may deadlock, and one of them is repeated"},
 	{pg + "commit.go", "if ends && wants || bytes > maxStatement {", "ends && wants", "wants", pace, "both ways do the same; no valid commit wants an external id"},
 	{pg + "commit.go", "if ends && wants || bytes > maxStatement {", ">", ">=", pace, "one statement of this size does the same"},

@@ -9,7 +9,9 @@ var tursoPatches = []Patch{
 	{"commit-many-ignores-the-worker", "condition", sqliteCore + "commit.go", "AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "commit/other-worker-of-any-kind"},
 	{"commit-many-hides-a-pause", "condition", sqliteCore + "commit.go", `AND events=j.value->>7 AND pausing=0`, `AND events=j.value->>7`, "pause/running-at-next-transition"},
 	{"commit-many-skips-numbers", "condition", sqliteCore + "commit.go", "AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "AND seq<j.value->>1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "commit/gap-of-any-kind"},
-	{"commit-many-keeps-crashes", "condition", sqliteCore + "commit.go", "stamp=j.value->>2, crashes=0, parts=parts | j.value->>3\n\tFROM", "stamp=j.value->>2, parts=parts | j.value->>3\n\tFROM", "claim/crashes-reset-by-commit"},
+	{"commit-many-keeps-crashes", "condition", sqliteCore + "commit.go", "stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, events=events+(j.value->>11)\n\tFROM", "stamp=j.value->>2, parts=parts | j.value->>3, events=events+(j.value->>11)\n\tFROM", "claim/crashes-reset-by-commit"},
+	{"commit-many-counts-no-writes", "condition", sqliteCore + "commit.go", "parts=parts | j.value->>3, events=events+(j.value->>11)\n\tFROM", "parts=parts | j.value->>3\n\tFROM", "state/by-commits-together"},
+	{"commit-many-writes-for-all", "condition", sqliteCore + "state.go", "\n\t\tWHERE EXISTS (SELECT 1 FROM runs WHERE id=unhex(j.value->>0) AND stamp=j.value->>1)\n\t\tON", "\n\t\tWHERE true\n\t\tON", "state/by-commits-together"},
 	{"end-many-counts-no-child", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND parts & {partChildren}=0", "children/last-one-wakes"},
 	{"end-many-leaves-children", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL", "children/follow-a-final-parent"},
 	{"end-many-ends-some", "transaction", sqliteCore + "commit.go", `AND ?5=(SELECT count(*) FROM json_each(?1) k`, `AND ?5>=(SELECT count(*) FROM json_each(?1) k`, "children/ends-in-one-batch"},
@@ -24,7 +26,7 @@ var tursoPatches = []Patch{
 	{"write-is-not-committed", "transaction", turso + "runner.go", `p.step(ok(p.steps-1), "COMMIT", false)`, `p.step(ok(p.steps-1), "ROLLBACK", false)`, "get/seen-by-every-handle"},
 	{"ends-together-leave-children", "condition", sqliteCore + "commit.go", `AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0`, `AND grp IS NULL AND runs.parent IS NULL`, "children/follow-parents-that-end-together"},
 	{"ends-of-parents-together-leave-children", "condition", sqliteCore + "commit.go", `AND r.events=k.value->>7 AND r.parts & {partChildren}=0)`, `AND r.events=k.value->>7)`, "children/follow-parents-that-end-together"},
-	{"keep-many-ends-what-runs-on", "condition", sqliteCore + "commit.go", `crashes=0, parts=parts | j.value->>3
-	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, `crashes=0, finished_at=visible_at, parts=parts | j.value->>3
+	{"keep-many-ends-what-runs-on", "condition", sqliteCore + "commit.go", `crashes=0, parts=parts | j.value->>3, events=events+(j.value->>11)
+	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, `crashes=0, finished_at=visible_at, parts=parts | j.value->>3, events=events+(j.value->>11)
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, "commit/leaves-the-run-running"},
 }
