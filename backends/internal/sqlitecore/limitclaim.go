@@ -80,6 +80,7 @@ type limitedClaim struct {
 	hints *sqlkit.Hints
 
 	plan    *plan
+	idle    store.Claimed // the answer if the plan changes nothing
 	version int64
 	awake   []awakePark
 	listed  int64 // the most flows of a list that were read
@@ -104,6 +105,11 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 	}
 	l.plan.run()
 	w := l.changes()
+	if w.none() { // no other plan can be in its way, and it is in nobody's
+		*l.out = l.idle
+		l.rest()
+		return false, true, nil
+	}
 	applied, woken, err := l.write(ctx, w)
 	if err != nil || !applied {
 		return false, applied, err
@@ -116,7 +122,7 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 		l.room[i] = l.plan.room[i]
 	}
 	again = l.plan.more || w.more || woken > 0
-	full := l.left <= 0 && l.Wanted() > 0 || l.bytes <= 0 || l.plan.max == taken && taken > 0
+	full := l.left <= 0 && l.Wanted() > 0 || l.bytes <= 0
 	moved := taken > 0 || len(w.states) > 0 || len(w.empty) > 0 || len(w.awake) > 0
 	return again && moved && !full, true, nil
 }
@@ -152,6 +158,8 @@ func (l *limitedClaim) read(ctx context.Context) error {
 	if l.left > 0 {
 		stmts = append(stmts, Stmt{SQL: free, Args: []any{lanes, l.Namespace, l.now, most}, Rows: l.freeRow})
 	}
+	l.idle = *l.out
+	stmts = append(stmts, l.next(&l.idle))
 	if err := l.core.runner.Read(ctx, stmts); err != nil {
 		return err
 	}
@@ -332,6 +340,11 @@ type planChanges struct {
 	more           bool // there are parked flows that the next plan can look at
 }
 
+// none reports whether nothing changes.
+func (w *planChanges) none() bool {
+	return len(w.ids)+len(w.keys)+len(w.turns)+len(w.clocks)+len(w.states)+len(w.parked)+len(w.awake)+len(w.empty)+len(w.wake)+len(w.freed) == 0
+}
+
 // changes lists what the plan changes.
 func (l *limitedClaim) changes() *planChanges {
 	w, p := &planChanges{}, l.plan
@@ -441,19 +454,12 @@ func (l *limitedClaim) settlePark(w *planChanges, a *awakePark, stays map[*waiti
 // write applies the plan and reads the runs that it takes. woken is the number of parks that the next plan
 // is to look at.
 func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool, woken int64, err error) {
-	c := l.core
-	var clock []any
-	next := c.next
-	if l.set || c.config.ServerNow == "" {
-		next, clock = claimNext, []any{l.now}
-	}
 	columns, taken := claimColumns, &taking{byID: map[store.ID]*sqlkit.Taken{}}
 	if l.Bare {
 		columns = bareColumns + `, parts, due_at`
 	}
 	hints, reply := sqlkit.NewHints(l.Namespace), *l.out
-	lanes := []any{sqlkit.JSON(l.lanes), l.Namespace}
-	mine := append(lanes[:2:2], l.stamp, l.until)
+	mine := []any{sqlkit.JSON(l.lanes), l.Namespace, l.stamp, l.until}
 	var said int64
 	stmts := []Stmt{
 		{SQL: planGuard, Args: []any{l.Namespace, l.stamp, l.version, list(w.seen), int64(len(w.seen))}},
@@ -488,10 +494,10 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 			return err
 		}},
 		Stmt{SQL: planApplied, Args: plan, Rows: sqlkit.One(&said)},
-		Stmt{SQL: next, Args: append(append(lanes[:2:2], l.Worker, l.stamp), clock...), Rows: l.nextRow(&reply)},
+		l.next(&reply),
 		Stmt{SQL: claimedParts, Args: mine, Gate: true})
-	stmts = append(stmts, taken.replay(mine, l.bytes, l.Bare, c.config.InTurn)...)
-	if err := c.runner.Write(ctx, stmts); err != nil {
+	stmts = append(stmts, taken.replay(mine, l.bytes, l.Bare, l.core.config.InTurn)...)
+	if err := l.core.runner.Write(ctx, stmts); err != nil {
 		return false, 0, err
 	}
 	*l.out = reply
@@ -499,6 +505,15 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 	l.runs = append(l.runs, taken.runs...)
 	l.hints.List = append(l.hints.List, hints.List...)
 	return said != 0 || len(taken.runs) > 0, woken, nil
+}
+
+// next asks for what the answer tells beside the runs.
+func (l *limitedClaim) next(out *store.Claimed) Stmt {
+	s := Stmt{SQL: l.core.next, Args: []any{sqlkit.JSON(l.lanes), l.Namespace, l.Worker, l.stamp}, Rows: l.nextRow(out)}
+	if l.set || l.core.config.ServerNow == "" {
+		s.SQL, s.Args = claimNext, append(s.Args, l.now)
+	}
+	return s
 }
 
 // nextRow reads the answer to claimNext; what it says about runs under limits is not what the plan knows.

@@ -63,6 +63,7 @@ var equivalents = []Equivalent{
 	{pg + "create.go", "(!ok || then != failures)", "!ok || then != failures", "then != failures", same, "what is not found is nil, which differs from each number"},
 	{pg + "signals.go", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "externals, suffixes = append(externals, g.ExternalID), append(suffixes, g.Suffix)", "", pace, "without the order of locks two calls may deadlock, and one of them is repeated"},
 	{pg + "claim.go", "if p.Now.IsZero() && !p.Again {", "p.Now.IsZero() && !p.Again", "!(p.Now.IsZero() && !p.Again)", pace, "a window hides nothing until looks become slow; TestClaimsShareTheirWindow and its neighbors are about it"},
+	{sqliteCore + "limitsql.go", "AND (p.queue=r.queue AND p.workflow='' OR p.queue='' AND p.workflow=r.workflow)))", " AND p.workflow=''", "", same, "what is paused is a queue or a workflow, never both"},
 	{sqliteCore + "create.go", "if err == nil && made.leased+made.pending == 0 {", "err == nil && made.leased+made.pending == 0", "made.leased+made.pending == 0", same, "after an error the call returns no results"},
 	{sqliteCore + "claim.go", "EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE", "1", "0", same, "only whether the statement fails is read"},
 	{sqliteCore + "claim.go", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ", " AND x.visible_at IS NOT NULL", "", pace, "min ignores NULL; the planner needs it for the partial index"},
