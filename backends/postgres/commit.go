@@ -72,7 +72,8 @@ var (
 			AND NOT coalesce(r.id = ANY((SELECT k.runs FROM known k)::uuid[]), false)` + plainSteps + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k), ` + freedQueues + ` FROM u`
 
-	// statefulCommits and statefulBold are plainCommits and boldCommits for a call with commits that write state. Parameters: $30 how many writes each commit has, $31 to $34 the columns of w.
+	// statefulCommits and statefulBold are plainCommits and boldCommits for a call with commits that write state.
+	// Parameters: $30 how many writes each commit has, $31 to $34 the columns of w.
 	statefulCommits, statefulBold = withState(plainCommits), withState(boldCommits)
 
 	// endMany ends runs that have no children: all of them ($28 in number), or none if one is not
@@ -198,7 +199,7 @@ func withState(sql string) string {
 		w AS (INSERT INTO pawl.state (run_id, key, value, version, updated_at)
 			SELECT w.run_id, w.key, w.value, w.version, `+now+` FROM unnest($31::uuid[], $32::text[], $33::bytea[], $34::bigint[]) AS w(run_id, key, value, version)
 			WHERE w.run_id IN (SELECT u.id FROM u)
-			ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at)
+			`+stateConflict+`)
 		SELECT coalesce(array_agg(u.n)`).Replace(sql)
 }
 

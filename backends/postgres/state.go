@@ -14,8 +14,9 @@ var (
 	// Parameters: $1 now, $2 run, $3 stamp, $4 key, $5 value, $6 the number of writes that follow.
 	writeState = `INSERT INTO pawl.state (run_id, key, value, version, updated_at)
 		SELECT r.id, $4::text, $5::bytea, r.events-$6::bigint, ` + now + ` FROM pawl.runs r WHERE r.id=$2::uuid AND r.stamp=$3::bigint
-		ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
-	deleteState = `DELETE FROM pawl.state WHERE run_id=$1::uuid AND key=$3::text AND` + applied12
+		` + stateConflict
+	stateConflict = `ON CONFLICT (run_id, key) DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
+	deleteState   = `DELETE FROM pawl.state WHERE run_id=$1::uuid AND key=$3::text AND` + applied12
 )
 
 // putState adds the writes of state to a list whose first statement leaves its stamp.

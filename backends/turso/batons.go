@@ -12,8 +12,8 @@ import (
 // seconds, and forgets all of them when it restarts; a request on a stream that it does not have is refused before
 // anything of it is executed.
 //
-// A server has a limit of connections to a database, 128 by default, and whoever wants a further one waits. So no stream
-// lives for long, so that processes take turns, however many there are. A store with little to do keeps none. If an
+// A server has a limit of connections to a database, 128 by default, and whoever wants a further one waits. Streams
+// live for a short time, so that any number of processes can take turns. A store with little to do keeps none. If an
 // answer is lost, the baton is lost with it, and the stream occupies a connection until the server closes it. So a store
 // on a bad network keeps none either.
 
@@ -28,8 +28,8 @@ const (
 	// spreads the requests over several servers.
 	maxLost  = 2 * maxKept
 	dontKeep = time.Minute
-	// After maxUnanswered requests on streams to be kept whose answers were lost while the server kept all of their
-	// streams, none is kept until it has closed them.
+	// If maxUnanswered answers are lost within serverKeeps, the time after which the server closes an idle stream, no
+	// stream is kept for as long.
 	maxUnanswered = maxKept
 	serverKeeps   = 10 * time.Second
 )

@@ -12,13 +12,14 @@ import (
 var (
 	// Parameters: key, value, how many writes follow, now, run, stamp.
 	writeState = `INSERT INTO state (run_id, key, value, version, updated_at) SELECT r.id, ?, ?, r.events-?, ? FROM runs r WHERE r.id=? AND r.stamp=?
-		ON CONFLICT DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
+		` + stateConflict
 	// writeStates is writeState for many keys of plain commits, with their versions: see table. Its further parameter is now.
 	writeStates = `INSERT INTO state (run_id, key, value, version, updated_at)
 		SELECT unhex(j.value->>0), j.value->>2, substr(?2, j.value->>4, j.value->>5), j.value->>3, ?3 FROM json_each(?1) j
 		WHERE EXISTS (SELECT 1 FROM runs WHERE id=unhex(j.value->>0) AND stamp=j.value->>1)
-		ON CONFLICT DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
-	deleteState = `DELETE FROM state WHERE run_id=? AND key=? AND` + applied
+		` + stateConflict
+	stateConflict = `ON CONFLICT DO UPDATE SET value=excluded.value, version=excluded.version, updated_at=excluded.updated_at`
+	deleteState   = `DELETE FROM state WHERE run_id=? AND key=? AND` + applied
 )
 
 // putState adds the writes of state to a list whose first statement leaves its stamp.

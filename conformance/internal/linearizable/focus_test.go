@@ -321,11 +321,7 @@ func TestClaimBesideALockedRun(t *testing.T) {
 		{"after the claim", 21, 25, false},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			m := model.New(model.Options{})
-			st := newStory(t.Context(), focus{}, [2]store.Store{m, m}, "ns", 1)
-			first, second := st.newRun("kid1"), st.newRun("kid2")
-			second.Queue, second.Workflow = first.Queue, first.Workflow
-			st.alone([]ops.Operation{st.create(first, second)})
+			m, st := twoKids(t)
 			call := st.at(m)
 			m.OfferOnly([]store.ID{st.id("kid2")})
 			claim := call(1, st.claim("kid1", "w1"), 10, 20)
@@ -344,6 +340,16 @@ func TestClaimBesideALockedRun(t *testing.T) {
 	}
 }
 
+// twoKids begins a story with two runs, kid1 and kid2, of one lane.
+func twoKids(t *testing.T) (*model.Store, *story) {
+	m := model.New(model.Options{})
+	st := newStory(t.Context(), focus{}, [2]store.Store{m, m}, "ns", 1)
+	first, second := st.newRun("kid1"), st.newRun("kid2")
+	second.Queue, second.Workflow = first.Queue, first.Workflow
+	st.alone([]ops.Operation{st.create(first, second)})
+	return m, st
+}
+
 // A purge of several runs may leave one that a call has locked at the same time, and does not say which.
 func TestPurgeBesideALockedRun(t *testing.T) {
 	for _, c := range []struct {
@@ -357,11 +363,7 @@ func TestPurgeBesideALockedRun(t *testing.T) {
 		{"but more is gone", 12, 18, "", false},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			m := model.New(model.Options{})
-			st := newStory(t.Context(), focus{}, [2]store.Store{m, m}, "ns", 1)
-			first, second := st.newRun("kid1"), st.newRun("kid2")
-			second.Queue, second.Workflow = first.Queue, first.Workflow
-			st.alone([]ops.Operation{st.create(first, second)})
+			m, st := twoKids(t)
 			st.alone([]ops.Operation{st.cancel(true, "kid1", "kid2")})
 			call := st.at(m)
 			cancel := call(2, st.cancel(true, "kid1"), c.from, c.to)
