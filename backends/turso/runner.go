@@ -104,8 +104,12 @@ func (r *runner) Read(ctx context.Context, stmts []sqlitecore.Stmt) error {
 	return patiently(ctx, r.timeout, func() error { return r.run(ctx, stmts, false) })
 }
 
-// patience limits how long a call that the server is too busy for is repeated.
-const patience = 5 * time.Second
+// A call that the server is too busy for is repeated for patience, and is sent at least busyTries
+// times: a server that ends a transaction because of the time it took has taken all of patience.
+const (
+	patience  = 5 * time.Second
+	busyTries = 3
+)
 
 // lateTries limits how often a write that came too late is repeated.
 const lateTries = 10
@@ -113,13 +117,14 @@ const lateTries = 10
 // patiently repeats a call that was not applied because the server was busy or executed it too
 // late. A write that is too late when its context ends fails with the context's error.
 func patiently(ctx context.Context, timeout time.Duration, run func() error) error {
-	begin, late := time.Now(), 0
+	begin, late, sent := time.Now(), 0, 0
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		err := run()
+		sent++
 		switch {
 		case (errors.Is(err, errLate) || errors.Is(err, errForgotten)) && late < lateTries:
 			late++
-		case !errors.Is(err, errBusy) || time.Since(begin) > min(patience, timeout):
+		case !errors.Is(err, errBusy) || sent >= busyTries && time.Since(begin) > min(patience, timeout):
 			return err
 		}
 		if !pause(ctx, wait/2+rand.N(wait)) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -352,4 +353,37 @@ func TestCountersMatchStatistics(t *testing.T) {
 	_, err = s.Signal(ctx, store.SignalParams{Namespace: "ns", Signals: []store.NewSignal{{Run: store.NewID(), ID: store.SignalID(store.NewID()), Name: "s"}}})
 	require.NoError(t, err)
 	same("signal to nobody")
+}
+
+// TestPatience checks that a call which the server was too busy for is repeated for a while, and at
+// least twice: the server ends a transaction after five seconds.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		takes time.Duration // each attempt
+		busy  int           // attempts that find the server busy
+		sent  int           // attempts in all
+		fails bool
+	}{
+		{"busy once", time.Millisecond, 1, 2, false},
+		{"two transactions ended for their time", 5*time.Second + time.Millisecond, 2, 3, false},
+		{"three transactions ended for their time", 5*time.Second + time.Millisecond, 3, 3, true},
+		{"busy for long, six seconds each", 6 * time.Second, 10, busyTries, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sent := 0
+				err := patiently(t.Context(), time.Minute, func() error {
+					time.Sleep(tt.takes)
+					if sent++; sent <= tt.busy {
+						return errBusy
+					}
+					return nil
+				})
+				require.Equal(t, tt.sent, sent)
+				require.Equal(t, tt.fails, errors.Is(err, errBusy), "%v", err)
+			})
+		})
+	}
 }
