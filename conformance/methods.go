@@ -68,7 +68,7 @@ var methods = map[string]string{
 	"hints/":  "Hinter.Hints",
 	"import/": "Importer.Import",
 	"export/": "Exporter.Sent",
-	"audit/":  "Journal, Runs, Coordination.Signal, Coordination.SetState, Registry.PauseTarget, Schedules, Limiter", "audit/rivals": "Runs.Restart", "audit/signals": "Coordination.Signal", "audit/items": "Runs",
+	"audit/":  "Journal, Runs, Coordination.Signal, Coordination.SetState, Registry.PauseTarget, Schedules, Limiter", "audit/rivals": "Runs.Restart", "audit/signals": "Coordination.Signal", "audit/items": "Runs", "audit/large-batch": "Runs, Coordination.Signal",
 	"outbox/": "Outboxer", "outbox/kinds": "Runs, Leases.Commit", "outbox/creations": "Runs.Create, Runs.Fork, Schedules.Fire, Leases.Commit", "outbox/cascades": "Runs.Cancel, Leases.Commit", "outbox/refused": "Runs, Leases.Commit",
 	"outbox/fields": "Outboxer.Changes", "outbox/clock": "Outboxer.Changes", "outbox/in-order": "Outboxer.Changes", "outbox/oldest-first": "Outboxer.Changes", "outbox/tried-first": "Outboxer.Changes", "outbox/at-once": "Outboxer.Changes, Outboxer.Settle",
 	"outbox/retry": "Outboxer.Settle", "outbox/settled-again": "Outboxer.Settle", "outbox/standing": "Outboxer.ListSubscriptions", "outbox/selected": "Outboxer.PutSubscription", "outbox/replaced": "Outboxer.PutSubscription",

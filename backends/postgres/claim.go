@@ -162,7 +162,7 @@ type claiming struct {
 	underLimits    []limitLane
 	metLimits      bool  // it has noticed first that the namespace has limits
 	before, passed int64 // index entries met
-	marks          bool  // a look has found marks
+	mark           mark  // what a look has found
 }
 
 // Claim implements store.Leases. It reads what the runs' replay needs in the transaction
@@ -191,9 +191,17 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		c.win.healed(time.Now(), failures)
 	}
 	stirred := s.stirred.Load()
-	if present && !p.Again && c.win.rests(stirred) {
+	switch {
+	case !present || p.Again:
+	case c.win.rests(stirred):
 		// No hint announced work: one statement checks whether there is some.
-		if err := c.look(ctx); err != nil || !c.isDue() && !c.marks {
+		if err := c.look(ctx); err != nil || !c.isDue() && c.mark.seq == 0 {
+			return c.out, err
+		}
+	case s.hasLimits(p.Namespace) && !s.way.Announced():
+		// Others announced it, perhaps the end of a permit.
+		if some, err := c.giveWay(ctx); err != nil || !some {
+			c.win.found(err != nil, stirred)
 			return c.out, err
 		}
 	}
@@ -282,9 +290,10 @@ func (c *claiming) send(ctx context.Context, run func(context.Context, ...stmt) 
 // look asks when the next run is due, and takes none.
 func (c *claiming) look(ctx context.Context) error {
 	from := time.Now()
+	c.lanes, c.underLimits, c.mark, c.out = nil, nil, mark{}, store.Claimed{}
 	stmts := []stmt{c.nextDue()}
 	if c.hasLimits(c.p.Namespace) {
-		stmts = append(stmts, c.limitTimes(int64(c.wanted)), c.anyMarks())
+		stmts = append(stmts, c.limitTimes(int64(c.wanted)), c.firstMark())
 	}
 	err := c.read(ctx, stmts...)
 	c.before = c.passed // the entries that it passed cannot be separated; a claim of work will count them

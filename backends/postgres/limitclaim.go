@@ -45,6 +45,7 @@ func (c *claiming) takeLimited(ctx context.Context) error {
 		l := &limited{claiming: c, hints: sqlkit.NewHints(c.p.Namespace)}
 		from := time.Now()
 		err := c.rounds(ctx, l.run)
+		c.way.Planned(time.Since(from))
 		var pg *pgconn.PgError
 		if errors.As(err, &pg) && pg.Code == codeLockNotAvailable {
 			// A transaction holds the lock for long. What is under no limit does not wait for it.
@@ -399,9 +400,37 @@ func (c *claiming) meetLimits(has bool) {
 	}
 }
 
-// anyMarks asks whether there are marks.
-func (c *claiming) anyMarks() stmt {
-	return stmt{sql: someMarks, args: []any{c.p.Namespace, int64(0)}, rows: sqlkit.One(&c.marks)}
+// mark is the first news for claims of a namespace with limits.
+type mark struct {
+	seq   int64 // 0: there is none
+	freed bool  // it says only that permits ended
+}
+
+// firstMark asks for the first mark.
+func (c *claiming) firstMark() stmt {
+	return stmt{sql: firstMark, args: []any{c.p.Namespace}, rows: sqlkit.One(&c.mark.seq, &c.mark.freed)}
+}
+
+// giveWay looks whether there is work, and lets others claim first if all there is are permits that ended,
+// and not here. It reports whether there is work left.
+func (c *claiming) giveWay(ctx context.Context) (some bool, err error) {
+	for try := 0; ; try++ {
+		last, from := c.mark, time.Now()
+		if err := c.look(ctx); err != nil {
+			return false, err
+		}
+		switch {
+		case c.isDue():
+			return true, nil
+		case c.mark.seq == 0:
+			return false, nil
+		case !c.mark.freed || try == sqlkit.MaxWays || c.mark == last:
+			return true, nil
+		}
+		if c.way.Give(ctx, time.Since(from)) {
+			return true, nil
+		}
+	}
 }
 
 // putSpace: $1 namespace.

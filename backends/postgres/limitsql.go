@@ -191,8 +191,8 @@ var (
 			UNION ALL SELECT x.at, x.limit_name IS NULL FROM (SELECT f.at, f.limit_name FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.lane=lane.name AND f.state=3
 				ORDER BY f.at LIMIT 1) x) c WHERE c.due IS NOT NULL`
 
-	// someMarks: $1 namespace, $2 from which on.
-	someMarks = `SELECT EXISTS (SELECT 1 FROM pawl.limit_marks m WHERE m.namespace=$1::text AND m.seq>=$2::bigint)`
+	// firstMark returns the number of the first mark, and whether it says only that permits ended: $1 namespace.
+	firstMark = `SELECT m.seq, m.flow IS NULL FROM pawl.limit_marks m WHERE m.namespace=$1::text ORDER BY m.seq LIMIT 1`
 	// someLimits says whether a run of a namespace ($1) was ever under a limit.
 	someLimits = `EXISTS (SELECT 1 FROM pawl.limit_spaces s WHERE s.namespace=$2::text)`
 )

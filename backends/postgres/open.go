@@ -89,6 +89,7 @@ type base struct {
 	// not set them.
 	steady bool
 	hub    store.Hub
+	way    *sqlkit.Way
 	relay  *relay
 	closed atomic.Bool
 	// readOnly is when a write was last refused because the database is read-only, in Unix
@@ -239,7 +240,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error
 		}
 		return nil, openError(err, pool.Config().ConnConfig, c.schema)
 	}
-	s := newStore(&base{pool: pool, config: c, isolated: found.isolated, pooled: found.pooled, durability: found.durability, version: found.version}, nil, nil)
+	s := newStore(&base{pool: pool, way: sqlkit.NewWay(), config: c, isolated: found.isolated, pooled: found.pooled, durability: found.durability, version: found.version}, nil, nil)
 	if found.pooled {
 		s.adapt(found.named)
 	}

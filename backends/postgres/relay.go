@@ -60,7 +60,9 @@ func newRelay(s *Store) *relay {
 
 // publish passes hints on to this process at once and to the others soon.
 func (r *relay) publish(hints ...sqlkit.Hint) {
-	r.store.tell(sqlkit.Hinted(hints)...)
+	own := sqlkit.Hinted(hints)
+	r.store.way.Announce(own...)
+	r.store.tell(own...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx.Err() != nil {

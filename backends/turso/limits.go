@@ -191,10 +191,10 @@ func (s *Store) Signal(ctx context.Context, p store.SignalParams) ([]store.Signa
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return inParts(p.Signals, (*store.NewSignal).Size,
-		func(part []store.NewSignal) ([]store.SignalResult, error) {
+	return inParts(recordings(p.Signals, p.Record), func(r *recorded[store.NewSignal]) int { return max(callBytes/controlItems, r.item.Size()) },
+		func(part []recorded[store.NewSignal]) ([]store.SignalResult, error) {
 			q := p
-			q.Signals = part
+			q.Signals, q.Record = apart(part)
 			return s.core.Signal(ctx, q)
 		},
 		func(err error) store.SignalResult { return store.SignalResult{Err: err} })
@@ -246,9 +246,9 @@ func (s *Store) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contr
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return controls(p.IDs, func(part []store.ID) ([]store.ControlResult, error) {
+	return controls(p.IDs, p.Record, func(part []store.ID, record []store.Action) ([]store.ControlResult, error) {
 		q := p
-		q.IDs = part
+		q.IDs, q.Record = part, record
 		return s.core.Cancel(ctx, q)
 	})
 }
@@ -258,9 +258,9 @@ func (s *Store) Pause(ctx context.Context, p store.PauseParams) ([]store.Control
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return controls(p.IDs, func(part []store.ID) ([]store.ControlResult, error) {
+	return controls(p.IDs, p.Record, func(part []store.ID, record []store.Action) ([]store.ControlResult, error) {
 		q := p
-		q.IDs = part
+		q.IDs, q.Record = part, record
 		return s.core.Pause(ctx, q)
 	})
 }
@@ -270,16 +270,59 @@ func (s *Store) Unpin(ctx context.Context, p store.UnpinParams) ([]store.Control
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return controls(p.IDs, func(part []store.ID) ([]store.ControlResult, error) {
+	return controls(p.IDs, p.Record, func(part []store.ID, record []store.Action) ([]store.ControlResult, error) {
 		q := p
-		q.IDs = part
+		q.IDs, q.Record = part, record
 		return s.core.Unpin(ctx, q)
 	})
 }
 
+// Restart implements store.Runs.
+func (s *Store) Restart(ctx context.Context, p store.RestartParams) ([]store.ControlResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return controls(p.IDs, p.Record, func(part []store.ID, record []store.Action) ([]store.ControlResult, error) {
+		q := p
+		q.IDs, q.Record = part, record
+		return s.core.Restart(ctx, q)
+	})
+}
+
+// recorded is an item of a call with the action that records it, if the call has a Record.
+type recorded[T any] struct {
+	item   T
+	action *store.Action
+}
+
+// recordings joins the items of a call with its Record.
+func recordings[T any](items []T, record []store.Action) []recorded[T] {
+	out := make([]recorded[T], len(items))
+	for i := range items {
+		out[i].item = items[i]
+		if len(record) > 0 {
+			out[i].action = &record[i]
+		}
+	}
+	return out
+}
+
+// apart returns the items and the Record of a part.
+func apart[T any](part []recorded[T]) (items []T, record []store.Action) {
+	for i := range part {
+		items = append(items, part[i].item)
+		if part[i].action != nil {
+			record = append(record, *part[i].action)
+		}
+	}
+	return items, record
+}
+
 // controls sends a call that controls runs, in parts.
-func controls(ids []store.ID, send func([]store.ID) ([]store.ControlResult, error)) ([]store.ControlResult, error) {
-	return inParts(ids, func(*store.ID) int { return callBytes / controlItems }, send, func(err error) store.ControlResult { return store.ControlResult{Err: err} })
+func controls(ids []store.ID, record []store.Action, send func([]store.ID, []store.Action) ([]store.ControlResult, error)) ([]store.ControlResult, error) {
+	return inParts(recordings(ids, record), func(*recorded[store.ID]) int { return callBytes / controlItems },
+		func(part []recorded[store.ID]) ([]store.ControlResult, error) { return send(apart(part)) },
+		func(err error) store.ControlResult { return store.ControlResult{Err: err} })
 }
 
 // inParts sends a call in parts of callBytes and callItems, in order. An item that is too large for

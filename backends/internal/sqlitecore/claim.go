@@ -196,9 +196,13 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	}
 	// An idle poll only reads and never takes the write lock.
 	later := int64(math.MaxInt64)
-	if !p.Again && (!c.busy.Load() || p.Wanted() == 0) {
-		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...), Rows: peekRow(&out, &later)}
-		if err := c.look(ctx, look, m, &out, &later); err != nil {
+	if busy := c.busy.Load() && p.Wanted() > 0; !p.Again && (!busy || c.plans.Load()) {
+		mine := c.way.Announced()
+		if busy && mine {
+			return out, c.limited(ctx, &p, m, &out)
+		}
+		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...)}
+		if err := c.lookAround(ctx, look, m, mine || p.Wanted() == 0, &out, &later); err != nil {
 			return out, err
 		}
 		if later <= out.Now.UnixMicro() {
@@ -240,6 +244,7 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		return out, c.limited(ctx, &p, m, &out)
 	}
 	c.busy.Store(len(t.runs) > 0 || p.Again)
+	c.plans.Store(false)
 	out.NextDue = earlier(out.NextDue, later)
 	out.Runs = sqlkit.ClaimedRuns(&p, t.runs)
 	return out, nil
@@ -253,12 +258,12 @@ func earlier(t time.Time, later int64) time.Time {
 	return t
 }
 
-// peekRow reads the answer to claimPeek.
-func peekRow(out *store.Claimed, later *int64) func(func(...any) error) error {
+// peekRow reads the answer to claimPeek. free receives whether runs under no limit are due.
+func peekRow(out *store.Claimed, later *int64, free *bool) func(func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var at *int64
 		err := scan(sqlkit.Time(&out.Now), &out.Asked, sqlkit.Time(&out.NextDue), &at)
-		*later = orNever(at)
+		*later, *free = orNever(at), !out.NextDue.IsZero() && !out.NextDue.After(out.Now)
 		out.NextDue = earlier(out.NextDue, *later)
 		return err
 	}
@@ -368,6 +373,32 @@ func (t *taking) replay(mine []any, bytes int64, bare, inTurn bool) []Stmt {
 	}))
 }
 
+// lookAround looks whether there is work. If all there is may be runs under limits that others know of first,
+// and mine is not set, it lets them claim first, and looks again until nobody does.
+func (c *Core) lookAround(ctx context.Context, peek Stmt, m moment, mine bool, out *store.Claimed, later *int64) error {
+	var free bool
+	var plans, before int64
+	peek.Rows = peekRow(out, later, &free)
+	stmts := []Stmt{peek}
+	if c.way.Known() {
+		stmts = append(stmts, Stmt{SQL: planVersion, Args: peek.Args[1:2], Rows: sqlkit.One(&plans)})
+	}
+	from := time.Now()
+	if err := c.look(ctx, stmts, m, out, later); err != nil {
+		return err
+	}
+	took := time.Since(from)
+	for try := 0; try < sqlkit.MaxWays && *later <= out.Now.UnixMicro() && !free && !mine && !m.set && (try == 0 || plans != before); try++ {
+		mine, before = c.way.Give(ctx, took), plans
+		c.stale.Store(true)
+		*out, *later = store.Claimed{}, math.MaxInt64
+		if err := c.look(ctx, stmts, m, out, later); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // idle is the result of a look that found nothing. It is valid for other claims while the
 // database's version is the same.
 type idle struct {
@@ -407,11 +438,11 @@ func (l *looks) keep(worker string, found *idle) {
 const trust = 30 * time.Second
 
 // look finds when the next run of the lanes is due.
-func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed, later *int64) error {
+func (c *Core) look(ctx context.Context, peek []Stmt, m moment, out *store.Claimed, later *int64) error {
 	if c.config.Version == nil {
-		return c.read(ctx, peek)
+		return c.read(ctx, peek...)
 	}
-	lanes, namespace, worker := peek.Args[0].(string), peek.Args[1].(string), peek.Args[2].(string)
+	lanes, namespace, worker := peek[0].Args[0].(string), peek[0].Args[1].(string), peek[0].Args[2].(string)
 	version, known := c.config.Seen(), c.idle.of(worker)
 	if !c.stale.Swap(false) && known != nil && known.lanes == lanes && known.namespace == namespace && time.Since(known.at) < trust {
 		v, now, err := c.config.Version(ctx)
@@ -429,7 +460,7 @@ func (c *Core) look(ctx context.Context, peek Stmt, m moment, out *store.Claimed
 	}
 	// The version is read before the look, so that no change is missed between them.
 	at := time.Now()
-	if err := c.read(ctx, peek); err != nil {
+	if err := c.read(ctx, peek...); err != nil {
 		return err
 	}
 	c.idle.keep(worker, &idle{lanes, namespace, version, out.NextDue, *later, out.Asked, at})

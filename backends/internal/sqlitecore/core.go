@@ -68,13 +68,15 @@ type Core struct {
 	apart  atomic.Int64 // how many more calls end their runs one by one
 
 	planning chan struct{} // held by the claim that plans
+	plans    atomic.Bool   // the last claim planned, and took runs
+	way      *sqlkit.Way
 
 	peek, take, bare, next string // claimPeek, claimRuns, claimBare and claimNext with the server's time
 }
 
 // New makes a core.
 func New(r Runner, config Config) *Core {
-	c := &Core{runner: r, config: config, planning: make(chan struct{}, 1), peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
+	c := &Core{runner: r, config: config, planning: make(chan struct{}, 1), way: sqlkit.NewWay(), peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
 	c.verbs = sqlkit.NewVerbs(db{c})
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?4", now, 1)
@@ -103,7 +105,10 @@ func (c *Core) Expect() { c.busy.Store(true) }
 // Changed says that others have changed the database: the next claim looks immediately.
 func (c *Core) Changed() { c.stale.Store(true) }
 
-func (c *Core) publish(hints ...store.Hint) { c.config.Publish(hints...) }
+func (c *Core) publish(hints ...store.Hint) {
+	c.way.Announce(hints...)
+	c.config.Publish(hints...)
+}
 
 func (c *Core) publishAll(h *sqlkit.Hints) {
 	if len(h.List) > 0 {

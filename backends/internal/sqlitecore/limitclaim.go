@@ -33,7 +33,7 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 	for i, d := range p.Demands {
 		l.room[i] = d.Max
 	}
-	lost := 0
+	from, lost := time.Now(), 0
 	for round := 0; round < maxRounds && lost < maxLost; round++ {
 		again, applied, err := l.round(ctx)
 		if err != nil {
@@ -55,6 +55,8 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 	}
 	c.publishAll(l.hints)
 	c.busy.Store(len(l.runs) > 0)
+	c.plans.Store(len(l.runs) > 0)
+	c.way.Planned(time.Since(from))
 	out.Runs = sqlkit.ClaimedRuns(p, l.runs)
 	return nil
 }

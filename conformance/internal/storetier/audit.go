@@ -1,6 +1,7 @@
 package storetier
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -353,6 +354,58 @@ var auditCases = []Case{
 				}
 			}
 			slices.SortFunc(got, func(a, b store.Action) int { return strings.Compare(a.Verb, b.Verb) })
+			c.eq("the journal after "+call.what, got, want)
+		}
+	}},
+	{"audit/large-batch", "P30", "each of 250 items of a call has its own record", func(c *C) {
+		j := c.journal()
+		const many = 250
+		ids := c.createN(many, store.NewRun{})
+		sigs := make([]store.NewSignal, many)
+		for i, id := range ids {
+			sigs[i] = store.NewSignal{ID: store.NewID(), Run: id, Name: "n"}
+		}
+		for _, call := range []struct {
+			what string
+			call func([]store.Action) ([]store.ControlResult, error)
+		}{
+			{"Pause", func(r []store.Action) ([]store.ControlResult, error) {
+				return c.s.Pause(c.ctx, store.PauseParams{Namespace: c.ns, IDs: ids, Now: c.now, Record: r})
+			}},
+			{"Cancel", func(r []store.Action) ([]store.ControlResult, error) {
+				return c.s.Cancel(c.ctx, store.CancelParams{Namespace: c.ns, IDs: ids, Now: c.now, Record: r})
+			}},
+			{"Restart", func(r []store.Action) ([]store.ControlResult, error) {
+				return c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, IDs: ids, Now: c.now, Record: r})
+			}},
+			{"Signal", func(r []store.Action) (all []store.ControlResult, err error) {
+				res, err := c.s.Signal(c.ctx, store.SignalParams{Namespace: c.ns, Signals: sigs, Now: c.now, Record: r})
+				for i := range res {
+					all = append(all, store.ControlResult{Err: res[i].Err})
+				}
+				return all, err
+			}},
+		} {
+			c.advance(time.Second)
+			var record, want []store.Action
+			for _, id := range ids {
+				a := anAction(id)
+				record, want = append(record, a), append(want, c.with(a, store.Done))
+			}
+			res, err := call.call(record)
+			c.ok(call.what, err)
+			for i := range res {
+				c.ok(fmt.Sprintf("%s of item %d", call.what, i), res[i].Err)
+			}
+			var got []store.Action
+			for _, a := range c.actions(j, store.ListActionsParams{}) {
+				if a.At.Equal(c.now) {
+					got = append(got, a)
+				}
+			}
+			byID := func(a, b store.Action) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+			slices.SortFunc(got, byID)
+			slices.SortFunc(want, byID)
 			c.eq("the journal after "+call.what, got, want)
 		}
 	}},

@@ -921,7 +921,7 @@ var restartCases = []Case{
 		c.eq("results of an empty call", len(c.tryRestart()), 0)
 	}},
 	{"restart/large-batch", "P3", "a call restarts hundreds of runs, each completely", func(c *C) {
-		const many = 250 // a server may limit the time of a call
+		const many = 600
 		ids := c.createN(many, store.NewRun{})
 		c.tryCancel(ids...)
 		for i, res := range c.tryRestart(ids...) {

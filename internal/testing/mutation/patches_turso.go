@@ -29,4 +29,8 @@ var tursoPatches = []Patch{
 	{"keep-many-ends-what-runs-on", "condition", sqliteCore + "commit.go", `crashes=0, parts=parts | j.value->>3, events=events+(j.value->>11)
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, `crashes=0, finished_at=visible_at, parts=parts | j.value->>3, events=events+(j.value->>11)
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, "commit/leaves-the-run-running"},
+
+	// Calls in parts.
+	{"part-without-its-record", "condition", turso + "limits.go", `if part[i].action != nil {`, `if part[i].action != nil && i > 0 {`, "audit/large-batch"},
+	{"part-has-the-first-record", "condition", turso + "limits.go", `out[i].action = &record[i]`, `out[i].action = &record[i%controlItems]`, "audit/large-batch"},
 }
