@@ -198,7 +198,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, 
 		if err := c.look(ctx); err != nil || !c.isDue() && c.mark.seq == 0 {
 			return c.out, err
 		}
-	case s.hasLimits(p.Namespace) && !s.way.Announced():
+	case c.wanted > 0 && s.hasLimits(p.Namespace) && !s.way.Announced():
 		// Others announced it, perhaps the end of a permit.
 		if some, err := c.giveWay(ctx); err != nil || !some {
 			c.win.found(err != nil, stirred)

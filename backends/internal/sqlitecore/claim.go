@@ -197,12 +197,12 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	// An idle poll only reads and never takes the write lock.
 	later := int64(math.MaxInt64)
 	if busy := c.busy.Load() && p.Wanted() > 0; !p.Again && (!busy || c.plans.Load()) {
-		mine := c.way.Announced()
+		mine := p.Wanted() == 0 || c.way.Announced()
 		if busy && mine {
 			return out, c.limited(ctx, &p, m, &out)
 		}
 		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...)}
-		if err := c.lookAround(ctx, look, m, mine || p.Wanted() == 0, &out, &later); err != nil {
+		if err := c.lookAround(ctx, look, m, mine, &out, &later); err != nil {
 			return out, err
 		}
 		if later <= out.Now.UnixMicro() {
