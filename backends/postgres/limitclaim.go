@@ -59,6 +59,13 @@ func (c *claiming) takeLimited(ctx context.Context) error {
 		if len(c.runs) > 0 || round == maxLimitRounds || c.wanted == 0 || !l.moved && !(l.changed && c.isDue()) && l.folded < maxMarks {
 			return nil
 		}
+		if wait := time.Millisecond << (round - 1); len(l.picks) > 0 {
+			// The runs are locked by writes that are about to end; see takeFree.
+			if wait > patience {
+				return nil
+			}
+			pause(ctx, wait)
+		}
 	}
 }
 
@@ -303,7 +310,7 @@ func (l *limited) settle() []stmt {
 	if len(ids) == 0 {
 		return nil
 	}
-	return []stmt{{sql: settleFlows, args: []any{setNow(l.p.Now), ids, pins, states, ats, names, keys, turns}}}
+	return []stmt{{sql: settleFlows, args: []any{setNow(l.p.Now), ids, pins, states, ats, names, keys, turns, int64(len(l.picks))}}}
 }
 
 // unparking is the statement that lets parked flows of the keys with room be seen by claims. Those of queues

@@ -87,7 +87,7 @@ var (
 			FROM came c CROSS JOIN LATERAL (SELECT array_agg(e.value->>0) AS names, array_agg(e.value->>1) AS keys, ` + fairOf(`e.value->>1`) + `
 				FROM ` + usesOf(`c.under`, `c.step_under`) + ` e(value) LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=e.value->>0 AND l.fair) u
 			WHERE (SELECT count(*) FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin)=0)
-		SELECT set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM kept k), true),
+		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM kept k), true),
 			coalesce(max(g.seq), 0), count(*) FROM gone g`
 
 	// loadLimits reads what decides on a claim: rows of several kinds, in one form. Parameters: those of
@@ -150,15 +150,20 @@ var (
 	setClocks = `UPDATE pawl.limits l SET clock=greatest(l.clock, t.clock) FROM unnest($2::text[], $3::bigint[]) t(name, clock) WHERE l.namespace=$1::text AND l.name=ANY(ARRAY[t.name])`
 
 	// settleFlows records where flows wait, given by $2 ids, $3 pins, $4 states, $5 times, $6 limits, $7 keys,
-	// $8 turns. It looks for the first run of each, and deletes flows without one.
+	// $8 turns. It looks for the first run of each, and deletes flows without one. If fewer runs were taken than the
+	// $9 that were to be, because others have locked them, the states and turns of the plan are not what is: then
+	// all of these flows are ready, and the next claim decides.
 	settleFlows = sqlkit.Text(`WITH h AS MATERIALIZED (SELECT f.*, c.id, c.visible_at FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[])
 				f(flow, pin, state, at, name, key, turn)
 			LEFT JOIN LATERAL (SELECT x.id, x.visible_at FROM pawl.runs x WHERE ` + flowRuns + ` ORDER BY x.visible_at, x.id LIMIT 1) c ON true),
-		empty AS (DELETE FROM pawl.limit_flows f USING h WHERE f.flow=ANY(ARRAY[h.flow]) AND f.pin=h.pin AND h.id IS NULL)
-		UPDATE pawl.limit_flows f SET head_at=h.visible_at, head_id=h.id, turn=h.turn, state=CASE WHEN h.visible_at>` + now + ` THEN 3 ELSE h.state END,
+		empty AS (DELETE FROM pawl.limit_flows f USING h WHERE f.flow=ANY(ARRAY[h.flow]) AND f.pin=h.pin AND h.id IS NULL),
+		skips AS MATERIALIZED (SELECT $9::bigint>coalesce(array_length(string_to_array(nullif(current_setting('pawl_tx.leased'), ''), ','), 1), 0) AS some)
+		UPDATE pawl.limit_flows f SET head_at=h.visible_at, head_id=h.id, state=CASE WHEN h.visible_at>` + now + ` THEN 3 WHEN skips.some THEN 1 ELSE h.state END,
+			turn=CASE WHEN skips.some AND f.fair<>'' THEN greatest((SELECT l.clock FROM pawl.limits l WHERE l.namespace=f.namespace AND l.name=f.fair), (SELECT k.vtime FROM pawl.limit_keys k
+				WHERE k.namespace=f.namespace AND k.name=f.fair AND k.key=f.keys[array_position(f.names, f.fair)]), 0) ELSE h.turn END,
 			at=CASE WHEN h.visible_at>` + now + ` THEN h.visible_at ELSE h.at END,
 			limit_name=CASE WHEN h.visible_at<=` + now + ` THEN nullif(h.name, '') END, limit_key=CASE WHEN h.visible_at<=` + now + ` AND h.name<>'' THEN h.key END
-		FROM h WHERE f.flow=ANY(ARRAY[h.flow]) AND f.pin=h.pin AND h.id IS NOT NULL`)
+		FROM h CROSS JOIN skips WHERE f.flow=ANY(ARRAY[h.flow]) AND f.pin=h.pin AND h.id IS NOT NULL`)
 
 	// dropKeys deletes those of the keys that the fold has found whose rows say no more than none would:
 	// $1 now, $2 namespace.

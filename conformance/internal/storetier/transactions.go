@@ -323,6 +323,39 @@ var txCases = []Case{
 			c.eq("the runs of a claim after it", runIDs(c.claimN(3)), append(held, free[0]))
 		})
 	}},
+	{"tx/claim-under-limits-beside-an-open-one", "P24", "a run under limits to which an open transaction has written takes no permit and no token when a claim skips it, and goes later", func(c *C) {
+		c.eachKind(ofPrograms, func(t store.Transactor, k *harness.TxKind) {
+			if k.Alone {
+				return // all writers wait while a transaction is open
+			}
+			c.putLimit("one", oneAtATime)
+			c.putLimit("hourly", store.LimitRule{Tokens: 1, Per: time.Hour, Burst: 1})
+			c.putLimit("shares", store.LimitRule{Concurrency: 1, Fair: true})
+			for _, limit := range []string{"one", "hourly", "shares"} {
+				key := store.NewID().String()
+				ids := c.createUnder([]store.LimitUse{{Limit: limit, Key: key, Tokens: 1}}, []store.LimitUse{{Limit: limit, Key: key, Tokens: 1}})
+				tx, in := c.join(t, k, newMarker())
+				c.at(in, func() {
+					for _, id := range ids {
+						c.signal(id, "n", "")
+					}
+				})
+				ctx, cancel := context.WithTimeout(c.ctx, hintTimeout)
+				defer cancel()
+				for range 2 {
+					got, err := c.s.Claim(ctx, c.claimParams(store.ClaimParams{Max: 2}))
+					c.ok("Claim beside an open transaction", err)
+					c.eq("the runs of a claim beside an open transaction, "+limit, runIDs(got.Runs), []store.ID{})
+				}
+				c.ok("commit", tx.Commit())
+				run := c.claim1()
+				c.eq("the run of a claim after it, "+limit, run.Run.ID, ids[0])
+				c.eq("the second run meanwhile", len(c.claimN(2)), 0)
+				c.end(run, complete(""))
+				c.cancel(ids[1])
+			}
+		})
+	}},
 	{"tx/step-commits", "P3", "a step's own writes and its record become durable together, with its state and what it has read", func(c *C) {
 		c.eachKind(ofSteps, func(t store.Transactor, k *harness.TxKind) {
 			id := c.create(store.NewRun{})

@@ -13,6 +13,7 @@ var postgresPatches = []Patch{
 	{"claim-of-one-at-least-is-none", "bound", pg + "claim.go", `WHERE d.nth=1 OR d.total<=$14::bigint`, `WHERE d.total<=$14::bigint`, "claim/inputs-bounded-in-bytes"},
 	{"claim-id-of-any-worker", "condition", "backends/internal/sqlkit/stamp.go", `h.Write([]byte(p.Worker))`, `h.Write([]byte(p.Namespace))`, "claim/id-of-two-workers"},
 	{"claim-beyond-a-demand", "bound", pg + "claim.go", `least(busy.n, $7::bigint)`, `$7::bigint`, "claim/never-more-than-asked"},
+	{"skipped-run-fills-its-key", "condition", pg + "limitsql.go", `WHEN skips.some THEN 1 ELSE h.state END`, `ELSE h.state END`, "tx/claim-under-limits-beside-an-open-one"},
 	{"claim-of-its-share-only", "condition", pg + "claim.go", `c.statements(wait >= brief)`, `c.statements(wait > patience)`, "tx/claim-waits-for-none"},
 	{"claim-of-lanes-in-turn", "order", pg + "claim.go", `ORDER BY head.priority DESC, head.visible_at, head.id LIMIT`, `ORDER BY head.place LIMIT`, "claim/order-over-demands"},
 	{"claim-without-its-history", "condition", pg + "claim.go", `past.parts & {partsToReplay} <> 0)`, `past.parts & {partsToReplay} < 0)`, "claim/brings-replay"},
