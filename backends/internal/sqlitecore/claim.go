@@ -43,6 +43,9 @@ func news(at string) string {
 			AND p.wake_at IS NOT NULL AND p.wake_at<=` + at + `))`
 }
 
+// parkFreed is the latest wake_at of a park whose key has got a permit; other times are of runs or tokens.
+const parkFreed = 0
+
 // soon is the earliest time at which a run under limits may be claimable in the lanes, as far as the last
 // plans know; below zero: there may be some in other queues. A namespace without any reads nothing.
 const soon = `iif(EXISTS (SELECT 1 FROM limit_flows WHERE namespace=?2) OR EXISTS (SELECT 1 FROM limit_parks WHERE namespace=?2), (SELECT min(at) FROM (
@@ -179,15 +182,32 @@ var (
 
 // Claim implements store.Leases.
 func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, error) {
-	var out store.Claimed
+	g := giving{mine: p.Wanted() == 0 || !p.Now.IsZero()}
+	for {
+		out, gave, err := c.claim(ctx, p, &g)
+		if !gave {
+			return out, err
+		}
+	}
+}
+
+// giving says how a claim has given way.
+type giving struct {
+	mine  bool  // it need not
+	times int   // how often it has
+	plans int64 // the plans of the namespace at the last time
+}
+
+// claim claims, or gives way to another store and is to be called again, because it is later now.
+func (c *Core) claim(ctx context.Context, p store.ClaimParams, g *giving) (out store.Claimed, gave bool, err error) {
 	m, err := c.validAt(ctx, p.Validate(), p.Now)
 	if err != nil {
-		return out, err
+		return out, false, err
 	}
 	out.Now = sqlkit.Micro(m.now)
 	lanes := sqlkit.Lanes(&p)
 	if len(lanes) == 0 {
-		return out, nil
+		return out, false, nil
 	}
 	levels := []any{sqlkit.JSON(lanes), p.Namespace}
 	peek, take, bare, next, clock := c.peek, c.take, c.bare, c.next, []any(nil)
@@ -197,19 +217,21 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 	// An idle poll only reads and never takes the write lock.
 	later := int64(math.MaxInt64)
 	if busy := c.busy.Load() && p.Wanted() > 0; !p.Again && (!busy || c.plans.Load()) {
-		mine := p.Wanted() == 0 || c.way.Announced()
+		mine := c.way.Announced() || g.mine
 		if busy && mine {
-			return out, c.limited(ctx, &p, m, &out)
+			err = c.limited(ctx, &p, m, &out)
+			return out, false, err
 		}
 		look := Stmt{SQL: peek, Args: append(append(levels[:2:2], p.Worker), clock...)}
-		if err := c.lookAround(ctx, look, m, mine, &out, &later); err != nil {
-			return out, err
+		if gave, err := c.lookAround(ctx, look, m, mine, g, &out, &later); err != nil || gave {
+			return out, gave, err
 		}
 		if later <= out.Now.UnixMicro() {
-			return out, c.limited(ctx, &p, m, &out)
+			err = c.limited(ctx, &p, m, &out)
+			return out, false, err
 		}
 		if out.NextDue.IsZero() || out.NextDue.After(out.Now) || p.Wanted() == 0 {
-			return out, nil
+			return out, false, nil
 		}
 	}
 
@@ -238,16 +260,17 @@ func (c *Core) Claim(ctx context.Context, p store.ClaimParams) (store.Claimed, e
 		err = c.runner.Write(ctx, stmts)
 	}
 	if err != nil {
-		return store.Claimed{}, err
+		return store.Claimed{}, false, err
 	}
 	if later <= out.Now.UnixMicro() && len(t.runs) == 0 && !p.Again {
-		return out, c.limited(ctx, &p, m, &out)
+		err = c.limited(ctx, &p, m, &out)
+		return out, false, err
 	}
 	c.busy.Store(len(t.runs) > 0 || p.Again)
 	c.plans.Store(false)
 	out.NextDue = earlier(out.NextDue, later)
 	out.Runs = sqlkit.ClaimedRuns(&p, t.runs)
-	return out, nil
+	return out, false, nil
 }
 
 // earlier returns the earlier of a time, unless it is zero, and another one in microseconds.
@@ -373,11 +396,11 @@ func (t *taking) replay(mine []any, bytes int64, bare, inTurn bool) []Stmt {
 	}))
 }
 
-// lookAround looks whether there is work. If all there is may be runs under limits that others know of first,
-// and mine is not set, it lets them claim first, and looks again until nobody does.
-func (c *Core) lookAround(ctx context.Context, peek Stmt, m moment, mine bool, out *store.Claimed, later *int64) error {
+// lookAround looks whether there is work. If all there is are permits that ended, which another store may know
+// of first, and mine is not set, it gives way, until nobody else plans.
+func (c *Core) lookAround(ctx context.Context, peek Stmt, m moment, mine bool, g *giving, out *store.Claimed, later *int64) (gave bool, err error) {
 	var free bool
-	var plans, before int64
+	var plans int64
 	peek.Rows = peekRow(out, later, &free)
 	stmts := []Stmt{peek}
 	if c.way.Known() {
@@ -385,18 +408,14 @@ func (c *Core) lookAround(ctx context.Context, peek Stmt, m moment, mine bool, o
 	}
 	from := time.Now()
 	if err := c.look(ctx, stmts, m, out, later); err != nil {
-		return err
+		return false, err
 	}
-	took := time.Since(from)
-	for try := 0; try < sqlkit.MaxWays && *later <= out.Now.UnixMicro() && !free && !mine && !m.set && (try == 0 || plans != before); try++ {
-		mine, before = c.way.Give(ctx, took), plans
-		c.stale.Store(true)
-		*out, *later = store.Claimed{}, math.MaxInt64
-		if err := c.look(ctx, stmts, m, out, later); err != nil {
-			return err
-		}
+	if *later > parkFreed || free || mine || g.times == sqlkit.MaxWays || g.times > 0 && plans == g.plans {
+		return false, nil
 	}
-	return nil
+	g.times, g.plans, g.mine = g.times+1, plans, c.way.Give(ctx, time.Since(from))
+	c.stale.Store(true)
+	return true, nil
 }
 
 // idle is the result of a look that found nothing. It is valid for other claims while the

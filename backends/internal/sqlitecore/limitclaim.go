@@ -21,10 +21,20 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 	// Plans of one process do not compete with one another.
 	select {
 	case c.planning <- struct{}{}:
-		defer func() { <-c.planning }()
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		select {
+		case c.planning <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		now, err := c.moment(ctx, p.Now) // tokens count from when they are given
+		if err != nil {
+			<-c.planning
+			return err
+		}
+		m = now
 	}
+	defer func() { <-c.planning }()
 	l := &limitedClaim{core: c, ClaimParams: p, moment: m, lanes: sqlkit.Lanes(p), out: out, bytes: sqlkit.AtMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))}
 	l.now = max(m.now, out.Now.UnixMicro())
 	l.stamp, l.until = sqlkit.ClaimStamp(p), m.after(p.LeaseFor)
