@@ -375,7 +375,7 @@ func TestPatience(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sent := 0
 				err := patiently(t.Context(), time.Minute, func() error {
-					time.Sleep(tt.takes)
+					time.Sleep(tt.takes) // the bubble's clock, not the machine's
 					if sent++; sent <= tt.busy {
 						return errBusy
 					}
