@@ -82,8 +82,14 @@ func newTransport(c *config) *http.Transport {
 		MaxIdleConns:        writers + readers + 1,
 		MaxIdleConnsPerHost: writers + readers + 1,
 		IdleConnTimeout:     90 * time.Second,
+		// All requests share a connection of HTTP/2. If nothing comes from it for a while, a ping finds out whether it is
+		// half-open; otherwise it would be used until the system gives it up, which takes a quarter of an hour.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: min(c.timeout/late, maxSilence), PingTimeout: min(c.timeout/late, maxSilence)},
 	}
 }
+
+// maxSilence is how long a connection may be silent before it is tested, and how long the test may take.
+const maxSilence = 5 * time.Second
 
 // maxAnswer limits the size of an answer that is read into memory. The server's own limit is 10 MB
 // for a statement by default.
@@ -165,6 +171,9 @@ func (c *client) post(ctx context.Context, token string, body []byte) (*http.Res
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			c.http.CloseIdleConnections() // they may be half-open, too
+		}
 		return nil, nil, transportError(ctx, err)
 	}
 	defer res.Body.Close()

@@ -10,7 +10,8 @@
 //	eng := engine.New(st)
 //
 // Every call is one round trip. When the answer to a write is lost, the outcome is unknown, and the
-// error says so. The server applies a write within [WithTimeout] or not at all.
+// error says so. The server applies a write within [WithTimeout] or not at all. A read whose answer is
+// lost, or has not come after a quarter of that time, is sent again.
 //
 // # What to use
 //

@@ -287,6 +287,7 @@ func front(t *testing.T, srv *sqldtest.Server, secure bool, handle func(w http.R
 	})
 	s := httptest.NewUnstartedServer(h)
 	if secure {
+		s.EnableHTTP2 = true
 		s.StartTLS()
 	} else {
 		s.Start()

@@ -225,13 +225,16 @@ func TestLostAnswers(t *testing.T) {
 		require.NoError(t, err, name)
 		require.True(t, res[0].Created && res[1].Created, name)
 
-		// A read changes nothing, so the error is just that the store is unavailable.
+		// A read changes nothing, so it is sent again, and the error is just that the store is unavailable.
 		p.set(first(lost))
+		require.Len(t, get(t, s, made.Runs[0].ID), 1, name)
+		p.set(func(int64) fate { return lost })
 		_, err = s.Get(ctx, store.GetParams{Namespace: "ns", IDs: []store.ID{made.Runs[0].ID}})
 		require.ErrorIs(t, err, store.ErrUnavailable, name)
 		require.NotErrorIs(t, err, store.ErrOutcomeUnknown, name)
 
 		// The runs that a claim has taken are found by the claim's number.
+		p.set(first(fate{}))
 		s.Expect()
 		p.set(first(lost))
 		demand := store.ClaimParams{Namespace: "ns", Worker: name, LeaseFor: time.Minute, ClaimID: 7, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 10}}}

@@ -315,12 +315,14 @@ func (r *runner) fly(ctx context.Context, jobs []*job) {
 
 // flyRead does the same for reads.
 func (r *runner) flyRead(ctx context.Context, jobs []*job, fail func(error)) {
-	a, err := r.client.readThrough(ctx, func(on *stream, primary bool) *pipeline {
-		p := newPipeline(on, jobs)
-		for _, j := range jobs {
-			p.readBatch(j, primary)
-		}
-		return p
+	a, err := r.readOften(ctx, func(ctx context.Context) (*answer, error) {
+		return r.client.readThrough(ctx, func(on *stream, primary bool) *pipeline {
+			p := newPipeline(on, jobs)
+			for _, j := range jobs {
+				p.readBatch(j, primary)
+			}
+			return p
+		})
 	})
 	if err != nil {
 		fail(err)
@@ -328,6 +330,57 @@ func (r *runner) flyRead(ctx context.Context, jobs []*job, fail func(error)) {
 	}
 	for i, j := range jobs {
 		j.readRead(a.Results[i])
+	}
+}
+
+// A read whose answer is lost, or has not come after a part of its time, is sent again, but only so often.
+const (
+	late     = 4 // of the timeout
+	maxSends = 3
+)
+
+// readOften sends a read again if its answer is lost or late: perhaps its connection is half-open, so that nobody says
+// that it is lost. The first answer counts.
+func (r *runner) readOften(ctx context.Context, send func(context.Context) (*answer, error)) (*answer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		*answer
+		error
+	}
+	came := make(chan outcome, maxSends)
+	sent, waiting := 0, 0
+	start := func() {
+		sent, waiting = sent+1, waiting+1
+		r.flights.Go(func() {
+			a, err := send(ctx)
+			came <- outcome{a, err}
+		})
+	}
+	start()
+	timer := time.NewTimer(r.timeout / late)
+	defer timer.Stop()
+	for {
+		select {
+		case o := <-came:
+			waiting--
+			var lost *unsureError
+			var status *statusError
+			switch {
+			case o.error == nil:
+				return o.answer, nil
+			case waiting > 0:
+			case sent < maxSends && errors.As(o.error, &lost) && !errors.As(o.error, &status) && ctx.Err() == nil:
+				start()
+			default:
+				return nil, o.error
+			}
+		case <-timer.C:
+			if sent < maxSends {
+				r.client.http.CloseIdleConnections() // they may be as this one
+				start()
+			}
+		}
 	}
 }
 
