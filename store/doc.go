@@ -95,8 +95,8 @@
 // extension, a commit, a signal, a wake-up, a page of a list, a lookup, a cancel, a firing or a lock
 // reads does not depend on whether there are a thousand or a million other runs, except for the height
 // of an index. This is so whether the other runs sleep, wait, are final, paused, canceled or leased, or
-// belong to other queues, workflows and namespaces. The suite counts what is read, in rows, pages or
-// keys, if the backend can report it. Keys at their limits, and the runs that wait behind them, add
+// belong to other queues, workflows and namespaces, and however large their payloads are. The suite counts
+// what is read, in rows, pages or keys, if the backend can report it. Keys at their limits, and the runs that wait behind them, add
 // nothing to a claim either, and runs that are under no limit pay nothing for those that are.
 //
 // # Batches

@@ -128,3 +128,58 @@ func TestCostOfMissingIndexes(t *testing.T) {
 	}
 	assert.Len(t, faults, len(finder))
 }
+
+// form is a table of the schema that migrations create.
+type form struct {
+	definition, columns string
+	rest                []string // its indexes and triggers
+}
+
+func formOf(t *testing.T, table string) (f form) {
+	path := file(t)
+	require.NoError(t, open(t, path).Close())
+	db := raw(t, path)
+	require.NoError(t, db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name=?`, table).Scan(&f.definition))
+	require.NoError(t, db.QueryRow(`SELECT group_concat(name) FROM pragma_table_info(?)`, table).Scan(&f.columns))
+	rows, err := db.Query(`SELECT sql FROM sqlite_schema WHERE tbl_name=? AND type<>'table' AND sql IS NOT NULL`, table)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var sql string
+		require.NoError(t, rows.Scan(&sql))
+		f.rest = append(f.rest, sql)
+	}
+	require.NoError(t, rows.Err())
+	return f
+}
+
+// remake gives a table another form and keeps its rows.
+func (f form) remake(t testing.TB, s *sqlite.Store, table, suffix string) {
+	for _, sql := range append([]string{
+		"CREATE TABLE moved AS SELECT " + f.columns + " FROM " + table, "DROP TABLE " + table, f.definition + suffix,
+		"INSERT INTO " + table + " (" + f.columns + ") SELECT " + f.columns + " FROM moved", "DROP TABLE moved",
+	}, f.rest...) {
+		s.Exec(t, sql)
+	}
+}
+
+// TestCostOfLargePayloads checks that a cost case fails if SQLite reads the payloads of the rows that a search
+// in a table passes, as it does in a table without rowids.
+func TestCostOfLargePayloads(t *testing.T) {
+	t.Parallel()
+	for table, finder := range map[string]string{
+		"runs": "cost/list-active", "steps": "cost/commit-steps", "signals": "cost/signal", "state": "cost/state", "stream_items": "cost/stream",
+	} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			f := formOf(t, table)
+			found := conformance.CostOfFaults(t, conformance.Harness{Meter: func(t testing.TB) conformance.Meter {
+				m := metered(t)
+				f.remake(t, m.Store.(*sqlite.Store), table, ", WITHOUT ROWID")
+				return m
+			}}, nil)
+			assert.Contains(t, found[""], finder)
+			t.Log(strings.Join(found[""], " "))
+		})
+	}
+}

@@ -9,12 +9,17 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
-// buildPerRow is about how long one row takes when an index is built.
-const buildPerRow = 2 * time.Microsecond
+// About how long one row takes when an index is built, and when a table is copied.
+const (
+	buildPerRow = 2 * time.Microsecond
+	copyPerRow  = 5 * time.Microsecond
+)
 
 var (
 	onTable = regexp.MustCompile(`^(?:CREATE (?:UNIQUE )?INDEX (\w+) ON|ALTER TABLE|INSERT INTO|UPDATE) (\w+)`)
 	drops   = regexp.MustCompile(`^DROP INDEX (\w+)`)
+	// A table that gets another form is copied out and back.
+	moves = regexp.MustCompile(`^(CREATE TABLE|DROP TABLE|INSERT INTO) (\w+?)(_moved)?\b(.* FROM \w+(_moved ORDER BY rowid)?$|$)`)
 )
 
 // Plan describes what the migrations after a version do. Each is one transaction, during which
@@ -34,9 +39,16 @@ func Plan(place string, version int64, limit int64, count func(table string) (in
 		for _, sql := range sqlkit.Split(m.SQL) {
 			s := store.PlannedStep{Version: m.Version, Migration: m.Name, SQL: strings.Join(strings.Fields(sql), " ")}
 			var table string
-			build := false
-			if f := onTable.FindStringSubmatch(s.SQL); f != nil {
-				table, build = f[2], f[1] != ""
+			perRow := time.Duration(0)
+			if f := moves.FindStringSubmatch(s.SQL); f != nil && (f[3] != "" || f[5] != "" || f[1] == "DROP TABLE") {
+				table = f[2]
+				if f[1] != "DROP TABLE" {
+					perRow = copyPerRow
+				}
+			} else if f := onTable.FindStringSubmatch(s.SQL); f != nil {
+				if table = f[2]; f[1] != "" {
+					perRow = buildPerRow
+				}
 				indexes[f[1]] = table
 			} else if f := drops.FindStringSubmatch(s.SQL); f != nil {
 				table = indexes[f[1]]
@@ -52,10 +64,8 @@ func Plan(place string, version int64, limit int64, count func(table string) (in
 			if n := rows[table]; table != "" && n >= 0 {
 				s.Table, s.Rows, s.Bytes, s.AtLeast = table, n, -1, n >= limit
 				s.Lock, s.Blocks = "the database, for writing", store.BlocksWrites
-				if build {
-					s.Takes = time.Duration(n) * buildPerRow
-					longest += s.Takes
-				}
+				s.Takes = time.Duration(n) * perRow
+				longest += s.Takes
 			}
 			p.Steps = append(p.Steps, s)
 		}

@@ -118,7 +118,7 @@ func TestListPlans(t *testing.T) {
 		{"children", false, store.RunFilter{Parent: store.NewID(), Statuses: []store.Status{store.Failed}, FinishedAfter: hour}, []string{"r USING INDEX runs_parent (parent=?"}},
 		{"of an external id", false, store.RunFilter{ExternalID: "e", Statuses: []store.Status{store.Failed}, FinishedAfter: hour}, []string{
 			"r USING INDEX runs_external (namespace=? AND external_id=?", "r USING INDEX runs_external_past (namespace=? AND external_id=?"}},
-		{"of a prefix", true, store.RunFilter{IDPrefix: "0123456789"}, []string{"r USING PRIMARY KEY (id>? AND id<?"}},
+		{"of a prefix", true, store.RunFilter{IDPrefix: "0123456789"}, []string{"r USING INDEX sqlite_autoindex_runs_1 (id>? AND id<?"}},
 	} {
 		for _, oldest := range []bool{false, true} {
 			for _, behind := range []bool{false, true} {

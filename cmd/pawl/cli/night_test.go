@@ -211,7 +211,7 @@ func TestVersion(t *testing.T) {
 	schema, err := backends.SchemaOf(t.Context(), "sqlite::memory:")
 	require.NoError(t, err)
 	require.EqualValues(t, schema.Newest, v.Schema["sqlite"])
-	require.Greater(t, v.Schema["postgres"], v.Schema["sqlite"], "PostgreSQL has one migration more, for the channels of notices")
+	require.NotZero(t, v.Schema["postgres"])
 	require.NotEmpty(t, v.Version)
 	require.Equal(t, v.Version, v.Library, "the library and its command are one module")
 }

@@ -22,6 +22,12 @@ const (
 	manyMoreAside = 50_000
 )
 
+// The number of other runs with large payloads, and the size of each payload.
+const (
+	largeAside   = 300
+	largePayload = 32 << 10
+)
+
 // enoughReads reports whether a call reads no more with many other runs than with few. An index
 // over more rows may be a level higher, and a page fuller.
 func enoughReads(few, many int64) bool { return many <= few+few/2+24 }
@@ -88,11 +94,11 @@ func (c *C) cost(p probe) {
 func (all *costs) measure(c *C) {
 	m := newMetered(c.TB, all.t, c.h)
 	begun := m.reads()
-	few := m.all(fewAside)
-	many := m.all(m.much)
+	few, large, many := m.measure()
 	if testing.Verbose() {
 		for _, p := range allProbes {
-			c.Logf("%-20s %6d reads, %v beside few runs; %d, %v beside many", p.name, few[p.name].reads, few[p.name].time, many[p.name].reads, many[p.name].time)
+			c.Logf("%-20s %6d reads, %v beside few runs; %d, %v beside large ones; %d, %v beside many",
+				p.name, few[p.name].reads, few[p.name].time, large[p.name].reads, large[p.name].time, many[p.name].reads, many[p.name].time)
 		}
 	}
 	for name := range few {
@@ -100,7 +106,7 @@ func (all *costs) measure(c *C) {
 		if all.known == nil {
 			all.known = map[string]string{}
 		}
-		all.known[name] = m.wrong(few[name], many[name])
+		all.known[name] = cmp.Or(m.wrong(few[name], large[name], m.ofLarge()), m.wrong(few[name], many[name], m.ofMany()))
 		if m.meter.Reads != nil && m.reads() == begun {
 			all.known[name] = "saw no call read anything: the meter does not count"
 		}
@@ -127,9 +133,18 @@ func newMetered(t, host testing.TB, h suite) *metered {
 	return m
 }
 
-// all fills the store with n runs and measures all probes.
-func (m *metered) all(n int) map[string]cost {
-	m.aside.fill(m.C, n)
+// measure measures all probes beside few runs, beside some with large payloads, and beside many.
+func (m *metered) measure() (few, large, many map[string]cost) {
+	m.aside.fill(m.C, fewAside)
+	few = m.all()
+	m.aside.large(m.C, largeAside)
+	large = m.all()
+	m.aside.fill(m.C, m.much)
+	return few, large, m.all()
+}
+
+// all measures all probes.
+func (m *metered) all() map[string]cost {
 	if m.meter.Settle != nil {
 		m.meter.Settle()
 	}
@@ -166,13 +181,19 @@ func (m *metered) reads() int64 {
 	return m.meter.Reads()
 }
 
-// wrong describes what is wrong with a probe's costs; empty: nothing.
-func (m *metered) wrong(few, many cost) string {
+func (m *metered) ofLarge() string {
+	return fmt.Sprintf("%d more with payloads of %d bytes", largeAside, largePayload)
+}
+
+func (m *metered) ofMany() string { return fmt.Sprint(m.much) }
+
+// wrong describes what is wrong with a probe's costs beside other runs; empty: nothing.
+func (m *metered) wrong(few, now cost, beside string) string {
 	switch {
-	case m.meter.Reads == nil && !enoughTime(few.time, many.time):
-		return fmt.Sprintf("saw it take %v beside %d runs and %v beside %d, expected about the same: it reads what it is not about", few.time, fewAside, many.time, m.much)
-	case m.meter.Reads != nil && !enoughReads(few.reads, many.reads):
-		return fmt.Sprintf("saw it read %d beside %d runs and %d beside %d, expected about the same: it reads what it is not about", few.reads, fewAside, many.reads, m.much)
+	case m.meter.Reads == nil && !enoughTime(few.time, now.time):
+		return fmt.Sprintf("saw it take %v beside %d runs and %v beside %s, expected about the same: it reads what it is not about", few.time, fewAside, now.time, beside)
+	case m.meter.Reads != nil && !enoughReads(few.reads, now.reads):
+		return fmt.Sprintf("saw it read %d beside %d runs and %d beside %s, expected about the same: it reads what it is not about", few.reads, fewAside, now.reads, beside)
 	}
 	return ""
 }
@@ -187,11 +208,10 @@ type CostFault struct {
 func CostOfFaults(t testing.TB, h harness.Harness, faults []CostFault) map[string][]string {
 	t.Helper()
 	m := newMetered(t, t, suite{Harness: h})
-	few := m.all(fewAside)
-	many := m.all(m.much)
+	few, large, many := m.measure()
 	found := map[string][]string{}
 	for _, p := range allProbes {
-		if m.wrong(few[p.name], many[p.name]) != "" {
+		if m.wrong(few[p.name], large[p.name], m.ofLarge())+m.wrong(few[p.name], many[p.name], m.ofMany()) != "" {
 			found[""] = append(found[""], "cost/"+p.name)
 		}
 	}
@@ -219,7 +239,7 @@ func (m *metered) finds(t testing.TB, p probe, few cost) (yes bool) {
 		under.C = newC(rec, t, m.h, m.s, m.s2, m.cs)
 		under.now, under.seqs = m.now, m.seqs
 		defer func() { m.now = under.now }()
-		yes = under.wrong(few, under.of(p)) != ""
+		yes = under.wrong(few, under.of(p), m.ofMany()) != ""
 	})
 	return yes || rec.Failed()
 }
@@ -285,6 +305,37 @@ func (b *aside) fill(c *C, n int) {
 	b.waiting(c, part)
 	b.externals(c, part)
 	b.rest(c, part, first)
+}
+
+// large creates n runs with large payloads: outputs, steps, state, signals and items of streams. One of two is final.
+func (b *aside) large(c *C, n int) {
+	const queue = "large"
+	payload := strings.Repeat("x", largePayload)
+	c.createN(n, store.NewRun{Queue: queue})
+	for left := n; left > 0; {
+		runs := c.claim(store.ClaimParams{Demands: []store.Demand{demand(queue, min(left, 20))}}).Runs
+		if len(runs) == 0 {
+			c.Fatalf("Claim: saw no run of queue %s, expected some of %d", queue, left)
+		}
+		left -= len(runs)
+		var cms []store.Commit
+		var sigs []store.NewSignal
+		for i, r := range runs {
+			sigs = append(sigs, store.NewSignal{ID: store.NewID(), Run: r.Run.ID, Name: "n", Payload: []byte(payload)})
+			cm := store.Commit{Lease: r.Lease, Steps: []store.StepRecord{step(1, "a", payload)}, State: []store.StateWrite{{Key: "k", Value: []byte(payload)}}, Transition: sleepFor(500 * time.Hour)}
+			if i%2 == 0 {
+				cm.Transition = complete(payload)
+			}
+			if store.Able(c.s, store.Streams) {
+				cm.Streams = []store.StreamWrite{{Stream: "tokens", Step: store.StepKey{Name: "a", Occurrence: 1}, Attempt: 1, First: 1, Items: texts(payload)}}
+			}
+			cms = append(cms, cm)
+		}
+		for _, res := range c.signals(sigs...) {
+			c.ok("Signal's item", res.Err)
+		}
+		c.allApplied(c.commits(cms...))
+	}
 }
 
 // final creates n runs that are claimed and ended.

@@ -72,7 +72,7 @@ func TestCostByTime(t *testing.T) {
 		{3 * time.Millisecond, 25 * time.Millisecond, true},
 		{time.Millisecond, 50 * time.Millisecond, true},
 	} {
-		if wrong := m.wrong(cost{time: tt.few}, cost{time: tt.many}); (wrong != "") != tt.wrong {
+		if wrong := m.wrong(cost{time: tt.few}, cost{time: tt.many}, m.ofMany()); (wrong != "") != tt.wrong {
 			t.Errorf("%v beside few runs and %v beside many: saw %q", tt.few, tt.many, wrong)
 		}
 	}
