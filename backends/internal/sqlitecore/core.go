@@ -68,6 +68,7 @@ type Core struct {
 	apart  atomic.Int64 // how many more calls end their runs one by one
 
 	planning chan struct{} // held by the claim that plans
+	expected int64         // how many runs of a flow its plan reads at first; only that claim uses it
 	plans    atomic.Bool   // the last claim planned, and took runs
 	way      *sqlkit.Way
 
@@ -76,7 +77,7 @@ type Core struct {
 
 // New makes a core.
 func New(r Runner, config Config) *Core {
-	c := &Core{runner: r, config: config, planning: make(chan struct{}, 1), way: sqlkit.NewWay(), peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
+	c := &Core{runner: r, config: config, planning: make(chan struct{}, 1), expected: fewRuns, way: sqlkit.NewWay(), peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
 	c.verbs = sqlkit.NewVerbs(db{c})
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?4", now, 1)

@@ -63,6 +63,7 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 	if lost == maxLost {
 		out.NextDue = out.Now
 	}
+	c.expected = max(c.expected/2, fewRuns+2*int64(len(l.runs)))
 	c.publishAll(l.hints)
 	c.busy.Store(len(l.runs) > 0)
 	c.plans.Store(len(l.runs) > 0)
@@ -74,6 +75,10 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 const (
 	maxRounds = 1000 // each but the last takes runs or parks flows
 	maxLost   = 20   // plans in a row that others were faster than
+
+	// A plan reads some more runs of a flow than the last claims took in all: behind a limit of 1, hundreds may be
+	// due. If that was too few, the next plan of the claim reads twice as many.
+	fewRuns = 8
 )
 
 // limitedClaim is a claim that plans.
@@ -116,6 +121,9 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 		return false, false, err
 	}
 	l.plan.run()
+	if l.plan.more {
+		l.core.expected = min(2*l.core.expected, 1<<20)
+	}
 	w := l.changes()
 	if w.none() { // no other plan can be in its way, and it is in nobody's
 		*l.out = l.idle
@@ -151,7 +159,8 @@ func (l *limitedClaim) read(ctx context.Context) error {
 	if l.Bare {
 		flows, free = planFlowsBare, planFreeBare
 	}
-	args := []any{lanes, l.Namespace, l.now, l.listed, 4*most + 32, most}
+	few := min(most, l.core.expected)
+	args := []any{lanes, l.Namespace, l.now, l.listed, 4*few + 32, few}
 	stmts := []Stmt{
 		{SQL: planVersion, Args: []any{l.Namespace}, Rows: sqlkit.One(&l.version)},
 		{SQL: planRules, Args: []any{l.Namespace}, Rows: func(scan func(...any) error) error {
