@@ -124,7 +124,7 @@ func startPatiently(ctx context.Context, t *testing.T, count *workflow.Workflow[
 			in = append(in, workflow.Each[int]{In: n, Options: []engine.StartOption{engine.ExternalID(fmt.Sprint(n))}})
 		}
 		hs, err := count.StartMany(ctx, engines[first/50%2], in)
-		for errors.Is(err, store.ErrOutcomeUnknown) {
+		for errors.Is(err, store.ErrOutcomeUnknown) && ctx.Err() == nil {
 			hs, err = count.StartMany(ctx, engines[first/50%2], in)
 		}
 		require.NoError(t, err)

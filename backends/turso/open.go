@@ -52,7 +52,9 @@ func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 }
 
 // WithHTTPClient sets the client that sends the requests, instead of one of the store's own. Its
-// transport must not resend a request by itself. Redirections are never followed. WithHTTPClient
+// transport must not resend a request by itself. When an answer is late, the store closes the client's idle
+// connections; for HTTP/2, set the transport's HTTP2.SendPingTimeout, as the store's own client does, to
+// find connections that are half-open. Redirections are never followed. WithHTTPClient
 // cannot be combined with WithDialer or WithRootCAs.
 func WithHTTPClient(client *http.Client) Option { return func(c *config) { c.client = client } }
 

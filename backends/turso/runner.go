@@ -339,8 +339,8 @@ const (
 	maxSends = 3
 )
 
-// readOften sends a read again if its answer is lost or late: perhaps its connection is half-open, so that nobody says
-// that it is lost. The first answer counts.
+// readOften sends a read again if its answer is lost or late. Its connection may be half-open, which reports no error.
+// The first answer counts.
 func (r *runner) readOften(ctx context.Context, send func(context.Context) (*answer, error)) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -377,7 +377,7 @@ func (r *runner) readOften(ctx context.Context, send func(context.Context) (*ans
 			}
 		case <-timer.C:
 			if sent < maxSends {
-				r.client.http.CloseIdleConnections() // they may be as this one
+				r.client.http.CloseIdleConnections() // they may be half-open, too
 				start()
 			}
 		}
