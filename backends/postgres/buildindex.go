@@ -105,7 +105,7 @@ func (m *migrator) patiently(ctx context.Context, step migration, p part, conn *
 		case time.Since(since) > m.config.patience:
 			e := &stuckError{
 				what:    fmt.Sprintf("schema %s: migration %s could not build index %s within %v", m.config.schema, step.name, p.index, time.Since(since).Round(time.Second)),
-				blocker: m.describe(ctx, `SELECT pid FROM pg_stat_activity WHERE datname=current_database() AND xact_start IS NOT NULL AND backend_xmin IS NOT NULL AND pid<>ALL(`+building+`) AND pid<>pg_backend_pid() ORDER BY xact_start LIMIT 1`, m.config.schema),
+				blocker: describe(ctx, m.pool, `SELECT pid FROM pg_stat_activity WHERE datname=current_database() AND xact_start IS NOT NULL AND backend_xmin IS NOT NULL AND pid<>ALL(`+building+`) AND pid<>pg_backend_pid() ORDER BY xact_start LIMIT 1`, m.config.schema),
 			}
 			cancel()
 			<-done

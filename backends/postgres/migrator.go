@@ -236,18 +236,21 @@ func (m *migrator) stuck(ctx context.Context, step migration, waited time.Durati
 		return &stuckError{what: fmt.Sprintf("schema %s: another program is migrating it and has made no progress for %v", schema, waited)}
 	}
 	e := &stuckError{what: fmt.Sprintf("schema %s: migration %s could not lock its table within %v", schema, step.name, waited)}
-	e.blocker = m.describe(ctx, `SELECT a.pid FROM pg_locks l JOIN pg_class c ON c.oid=l.relation JOIN pg_namespace n ON n.oid=c.relnamespace
-		JOIN pg_stat_activity a ON a.pid=l.pid AND a.pid<>pg_backend_pid()
-		WHERE n.nspname=$1::text AND l.granted AND l.database=(SELECT oid FROM pg_database WHERE datname=current_database()) ORDER BY a.xact_start LIMIT 1`, schema)
+	e.blocker = describe(ctx, m.pool, lockHolder, schema)
 	return e
 }
 
+// lockHolder finds the process with the oldest transaction that has a lock on a table of schema $1.
+const lockHolder = `SELECT a.pid FROM pg_locks l JOIN pg_class c ON c.oid=l.relation JOIN pg_namespace n ON n.oid=c.relnamespace
+	JOIN pg_stat_activity a ON a.pid=l.pid AND a.pid<>pg_backend_pid()
+	WHERE n.nspname=$1::text AND l.granted AND l.database=(SELECT oid FROM pg_database WHERE datname=current_database()) ORDER BY a.xact_start LIMIT 1`
+
 // describe names the session whose process the query finds.
-func (m *migrator) describe(ctx context.Context, query string, args ...any) string {
+func describe(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) string {
 	var pid int
 	var application string
 	var since *time.Time
-	err := m.pool.QueryRow(ctx, `SELECT pid, coalesce(application_name, ''), xact_start FROM pg_stat_activity WHERE pid=(`+query+`)`,
+	err := pool.QueryRow(ctx, `SELECT pid, coalesce(application_name, ''), xact_start FROM pg_stat_activity WHERE pid=(`+query+`)`,
 		append([]any{pgx.QueryExecModeExec}, args...)...).Scan(&pid, &application, &since)
 	if err != nil {
 		return ""
