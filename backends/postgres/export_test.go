@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
+	"github.com/pawlhq/pawl/store"
 )
 
 // LittleIsMuch lowers the thresholds of the doctor's findings.
@@ -51,4 +54,20 @@ func (s *Store) FoldSome(ctx context.Context, namespace string) (more bool, err 
 // Marks counts the marks that no claim has folded.
 func (s *Store) Marks(ctx context.Context) (n int, err error) {
 	return n, s.pool.QueryRow(ctx, s.sql(`SELECT count(*) FROM pawl.limit_marks`)).Scan(&n)
+}
+
+// ClaimUnderLimits makes the first transaction of a claim in a namespace with limits. It calls between after the claim
+// has chosen the runs, and before it takes them.
+func (s *Store) ClaimUnderLimits(ctx context.Context, p store.ClaimParams, between func()) ([]store.ClaimedRun, error) {
+	c := s.newClaim(&p)
+	err := c.rounds(ctx, func(run func(bool, ...stmt) error) error {
+		l := &limited{claiming: c, hints: sqlkit.NewHints(p.Namespace)}
+		return l.run(func(last bool, stmts ...stmt) error {
+			if last {
+				between()
+			}
+			return run(last, stmts...)
+		})
+	})
+	return sqlkit.ClaimedRuns(&p, c.runs), err
 }

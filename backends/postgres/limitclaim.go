@@ -27,6 +27,7 @@ type limited struct {
 	byFlow  map[flowAt]*flow
 	keys    map[keyName]*limitKey
 	picks   []pick
+	freed   bool  // keys got room by the marks
 	folded  int64 // marks
 	moved   bool  // flows in the lanes of the claim became ready
 	changed bool  // flows were settled
@@ -74,11 +75,7 @@ func (l *limited) run(run func(bool, ...stmt) error) error {
 	ns := l.p.Namespace
 	l.plan, l.picks = limitPlan{}, nil
 	l.byFlow, l.keys = map[flowAt]*flow{}, map[keyName]*limitKey{}
-	lock := []stmt{{sql: limitPatience, rows: ignore}, {sql: limitLock, args: []any{ns}, rows: ignore}}
-	if l.in != nil { // the program's transaction keeps its settings
-		lock = lock[1:]
-	}
-	err := run(false, append(lock, l.begin(), l.fold(), l.load())...)
+	err := run(false, l.lockLimits(ns), l.begin(), l.fold(), l.load())
 	if err != nil {
 		return err
 	}
@@ -92,14 +89,13 @@ func ignore(func(...any) error) error { return nil }
 
 // fold is the statement that reads the marks.
 func (l *limited) fold() stmt {
-	return foldOf(setNow(l.p.Now), l.p.Namespace, 0, &l.folded)
+	return foldOf(setNow(l.p.Now), l.p.Namespace, 0, &l.freed, &l.folded)
 }
 
-func foldOf(setnow any, namespace string, floor int64, folded *int64) stmt {
+func foldOf(setnow any, namespace string, floor int64, freed *bool, folded *int64) stmt {
 	return stmt{sql: foldMarks, args: []any{setnow, namespace, floor, int64(maxMarks)}, rows: func(scan func(...any) error) error {
-		var freed string
 		var last int64
-		return scan(&freed, &last, folded)
+		return scan(freed, &last, folded)
 	}}
 }
 
@@ -140,10 +136,10 @@ func (l *limited) load() stmt {
 			l.readUse(id, a, n)
 		case 4:
 			if f := l.byFlow[flowAt{id, n[0]}]; f != nil {
-				f.runs = append(f.runs, waiting{id: run, pair: n[0], priority: int16(n[1]), demand: n[2], at: n[3], size: n[4]})
+				f.runs = append(f.runs, waiting{id: run, pair: n[0], priority: int16(n[1]), demand: n[2], at: n[3], size: n[4], past: a[0] != ""})
 			}
 		case 5:
-			p.free = append(p.free, waiting{id: run, pair: n[0], priority: int16(n[1]), demand: n[2], at: n[3], size: n[4], expired: ok})
+			p.free = append(p.free, waiting{id: run, pair: n[0], priority: int16(n[1]), demand: n[2], at: n[3], size: n[4], expired: ok, past: a[0] != ""})
 		}
 		return nil
 	}}
@@ -210,24 +206,30 @@ func (l *limited) link() {
 	}
 }
 
-// writes returns the statements that take the runs, record what that changes, and read the rest.
+// writes returns the statements that take the runs, record what that changes, and read the rest, as far as there is
+// anything to do for them.
 func (l *limited) writes() []stmt {
-	stmts := []stmt{l.lease()}
+	reads := !l.p.Bare && slices.ContainsFunc(l.picks, func(p pick) bool { return p.past })
+	stmts := []stmt{l.lease(l.p.Bare || reads)}
 	stmts = append(stmts, l.charge()...)
 	stmts = append(stmts, l.settle()...)
 	queues := map[string]bool{}
 	for _, q := range l.queues {
 		queues[q] = true
 	}
-	stmts = append(stmts, l.unparking(queues), stmt{sql: dropKeys, args: []any{setNow(l.p.Now), l.p.Namespace}}, l.nextDue(), l.limitsDue())
-	if !l.p.Bare {
+	stmts = append(stmts, l.unparking(queues)...)
+	if l.freed {
+		stmts = append(stmts, stmt{sql: dropKeys, args: []any{setNow(l.p.Now), l.p.Namespace}})
+	}
+	stmts = append(stmts, l.nextDue(), l.limitsDue())
+	if reads {
 		stmts = append(stmts, replay(l.maxBytes(), l.byID)...)
 	}
 	return stmts
 }
 
-// lease is the statement that takes the runs.
-func (l *limited) lease() stmt {
+// lease is the statement that takes the runs, those with a history only if past is set.
+func (l *limited) lease(past bool) stmt {
 	n := len(l.picks)
 	ids, flows, become := make([]pgtype.UUID, n), make([]pgtype.UUID, n), make([]pgtype.UUID, n)
 	expired, pins := make([]bool, n), make([]string, n)
@@ -241,7 +243,7 @@ func (l *limited) lease() stmt {
 	if l.p.Bare {
 		sql = takeLimitedBare
 	}
-	return l.reading(sql, []any{setNow(l.p.Now), l.p.Namespace, ids, flows, expired, l.p.Worker, sqlkit.Span(l.p.LeaseFor), l.stamp, l.p.Build, pins, become})
+	return l.reading(sql, []any{setNow(l.p.Now), l.p.Namespace, ids, flows, expired, l.p.Worker, sqlkit.Span(l.p.LeaseFor), l.stamp, l.p.Build, pins, become, past})
 }
 
 // becomes is the flow of the runs of a flow whose tokens are taken.
@@ -313,9 +315,9 @@ func (l *limited) settle() []stmt {
 	return []stmt{{sql: settleFlows, args: []any{setNow(l.p.Now), ids, pins, states, ats, names, keys, turns, int64(len(l.picks))}}}
 }
 
-// unparking is the statement that lets parked flows of the keys with room be seen by claims. Those of queues
+// unparking returns the statement that lets parked flows of the keys with room be seen by claims. Those of queues
 // that the claim does not serve are announced.
-func (l *limited) unparking(queues map[string]bool) stmt {
+func (l *limited) unparking(queues map[string]bool) []stmt {
 	var names, keys []string
 	seen := map[keyName]bool{}
 	for _, f := range l.plan.flows {
@@ -326,7 +328,10 @@ func (l *limited) unparking(queues map[string]bool) stmt {
 			}
 		}
 	}
-	return stmt{sql: unpark, args: []any{setNow(l.p.Now), l.p.Namespace, names, keys}, rows: func(scan func(...any) error) error {
+	if len(names) == 0 && !l.freed {
+		return nil
+	}
+	return []stmt{{sql: unpark, args: []any{setNow(l.p.Now), l.p.Namespace, names, keys}, rows: func(scan func(...any) error) error {
 		var queue string
 		err := scan(&queue)
 		if queues[queue] {
@@ -335,7 +340,7 @@ func (l *limited) unparking(queues map[string]bool) stmt {
 			l.hints.WholeQueue(queue)
 		}
 		return err
-	}}
+	}}}
 }
 
 // limitsDue asks for the earliest time of the flows in each lane.

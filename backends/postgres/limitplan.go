@@ -42,6 +42,7 @@ type waiting struct {
 	pair     int64 // of its lane, from 1
 	demand   int64
 	expired  bool
+	past     bool // it has a history
 }
 
 // before reports whether a comes first by P7.

@@ -91,13 +91,13 @@ func (l *oneLimit) row(namespace string, now time.Time) stmt {
 	return stmt{sql: writeLimit, args: []any{setNow(now), namespace, l.Name, rule, set, e.Concurrency, e.Every(), e.Most(), e.Fair}}
 }
 
-// lockLimits are the statements that begin a transaction that writes limits, keys or flows.
-func (s *Store) lockLimits(namespace string) []stmt {
-	list := []stmt{{sql: limitPatience, rows: ignore}, {sql: limitLock, args: []any{namespace}, rows: ignore}}
+// lockLimits is the statement that begins a transaction that writes limits, keys or flows.
+func (s *Store) lockLimits(namespace string) stmt {
+	sql := limitLockSoon
 	if s.in != nil { // the program's transaction keeps its settings
-		return list[1:]
+		sql = limitLock
 	}
-	return list
+	return stmt{sql: sql, args: []any{namespace}, rows: ignore}
 }
 
 // changeLimits changes limits. change returns whether it has changed one.
@@ -109,11 +109,11 @@ func (s *Store) changeLimits(ctx context.Context, namespace string, now time.Tim
 	err := s.rounds(ctx, func(run func(bool, ...stmt) error) error {
 		changed = nil
 		found := map[string]*oneLimit{}
-		err := run(false, append(s.lockLimits(namespace), stmt{sql: readLimits, args: []any{namespace, names}, rows: func(scan func(...any) error) error {
+		err := run(false, s.lockLimits(namespace), stmt{sql: readLimits, args: []any{namespace, names}, rows: func(scan func(...any) error) error {
 			l, err := scanLimit(scan)
 			found[l.Name] = &l
 			return err
-		}})...)
+		}})
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (s *Store) SetWeight(ctx context.Context, p store.SetWeightParams) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	stmts := append(s.lockLimits(p.Namespace), stmt{sql: setWeight, args: []any{p.Namespace, p.Limit, p.Key, p.Weight}})
+	stmts := []stmt{s.lockLimits(p.Namespace), {sql: setWeight, args: []any{p.Namespace, p.Limit, p.Key, p.Weight}}}
 	return s.write(ctx, append(stmts, own(s.journal(p.Namespace, p.Now, p.Record).As(store.Done))...)...)
 }
 
@@ -268,14 +268,14 @@ const foldsAtOnce = 20
 
 // foldSome folds marks in a transaction, at most foldsAtOnce times. more reports that there may be others.
 func (s *Store) foldSome(namespace string, now any, run func(bool, ...stmt) error) (more bool, err error) {
-	folded := int64(maxMarks)
-	stmts := s.lockLimits(namespace)
+	folded, freed := int64(maxMarks), false
+	stmts := []stmt{s.lockLimits(namespace)}
 	for round := 0; folded >= maxMarks; round++ {
 		if round == foldsAtOnce {
 			return true, nil
 		}
 		at := stmt{sql: unpark, args: []any{now, namespace, []string{}, []string{}}, rows: ignore}
-		if err := run(false, append(stmts, foldOf(now, namespace, 0, &folded), at)...); err != nil {
+		if err := run(false, append(stmts, foldOf(now, namespace, 0, &freed, &folded), at)...); err != nil {
 			return false, err
 		}
 		stmts = nil

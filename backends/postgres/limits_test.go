@@ -60,6 +60,37 @@ func TestLimitedRuns(t *testing.T) {
 	require.Empty(t, keys.Keys)
 }
 
+// TestSignalWhileAClaimUnderLimitsChooses: a claim under limits reads histories only if it has chosen a run that has
+// one. A run that gets its first signal between the choice and the lease is not returned without the signal: the next
+// claim takes it.
+func TestSignalWhileAClaimUnderLimitsChooses(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	s := open(t, url, schema).(*postgres.Store)
+	ctx := t.Context()
+	require.NoError(t, s.PutLimits(ctx, store.PutLimitsParams{Namespace: "n", Limits: []store.Limit{{Name: "one", Rule: store.LimitRule{Concurrency: 1}}}}))
+	p := store.CreateParams{Namespace: "n"}
+	for range 2 {
+		p.Runs = append(p.Runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "one", Key: "k"}}})
+	}
+	_, err := s.Create(ctx, p)
+	require.NoError(t, err)
+	first := p.Runs[0].ID
+	claim := store.ClaimParams{Namespace: "n", Worker: "w1", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 10}}}
+	taken, err := s.ClaimUnderLimits(ctx, claim, func() {
+		res, err := s.Signal(ctx, store.SignalParams{Namespace: "n", Signals: []store.NewSignal{{ID: store.NewID(), Run: first, Name: "s"}}})
+		require.NoError(t, err)
+		require.NoError(t, res[0].Err)
+	})
+	require.NoError(t, err)
+	require.Empty(t, taken)
+	c, err := s.Claim(ctx, claim)
+	require.NoError(t, err)
+	require.Len(t, c.Runs, 1)
+	require.Equal(t, first, c.Runs[0].Run.ID)
+	require.Len(t, c.Runs[0].Inbox.Signals, 1)
+}
+
 // TestLimitKeysBehindManyMarks checks that reading keys behind more marks than one transaction folds keeps
 // what it has folded when the caller gives up.
 func TestLimitKeysBehindManyMarks(t *testing.T) {

@@ -59,12 +59,12 @@ var limitLanes = strings.ReplaceAll(lanesOf(`$8`), `$12`, `$9`) + `, named AS MA
 var (
 	// limitLock waits for the lock of the limits of a namespace ($1).
 	limitLock = `SELECT pg_advisory_xact_lock(hashtextextended('pawl.' || $1::text, 7))`
-	// limitPatience limits that wait. It ends with the transaction.
-	limitPatience = `SELECT set_config('lock_timeout', '1s', true)`
+	// limitLockSoon waits for it for a second. The timeout ends with the transaction.
+	limitLockSoon = `SELECT pg_advisory_xact_lock(hashtextextended(CASE WHEN set_config('lock_timeout', '1s', true) <> '' THEN 'pawl.' END || $1::text, 7))`
 
 	// foldMarks deletes the marks of namespace $2 from $3 on, at most $4, and enters them into the rows of
-	// keys and flows. It keeps the keys that got room in a setting of the transaction, and returns the
-	// number of the last mark, and how many there were.
+	// keys and flows. It keeps the keys that got room in a setting of the transaction, and returns whether there
+	// were some, the number of the last mark, and how many there were.
 	foldMarks = `WITH gone AS MATERIALIZED (DELETE FROM pawl.limit_marks m WHERE m.namespace=$2::text AND m.seq>=$3::bigint AND m.seq<=(
 			SELECT max(s.seq) FROM (SELECT x.seq FROM pawl.limit_marks x WHERE x.namespace=$2::text AND x.seq>=$3::bigint ORDER BY x.seq LIMIT $4::bigint) s) RETURNING m.*),
 		freed AS MATERIALIZED (SELECT $2::text AS namespace, e.value->>0 AS name, e.value->>1 AS key, sum(g.n)::bigint AS n
@@ -87,7 +87,7 @@ var (
 			FROM came c CROSS JOIN LATERAL (SELECT array_agg(e.value->>0) AS names, array_agg(e.value->>1) AS keys, ` + fairOf(`e.value->>1`) + `
 				FROM ` + usesOf(`c.under`, `c.step_under`) + ` e(value) LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=e.value->>0 AND l.fair) u
 			WHERE (SELECT count(*) FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin)=0)
-		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM kept k), true),
+		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM kept k), true) <> '[]',
 			coalesce(max(g.seq), 0), count(*) FROM gone g`
 
 	// loadLimits reads what decides on a claim: rows of several kinds, in one form. Parameters: those of
@@ -119,17 +119,19 @@ var (
 		UNION ALL SELECT 2, f.flow, f.head_id, coalesce(f.under, ''), coalesce(f.step_under, ''), coalesce(f.limit_name, ''), coalesce(f.limit_key, ''), f.pair, f.priority, f.d, f.state,
 			f.head_at, f.taken FROM f
 		UNION ALL SELECT 3, u.flow, NULL, u.name, u.key, '', '', u.pair, u.held, u.tat, u.vtime, u.weight, false FROM u
-		UNION ALL SELECT 4, f.flow, c.id, '', '', '', '', f.pair, f.priority, f.d, c.visible_at, c.size, false FROM f JOIN room USING (flow, pair) CROSS JOIN LATERAL (
-			SELECT x.id, x.visible_at, ` + lengths(`x`) + ` AS size FROM pawl.runs x WHERE ` + flowRuns + ` AND x.visible_at<=` + now + `
+		UNION ALL SELECT 4, f.flow, c.id, c.past, '', '', '', f.pair, f.priority, f.d, c.visible_at, c.size, false FROM f JOIN room USING (flow, pair) CROSS JOIN LATERAL (
+			SELECT x.id, x.visible_at, ` + past(`x`) + `, ` + lengths(`x`) + ` AS size FROM pawl.runs x WHERE ` + flowRuns + ` AND x.visible_at<=` + now + `
 			ORDER BY x.visible_at, x.id LIMIT greatest(1, least($7::bigint, room.room))) c
-		UNION ALL SELECT 5, NULL, c.id, '', '', '', '', lane.pair, lane.priority, lane.d, c.visible_at, c.size, c.leased FROM lane CROSS JOIN LATERAL (
-			SELECT r.id, r.visible_at, r.leased, ` + lengths(`r`) + ` AS size FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT $7::bigint) c`)
+		UNION ALL SELECT 5, NULL, c.id, c.past, '', '', '', lane.pair, lane.priority, lane.d, c.visible_at, c.size, c.leased FROM lane CROSS JOIN LATERAL (
+			SELECT r.id, r.visible_at, r.leased, ` + past(`r`) + `, ` + lengths(`r`) + ` AS size FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT $7::bigint) c`)
 
 	// takeLimited takes runs: $2 namespace, $3 ids, $4 flows, $5 whether their leases have expired, $10 pins,
-	// $11 flows with their tokens taken, and the parameters of claimSet as in limitedSet.
+	// $11 flows with their tokens taken, $12 whether statements that read histories follow, and the parameters of
+	// claimSet as in limitedSet. Without these statements it leaves out a run that has got a history in the meantime.
 	takeLimited = sqlkit.Text(`WITH fit AS MATERIALIZED (SELECT r.id, r.visible_at, r.parts, r.priority, t.becomes FROM unnest($3::uuid[], $4::uuid[], $5::bool[], $10::text[], $11::uuid[]) t(id, flow, expired, pin, becomes)
 			CROSS JOIN LATERAL (SELECT x.id, x.visible_at, x.parts, x.priority FROM pawl.runs x WHERE x.id=ANY(ARRAY[t.id]) AND x.namespace=$2::text AND x.leased=t.expired
-				AND x.visible_at IS NOT NULL AND x.visible_at<=` + now + ` AND x.status<>{paused} AND x.pin=t.pin AND (t.expired OR x.flow IS NOT DISTINCT FROM t.flow) FOR NO KEY UPDATE SKIP LOCKED) r),
+				AND x.visible_at IS NOT NULL AND x.visible_at<=` + now + ` AND x.status<>{paused} AND x.pin=t.pin AND (t.expired OR x.flow IS NOT DISTINCT FROM t.flow)
+				AND ($12::bool OR x.parts & {partsToReplay} = 0) FOR NO KEY UPDATE SKIP LOCKED) r),
 		left_behind AS MATERIALIZED (SELECT set_config('pawl_tx.claimed', coalesce(
 				string_agg(id::text, ',' ORDER BY priority DESC, visible_at, id) FILTER (WHERE parts & {partsToReplay} <> 0), ''), true),
 			set_config('pawl_tx.leased', coalesce(string_agg(id::text, ','), ''), true) FROM fit)` + limitedSet + `fit CROSS JOIN left_behind WHERE r.id=ANY(ARRAY[fit.id])
@@ -206,6 +208,11 @@ var (
 func fairOf(key string) string {
 	return `min(l.name) AS fair, (array_agg(` + key + ` ORDER BY l.name) FILTER (WHERE l.name IS NOT NULL))[1] AS fair_key,
 		coalesce((array_agg(l.clock ORDER BY l.name) FILTER (WHERE l.name IS NOT NULL))[1], 0) AS clock`
+}
+
+// past says whether a run has a history: ” if it has none.
+func past(run string) string {
+	return `CASE WHEN ` + run + `.parts & {partsToReplay} <> 0 THEN 'past' ELSE '' END AS past`
 }
 
 // lengths is the length of what comes with a run.
