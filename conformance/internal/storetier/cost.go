@@ -216,6 +216,7 @@ func CostOfFaults(t testing.TB, h harness.Harness, faults []CostFault) map[strin
 		}
 	}
 	for _, f := range faults {
+		m.C.ctx = newC(t, t, m.h, m.s, m.s2, m.cs).ctx // each fault has the time of a case
 		end := f.Begin(m.meter.Store)
 		for _, p := range allProbes {
 			if m.finds(t, p, few[p.name]) {
