@@ -31,9 +31,9 @@ func unders() []under {
 		{"under limits: none", nil, 1000, 1, 1},
 		{"under limits: one of 1,000 without a key", []workflow.Option{workflow.Under(pawllimit.New("all", pawllimit.Concurrency(1000)))}, 1000, 1, 1},
 		{"under limits: one of 10 with 10,000 keys", []workflow.Option{workflow.UnderKey(pawllimit.New("keys", pawllimit.Concurrency(10)), key(10_000))}, 1000, 1, 1},
-		{"under limits: none, a worker of one slot", nil, 1, 1, 50},
-		{"under limits: one of 1, a worker", one(), 1000, 1, 50},
-		{"under limits: one of 1, eight workers", one(), 1000, 8, 50},
+		{"under limits: none, a worker of one slot", nil, 1, 1, 10},
+		{"under limits: one of 1, a worker", one(), 1000, 1, 10},
+		{"under limits: one of 1, eight workers", one(), 1000, 8, 10},
 	}
 }
 
