@@ -210,7 +210,7 @@ func fairOf(key string) string {
 		coalesce((array_agg(l.clock ORDER BY l.name) FILTER (WHERE l.name IS NOT NULL))[1], 0) AS clock`
 }
 
-// past says whether a run has a history: ” if it has none.
+// past says whether a run has a history: the text is empty if it has none.
 func past(run string) string {
 	return `CASE WHEN ` + run + `.parts & {partsToReplay} <> 0 THEN 'past' ELSE '' END AS past`
 }
