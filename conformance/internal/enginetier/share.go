@@ -16,6 +16,9 @@ import (
 // few is a share that no run is within.
 const few = 1e-9
 
+// unhurried is for workers whose runs must not crash, however slow the machine is.
+var unhurried = worker.Lease(5 * time.Minute)
+
 // idleWorker registers a worker of the old build that serves the workflow and claims nothing. The
 // function that it returns removes it.
 func (e *E) idleWorker(workflow string) (remove func()) {
@@ -56,7 +59,7 @@ var shareEngineCases = []Case{
 		var ran tally
 		wf := order(e, &ran, nil, "prepare")
 		remove := e.idleWorker("order")
-		p := e.process(defs(wf), worker.Build(newBuild), worker.Share(0.3))
+		p := e.process(defs(wf), worker.Build(newBuild), worker.Share(0.3), unhurried)
 		hs := startN(e, wf, runs)
 		left := e.divided(hs)
 		e.check(len(left) > runs/4 && len(left) < runs, "the share of 0.3 left %d of %d runs, expected about 42", len(left), runs)
@@ -66,7 +69,7 @@ var shareEngineCases = []Case{
 		for _, h := range left {
 			e.ok("unpin", e.eng.Unpin(e.ctx, h.ID()))
 		}
-		p = e.process(defs(wf), worker.Build(newBuild), worker.Share(0.6))
+		p = e.process(defs(wf), worker.Build(newBuild), worker.Share(0.6), unhurried)
 		again := e.divided(left)
 		e.check(len(again) < len(left), "a share of 0.6 left %d of the %d runs that a share of 0.3 left, expected fewer", len(again), len(left))
 		p.stop()
@@ -88,8 +91,8 @@ var shareEngineCases = []Case{
 			}, opts...)
 		}
 		free, kept := version("free"), version("kept", workflow.Pinned())
-		e.process(defs(free, kept), worker.Build(oldBuild)).healthy()
-		e.process(defs(free, kept), worker.Build(newBuild), worker.Share(few)).healthy()
+		e.process(defs(free, kept), worker.Build(oldBuild), unhurried).healthy()
+		e.process(defs(free, kept), worker.Build(newBuild), worker.Share(few), unhurried).healthy()
 		f, k := startN(e, free, 10), startN(e, kept, 10)
 		for i := range f {
 			run := e.until(f[i].ID(), store.Sleeping)
