@@ -2,6 +2,7 @@ package storetier
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -33,7 +34,7 @@ func TestHangNamesTheRule(t *testing.T) {
 			t.Cleanup(func() { cleaned = true })
 			runCase(t, suite{Harness: harness.Harness{New: suitetest.NewModel}}, s, s, cs)
 		})
-		suitetest.WantReport(t, rec, cs.Name+" hangs: after 2m10s it is in Commit", cs.Name+" breaks "+cs.Promise+": "+cs.Rule, "stuck.Commit")
+		suitetest.WantReport(t, rec, fmt.Sprintf("%s hangs: after %v it is in Commit", cs.Name, caseTimeout+runner.Hangs), cs.Name+" breaks "+cs.Promise+": "+cs.Rule, "stuck.Commit")
 		before := rec.Text()
 		close(s.until)
 		synctest.Wait()
