@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -175,21 +176,20 @@ func transportError(ctx context.Context, err error) error {
 // These codes of the server mean that the environment refuses the statement, or that something else
 // has to be done first. The transaction is rolled back, and the same call may succeed later.
 var advice = map[string]string{
-	"SQLITE_BUSY":         "another client holds the write lock",
-	"SQLITE_LOCKED":       "another client holds the write lock",
-	"TRANSACTION_TIMEOUT": "the transaction took longer than the server allows",
-	"TRANSACTION_BUSY":    "another client holds the write lock",
-	"STREAM_EXPIRED":      "the server has closed the stream",
-	"BLOCKED":             "the server blocks reads or writes, perhaps because of a quota",
-	"SQLITE_FULL":         "the server's disk is full",
-	"SQLITE_READONLY":     "the database is read-only, or the token is",
-	"SQLITE_IOERR":        "the server's disk reports an error",
-	"SQLITE_NOMEM":        "the server is out of memory",
-	"SQLITE_CANTOPEN":     "the server cannot open the database",
-	"SQLITE_CORRUPT":      "the database is damaged; restore it from a backup",
-	"SQLITE_INTERRUPT":    "the server interrupted the statement",
-	"PROXY_ERROR":         "the replica cannot reach its primary",
-	"RESPONSE_TOO_LARGE":  "the answer is larger than the server allows",
+	"SQLITE_BUSY":        "another client holds the write lock",
+	"SQLITE_LOCKED":      "another client holds the write lock",
+	"TRANSACTION_BUSY":   "another client holds the write lock",
+	"STREAM_EXPIRED":     "the server has closed the stream",
+	"BLOCKED":            "the server blocks reads or writes, perhaps because of a quota",
+	"SQLITE_FULL":        "the server's disk is full",
+	"SQLITE_READONLY":    "the database is read-only, or the token is",
+	"SQLITE_IOERR":       "the server's disk reports an error",
+	"SQLITE_NOMEM":       "the server is out of memory",
+	"SQLITE_CANTOPEN":    "the server cannot open the database",
+	"SQLITE_CORRUPT":     "the database is damaged; restore it from a backup",
+	"SQLITE_INTERRUPT":   "the server interrupted the statement",
+	"PROXY_ERROR":        "the replica cannot reach its primary",
+	"RESPONSE_TOO_LARGE": "the answer is larger than the server allows",
 }
 
 // maxRow is the largest row that the server accepts by default.
@@ -212,12 +212,15 @@ func classify(e *serverError) error {
 	if code == "SQLITE_TOOBIG" {
 		return &store.TooLargeError{Field: "a row", Size: maxRow + 1, Limit: maxRow}
 	}
+	switch code {
+	case "RESPONSE_TOO_LARGE":
+		return fmt.Errorf("%w: %w", errTooMuch, store.ErrUnavailable)
+	case "TRANSACTION_TIMEOUT":
+		return fmt.Errorf("turso: %w: %w: %w", sqlitecore.ErrTooLong, e, store.ErrUnavailable)
+	}
 	hint, known := advice[code]
 	if !known {
 		return fmt.Errorf("turso: %w", e)
-	}
-	if code == "RESPONSE_TOO_LARGE" {
-		return fmt.Errorf("%w: %w", errTooMuch, store.ErrUnavailable)
 	}
 	return fmt.Errorf("turso: %s: %w: %w", hint, e, store.ErrUnavailable)
 }

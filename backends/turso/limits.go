@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -177,7 +179,13 @@ func (s *Store) Create(ctx context.Context, p store.CreateParams) ([]store.Creat
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return inParts(p.Runs, (*store.NewRun).Size,
+	apart := slices.ContainsFunc(p.Runs, func(r store.NewRun) bool { return r.Debounce != "" || r.Signal != nil })
+	return inParts(p.Runs, func(r *store.NewRun) int {
+		if apart { // each run has statements of its own
+			return max(callBytes/controlItems, r.Size())
+		}
+		return r.Size()
+	},
 		func(part []store.NewRun) ([]store.CreateResult, error) {
 			q := p
 			q.Runs = part
@@ -353,17 +361,17 @@ func inParts[T, R any](items []T, size func(*T) int, send func([]T) ([]R, error)
 	return results, nil
 }
 
-// sendPart sends a part. If the part is too large, sendPart sends it in halves.
+// sendPart sends a part. If the part is too large or takes too long, sendPart sends it in halves.
 func sendPart[T, R any](part []T, send func([]T) ([]R, error), refuse func(error) R) ([]R, error) {
 	results, err := send(part)
+	large := errors.Is(err, store.ErrTooLarge)
 	switch n := len(part); {
-	case !errors.Is(err, store.ErrTooLarge):
-		return results, err
-	case n == 1:
-		return []R{refuse(err)}, nil
-	default:
+	case n > 1 && (large || errors.Is(err, sqlitecore.ErrTooLong)):
 		return inPartsOf(part[:n/2], part[n/2:], send, refuse)
+	case large:
+		return []R{refuse(err)}, nil
 	}
+	return results, err
 }
 
 func inPartsOf[T, R any](first, second []T, send func([]T) ([]R, error), refuse func(error) R) ([]R, error) {

@@ -2,11 +2,13 @@ package turso
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
 	"github.com/pawlhq/pawl/store"
 )
 
@@ -26,8 +28,8 @@ func TestTooLargeIsNotTemporary(t *testing.T) {
 }
 
 // TestCallsGoInParts checks that the parts of a call are within the limit and in order. An item
-// that is too large by itself stops no other item, and a part that fails after another part leaves
-// the outcome unknown.
+// that is too large by itself stops no other item, a part that takes too long is sent in halves, and
+// a part that fails after another part leaves the outcome unknown.
 func TestCallsGoInParts(t *testing.T) {
 	t.Parallel()
 	const most = callBytes
@@ -55,6 +57,22 @@ func TestCallsGoInParts(t *testing.T) {
 	got, err = inParts([]int{1, 2, 7, 4}, size, send(&sizeError{errors.New("too large")}, 7), refuse)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 2, -1, 4}, got)
+
+	sent = nil
+	tooLong := fmt.Errorf("%w: %w", sqlitecore.ErrTooLong, store.ErrUnavailable)
+	slow := func(part []int) ([]int, error) {
+		if len(part) > 2 {
+			return nil, tooLong
+		}
+		sent = append(sent, part)
+		return part, nil
+	}
+	got, err = inParts([]int{1, 2, 3, 4, 5}, size, slow, refuse)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 2, 3, 4, 5}, got)
+	require.Equal(t, [][]int{{1, 2}, {3}, {4, 5}}, sent)
+	_, err = inParts([]int{7}, size, send(tooLong, 7), refuse)
+	require.ErrorIs(t, err, store.ErrUnavailable, "an item that takes too long may be sent again")
 
 	_, err = inParts([]int{most, 7}, size, send(store.ErrUnavailable, 7), refuse)
 	require.ErrorIs(t, err, store.ErrOutcomeUnknown)

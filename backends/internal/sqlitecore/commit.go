@@ -2,6 +2,7 @@ package sqlitecore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,7 +161,7 @@ func (c *Core) apply(ctx context.Context, list []*commit) error {
 	batched := c.config.Batched && bytes <= maxTable
 	if batched {
 		var err error
-		if some, err = c.commitMany(ctx, list); err != nil {
+		if some, err = c.commitMany(ctx, list); err != nil && !errors.Is(err, ErrTooLong) {
 			return err
 		}
 	}
@@ -170,27 +171,24 @@ func (c *Core) apply(ctx context.Context, list []*commit) error {
 		part, ends := rest, false
 		if together {
 			part, ends = nextPart(rest)
-		} else if batched {
-			part = rest[:min(len(rest), maxApart)]
 		}
-		rest = rest[len(part):]
 		if ends {
 			var err error
-			if ends, err = c.endMany(ctx, part); err != nil {
+			if ends, err = c.endMany(ctx, part); err != nil && !errors.Is(err, ErrTooLong) {
 				return inPart(some, err)
 			}
 			some, together = some || ends, ends
 		}
 		if !ends {
-			stmts := make([]Stmt, 0, 4*len(part))
-			for _, b := range part {
-				stmts = b.statements(stmts)
+			if batched {
+				part = part[:min(len(part), maxApart)]
 			}
-			if err := c.runner.Write(ctx, stmts); err != nil {
+			applied, err := c.applyApart(ctx, part)
+			if some = some || applied; err != nil {
 				return inPart(some, err)
 			}
-			some = true
 		}
+		rest = rest[len(part):]
 	}
 	return nil
 }
@@ -198,6 +196,24 @@ func (c *Core) apply(ctx context.Context, list []*commit) error {
 // maxApart limits the commits that are sent to a server one by one in a transaction, because the
 // server ends a transaction that takes long.
 const maxApart = 100
+
+// applyApart applies commits with statements of their own, all in one write, or in halves if that
+// takes too long. It reports whether it has applied any.
+func (c *Core) applyApart(ctx context.Context, list []*commit) (some bool, err error) {
+	stmts := make([]Stmt, 0, 4*len(list))
+	for _, b := range list {
+		stmts = b.statements(stmts)
+	}
+	err = c.runner.Write(ctx, stmts)
+	if n := len(list); errors.Is(err, ErrTooLong) && n > 1 {
+		if some, err = c.applyApart(ctx, list[:n/2]); err != nil {
+			return some, err
+		}
+		_, err = c.applyApart(ctx, list[n/2:])
+		return true, err
+	}
+	return err == nil, err
+}
 
 // Forms of plainKeep and plainFinal for many commits: see table. A column that is not in SET costs
 // no index entry.
@@ -372,6 +388,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	guarded := func(sql string, args ...any) {
 		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, run, b.stamp), Unneeded: b.missed})
 	}
+	b.made = nil
 	plain, usual := b.plain()
 	if usual {
 		stmts = append(stmts, plain)

@@ -10,6 +10,7 @@ package sqlitecore
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,12 +26,17 @@ type Stmt = sqlkit.Stmt
 
 // Runner runs lists of statements. An error of a write that may have been applied matches
 // store.ErrOutcomeUnknown. If a list is sent again, only the attempt that succeeded calls Rows.
+// An error of a write that the server ended because it took long matches ErrTooLong.
 type Runner interface {
 	// Write runs the list as one atomic write that begins with BEGIN IMMEDIATE.
 	Write(ctx context.Context, stmts []Stmt) error
 	// Read runs the list on one consistent snapshot.
 	Read(ctx context.Context, stmts []Stmt) error
 }
+
+// ErrTooLong means that a write took longer than the server allows and was not applied. A list with
+// less to do may be applied.
+var ErrTooLong = errors.New("the transaction took longer than the server allows")
 
 // Config contains what differs between backends.
 type Config struct {

@@ -67,7 +67,7 @@ var equivalents = []Equivalent{
 	{sqliteCore + "create.go", "if err == nil && made.leased+made.pending == 0 {", "err == nil && made.leased+made.pending == 0", "made.leased+made.pending == 0", same, "after an error the call returns no results"},
 	{sqliteCore + "claim.go", "EXISTS (SELECT 1 FROM mine WHERE parts<>0) THEN 1 ELSE", "1", "0", same, "only whether the statement fails is read"},
 	{sqliteCore + "claim.go", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ", " AND x.visible_at IS NOT NULL", "", pace, "min ignores NULL; the planner needs it for the partial index"},
-	{sqliteCore + "commit.go", "part = rest[:min(len(rest), maxApart)]", "part = rest[:min(len(rest), maxApart)]", "", pace, "a longer transaction does the same; only Turso limits its time"},
+	{sqliteCore + "commit.go", "part = part[:min(len(part), maxApart)]", "part = part[:min(len(part), maxApart)]", "", pace, "a longer transaction does the same; only Turso limits its time"},
 	{sqlKit + "registry.go", "`SELECT max(l.owner), max(l.until) FROM pawl.locks", "max", "min", same, "there is at most one row"},
 	{sqliteCore + "create.go", "SELECT id, ? FROM runs WHERE id=? AND namespace=? AND parts & {partLargeInput} ON CONFLICT", " AND parts & {partLargeInput}", "", same, "a row is read only if the run's part says so, and putInput replaces it"},
 	{pg + "create.go", "m.leased && m.worker == r.Worker", "m.leased && m.worker == r.Worker", "m.leased", same, "of two items of one id the first is inserted, and reported first"},
