@@ -99,6 +99,7 @@ func (t HintTopic) Has(k HintKind) bool {
 //	AskWorkers, that asks one                                rescan
 //	Commit, Free, of a run that has permits of a step        queue
 //	the end of a lease under limits, however                 queue
+//	Commit, CompleteRun, of a run under limits               final, queue
 //	PutLimits, that changes a rule                           rescan
 //	SetLimit, that changes a rule                            rescan
 //

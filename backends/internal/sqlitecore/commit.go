@@ -22,9 +22,11 @@ var (
 	plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?
 		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`)
 	// Parameters: those of plainKeep, and after the parts: status, output, failure, now.
-	plainFinal = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
+	// plainPermitFinal is the form for a run that is known to be under limits.
+	plainFinal       = plainPermitFinal + ` AND under IS NULL AND step_under IS NULL`
+	plainPermitFinal = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
 			visible_at=NULL, leased=0, pausing=0, wakes=0
-		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0 AND under IS NULL AND step_under IS NULL`)
+		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`)
 
 	// commitMark: seq, stamp, crashes (NULL: unchanged), the number of writes of state, the parts to keep, the parts to
 	// add. commitFence: run, namespace, worker, epoch, seq. The parts between them have their own parameters.
@@ -118,7 +120,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		}
 		seen[item.Lease.Run] = struct{}{}
 		if res.Err = item.Validate(c.config.Limits); res.Err == nil {
-			list = append(list, &commit{Commit: item, namespace: p.Namespace, moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints})
+			list = append(list, &commit{Commit: item, namespace: p.Namespace, queue: c.permits.of(item), moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints})
 		}
 	}
 	if err := c.apply(ctx, list); err != nil {
@@ -133,6 +135,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 			hints.Answer(b.Commit)
 			if b.Transition != nil {
 				hints.Final(b.Lease.Run)
+				frees(hints, b.queue)
 			}
 			continue
 		}
@@ -366,6 +369,7 @@ type commit struct {
 	*store.Commit
 	moment
 	namespace string
+	queue     string // of a run that is known to be under limits
 	stamp     int64
 	inTurn    bool // unneeded statements are skipped
 	res       *store.CommitResult
@@ -472,7 +476,10 @@ func (b *commit) plain() (Stmt, bool) {
 	p := sqlkit.PlanOf(b.Commit)
 	s.Args = append(s.Args, b.Seq, b.stamp, p.Parts)
 	if sqlkit.Ends(b.Commit) {
-		s.SQL, s.Args = plainFinal, append(s.Args, int64(p.Status), blob(p.Output), text(p.Failure), b.now)
+		if s.SQL = plainFinal; b.queue != "" {
+			s.SQL = plainPermitFinal
+		}
+		s.Args = append(s.Args, int64(p.Status), blob(p.Output), text(p.Failure), b.now)
 	}
 	b.usual = store.CommitResult{Status: p.Status, Events: b.Seen}
 	s.Args = append(s.Args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq, b.Seen)

@@ -77,6 +77,7 @@ type Core struct {
 	expected int64         // how many runs of a flow its plan reads at first; only that claim uses it
 	plans    atomic.Bool   // the last claim planned, and took runs
 	way      *sqlkit.Way
+	permits  permits
 
 	peek, take, bare, next string // claimPeek, claimRuns, claimBare and claimNext with the server's time
 }

@@ -126,6 +126,11 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 	}
 	w := l.changes()
 	if w.none() { // no other plan can be in its way, and it is in nobody's
+		if !l.core.config.Batched { // the round trip costs little, and the answer was not read
+			if err := l.core.runner.Read(ctx, []Stmt{l.next(&l.idle)}); err != nil {
+				return false, false, err
+			}
+		}
 		*l.out = l.idle
 		l.rest()
 		return false, true, nil
@@ -150,7 +155,7 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 // read reads what a plan needs, on one snapshot.
 func (l *limitedClaim) read(ctx context.Context) error {
 	most := int64(max(1, l.left))
-	l.listed = min(2*most+16, 200)
+	l.listed = min(most+16, 200)
 	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}
 	l.awake, l.some = nil, map[string]*waiting{}
 	rules := map[string]store.LimitRule{}
@@ -179,8 +184,9 @@ func (l *limitedClaim) read(ctx context.Context) error {
 	if l.left > 0 {
 		stmts = append(stmts, Stmt{SQL: free, Args: []any{lanes, l.Namespace, l.now, most}, Rows: l.freeRow})
 	}
-	l.idle = *l.out
-	stmts = append(stmts, l.next(&l.idle))
+	if l.idle = *l.out; l.core.config.Batched {
+		stmts = append(stmts, l.next(&l.idle))
+	}
 	if err := l.core.runner.Read(ctx, stmts); err != nil {
 		return err
 	}
@@ -523,6 +529,11 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 	}
 	*l.out = reply
 	l.rest()
+	for i := range l.plan.picks {
+		if r := &l.plan.picks[i]; r.limited && len(taken.runs) > 0 {
+			l.core.permits.remember(store.ID(r.id), r.queue)
+		}
+	}
 	l.runs = append(l.runs, taken.runs...)
 	l.hints.List = append(l.hints.List, hints.List...)
 	return said != 0 || len(taken.runs) > 0, woken, nil

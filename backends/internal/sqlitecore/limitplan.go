@@ -3,8 +3,8 @@ package sqlitecore
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"math"
-	"slices"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -26,6 +26,13 @@ type plan struct {
 
 	picks []dueRun
 	more  bool // it stopped because of something that was not read
+
+	// What the plan may still take. A flow that the limits do not permit once is left out from then on, because
+	// a plan only takes permits.
+	next  int        // the first of free that may not have been taken
+	ready flowHeap   // flows under no fair limit, with due runs
+	fairs []*waiting // flows under a fair limit, with due runs
+	dry   []*waiting // flows of which all runs that were read are taken, and which have more
 }
 
 // limitKey is a key of a limit.
@@ -55,6 +62,7 @@ type dueRun struct {
 	limited  bool
 	queue    string
 	workflow string
+	taken    bool // of those that need no permit
 }
 
 func (r *dueRun) before(o *dueRun) bool {
@@ -164,8 +172,33 @@ func (p *plan) take(f *waiting) {
 // start is the virtual time at which the next claim of the flow's key would begin.
 func (p *plan) start(f *waiting) int64 { return max(f.fairUse.vtime, p.clocks[f.fair]) }
 
+// flowHeap is a heap of flows with due runs, by their first one.
+type flowHeap []*waiting
+
+func (h flowHeap) Len() int           { return len(h) }
+func (h flowHeap) Less(i, j int) bool { return h[i].first().before(h[j].first()) }
+func (h flowHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *flowHeap) Push(f any)        { *h = append(*h, f.(*waiting)) }
+
+func (h *flowHeap) Pop() any {
+	last := len(*h) - 1
+	f := (*h)[last]
+	*h = (*h)[:last]
+	return f
+}
+
 // run chooses runs until the claim is full or nothing is left.
 func (p *plan) run() {
+	for _, f := range p.flows {
+		switch {
+		case f.first() == nil:
+		case f.fair == "":
+			p.ready = append(p.ready, f)
+		default:
+			p.fairs = append(p.fairs, f)
+		}
+	}
+	heap.Init(&p.ready)
 	var size int64
 	for len(p.picks) < p.max {
 		best, from := p.choose()
@@ -179,63 +212,86 @@ func (p *plan) run() {
 		p.picks = append(p.picks, *best)
 		p.room[best.demand]--
 		if from == nil {
-			p.free = slices.DeleteFunc(p.free, func(r dueRun) bool { return bytes.Equal(r.id, best.id) })
-		} else {
-			p.take(from)
+			best.taken = true
+			continue
+		}
+		p.take(from)
+		empty := from.first() == nil
+		if empty && from.cut {
+			p.dry = append(p.dry, from)
+		}
+		switch {
+		case from.fair != "":
+		case empty:
+			heap.Pop(&p.ready)
+		default:
+			heap.Fix(&p.ready, 0)
 		}
 	}
+}
+
+// open reports whether the limits and the claim permit another run of the flow.
+func (p *plan) open(f *waiting) bool {
+	if p.room[f.demand] <= 0 {
+		return false
+	}
+	ok, _, _ := p.permit(f)
+	return ok
 }
 
 // choose returns the run that is next, and its flow if it needs permits. It sets more if a run that was not
 // read may come before it.
 func (p *plan) choose() (best *dueRun, from *waiting) {
-	for i := range p.free {
-		if r := &p.free[i]; p.room[r.demand] > 0 {
+	for p.next < len(p.free) && p.free[p.next].taken {
+		p.next++
+	}
+	for i := p.next; i < len(p.free); i++ {
+		if r := &p.free[i]; !r.taken && p.room[r.demand] > 0 {
 			best = r
 			break
 		}
-	}
-	open := func(f *waiting) bool {
-		ok := p.room[f.demand] > 0
-		if ok {
-			ok, _, _ = p.permit(f)
-		}
-		return ok
 	}
 	consider := func(f *waiting) {
 		if r := f.first(); best == nil || r.before(best) {
 			best, from = r, f
 		}
 	}
-	chosen := map[string]*waiting{}
-	for _, f := range p.flows {
-		switch {
-		case f.first() == nil || !open(f):
-		case f.fair == "":
+	for len(p.ready) > 0 {
+		if f := p.ready[0]; p.open(f) {
 			consider(f)
-		default:
-			c := chosen[f.fair]
-			if c == nil {
-				chosen[f.fair] = f
-				continue
-			}
-			d := cmp.Or(cmp.Compare(p.start(f), p.start(c)), cmp.Compare(f.fairUse.key, c.fairUse.key))
-			if d < 0 || d == 0 && f.first().before(c.first()) {
-				chosen[f.fair] = f
-			}
+			break
+		}
+		heap.Pop(&p.ready)
+	}
+	chosen := map[string]*waiting{}
+	fairs := p.fairs[:0]
+	for _, f := range p.fairs {
+		if f.first() == nil || !p.open(f) {
+			continue
+		}
+		fairs = append(fairs, f)
+		c := chosen[f.fair]
+		if c == nil {
+			chosen[f.fair] = f
+			continue
+		}
+		d := cmp.Or(cmp.Compare(p.start(f), p.start(c)), cmp.Compare(f.fairUse.key, c.fairUse.key))
+		if d < 0 || d == 0 && f.first().before(c.first()) {
+			chosen[f.fair] = f
 		}
 	}
+	p.fairs = fairs
 	for _, f := range chosen {
 		consider(f)
 	}
-	p.more = p.hidden(best, chosen, open)
+	p.more = p.hidden(best, chosen)
 	return best, from
 }
 
 // hidden reports whether a run that was not read may come before the best one that was.
-func (p *plan) hidden(best *dueRun, chosen map[string]*waiting, open func(*waiting) bool) bool {
-	for _, f := range p.flows {
-		if f.cut && f.first() == nil && open(f) {
+func (p *plan) hidden(best *dueRun, chosen map[string]*waiting) bool {
+	for _, f := range p.dry {
+		if p.open(f) {
 			c := chosen[f.fair]
 			if f.fair != "" && (c == nil || p.start(f) <= p.start(c)) || f.fair == "" && (best == nil || f.runs[len(f.runs)-1].before(best)) {
 				return true

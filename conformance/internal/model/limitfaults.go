@@ -34,6 +34,7 @@ const (
 	LimitUnfair                     // keys take no turns
 	LimitCredit                     // a key that was idle has credit
 	LimitNoWeights                  // weights do not count
+	LimitForgetsWeight              // the weight of a key is listed only while runs hold its permits
 	LimitFairForgets                // a claim of another worker begins the turns anew
 	LimitIgnoresSteps               // limits of steps do not count
 	LimitStepTokensFree             // steps take no tokens

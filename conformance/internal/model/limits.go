@@ -407,7 +407,7 @@ func (s *Store) keyRows(namespace, limit string, now time.Time) map[string]store
 		if id.namespace != namespace || id.limit != limit {
 			continue
 		}
-		if state.weight > 1 {
+		if state.weight > 1 && s.breaks != LimitForgetsWeight {
 			edit(id.key, func(*store.LimitKey) {})
 		}
 		if every := rule.Every(); every > 0 {

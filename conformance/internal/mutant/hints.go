@@ -66,6 +66,7 @@ var hintMutants = []Mutant{
 		unhinted(s, &s.commit, turns(store.CompleteRun), only(store.HintState))
 	})},
 	unhintedCommit("no-hint-of-complete", "a run that completes is not hinted", store.CompleteRun, only(store.HintFinal)),
+	unhintedCommit("no-hint-of-complete-under-limits", "a run under limits that completes does not hint at its queue", store.CompleteRun, only(store.HintQueue)),
 	unhintedCommit("no-hint-of-fail", "a run that fails is not hinted", store.FailRun, only(store.HintFinal)),
 	unhintedCommit("no-hint-of-cancel-run", "a run that its holder cancels is not hinted", store.CancelRun, only(store.HintFinal)),
 	unhintedCommit("no-hint-of-a-sleep", "a sleep to a time is not hinted", store.Sleep, only(store.HintQueue)),

@@ -59,5 +59,6 @@ var limitMutants = []Mutant{
 	{"fair-no-turns", "P23", "keys take no turns", breaksLimits(model.LimitUnfair)},
 	{"fair-credit", "P23", "a newcomer has credit for the time before", breaksLimits(model.LimitCredit)},
 	{"fair-no-weights", "P23", "weights do not count", breaksLimits(model.LimitNoWeights)},
+	{"limit-weight-forgotten", "P23", "a key that no run holds a permit of has no weight", breaksLimits(model.LimitForgetsWeight)},
 	{"fair-forgets", "P23", "each claim begins the turns anew", breaksLimits(model.LimitFairForgets)},
 }

@@ -312,6 +312,10 @@ var hintRows = []hintRow{
 		run := c.takes("the claim", 1, c.createUnder(use("one", "k"))...)[0]
 		return func() { c.end(run, &store.Transition{Kind: store.Sleep, Wakes: store.WakeSignal}) }, []store.Hint{c.queueHint(aQueue)}
 	}},
+	{"complete-under-limit", "Commit, CompleteRun, of a run under limits", "final, queue", func(c *C) (func(), []store.Hint) {
+		run := c.takes("the claim", 1, c.createUnder(use("one", "k"))...)[0]
+		return func() { c.end(run, complete("")) }, append(c.runHints(store.HintFinal, run.Run.ID), c.queueHint(aQueue))
+	}},
 	{"put-limits", "PutLimits, that changes a rule", "rescan", func(c *C) (func(), []store.Hint) {
 		return func() { c.putLimit("one", oneAtATime) }, []store.Hint{{Kind: store.HintRescan}}
 	}},

@@ -281,6 +281,12 @@ var fairCases = []Case{
 		}
 		c.check(seen["a"] >= 3 && seen["b"] >= 3, "runs of each key at equal weights: saw %v, expected about 4", seen)
 	}},
+	{"fair/weight-stays", "P23", "a key keeps its weight when no run holds a permit of it", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		c.ok("SetWeight", c.s.SetWeight(c.ctx, store.SetWeightParams{Namespace: c.ns, Limit: "l", Key: "k", Weight: 3, Now: c.now}))
+		c.end(c.takes("the claim", 1, c.createUnder(use("l", "k"))...)[0], complete(""))
+		c.eq("the weight after the last lease", c.limitKey("l", "k").Weight, int64(3))
+	}},
 	{"fair/tokens", "P23", "a run of more tokens uses more of its key's share", func(c *C) {
 		c.putFair(0)
 		for range 6 {

@@ -3,8 +3,9 @@ package main
 import "strings"
 
 const (
-	sqliteCore = "backends/internal/sqlitecore/"
-	sqlKit     = "backends/internal/sqlkit/" // shared with PostgreSQL
+	sqliteCore    = "backends/internal/sqlitecore/"
+	limitTriggers = "migrations/sqlite/00020_limit_triggers.sql"
+	sqlKit        = "backends/internal/sqlkit/" // shared with PostgreSQL
 )
 
 // sqlitePatches are planted in the code that SQLite and Turso share, and in SQLite's own.
@@ -165,6 +166,13 @@ var sqlitePatches = []Patch{
 	{"sent-signals-of-every-run", "condition", sqlKit + "reads.go", `FROM pawl.signals s WHERE s.run_id=:run AND s.pos>:position ORDER`, `FROM pawl.signals s WHERE (s.run_id=:run OR true) AND s.pos>:position ORDER`, "export/sent"},
 	{"get-bounded-in-any-namespace", "name", sqliteCore + "runs.go", `ON r.id=unhex(j.value) AND r.namespace=?2 AND`, `ON r.id=unhex(j.value) AND ?2<>'' AND`, "namespaces/get-in-every-form"},
 	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
+	{"limit-step-permit-outlives-free", "condition", limitTriggers, `AND (NEW.leased = 0 OR NEW.step_under IS NULL) BEGIN`, `AND NEW.leased = 0 BEGIN`, "limit/step-free"},
+	{"limit-step-takes-no-permit", "condition", limitTriggers, `AND OLD.leased = 0 AND NEW.step_under IS NOT NULL BEGIN`, `AND OLD.leased = 1 AND NEW.step_under IS NOT NULL BEGIN`, "limit/step"},
+	{"limit-end-wakes-nobody", "condition", limitTriggers, `WHEN NEW.held < OLD.held`, `WHEN NEW.held > OLD.held`, "limit/concurrency"},
+	{"limit-key-in-use-is-forgotten", "condition", limitTriggers, `WHEN NEW.held = 0 AND NEW.tat = 0`, `WHEN NEW.held <= 1 AND NEW.tat = 0`, "limit/lowered"},
+	{"limit-key-with-a-weight-is-forgotten", "condition", limitTriggers, `AND NEW.vtime = 0 AND NEW.weight = 1 BEGIN`, `AND NEW.vtime = 0 BEGIN`, "fair/weight-stays"},
+	{"limit-plain-end-tells-no-queue", "order", sqliteCore + "commit.go", `frees(hints, b.queue)`, `_ = b.queue`, "hints/of-complete-under-limit"},
+	{"limit-plain-end-remembers-another-queue", "name", sqliteCore + "limitclaim.go", `remember(store.ID(r.id), r.queue)`, `remember(store.ID(r.id), r.workflow)`, "hints/of-complete-under-limit"},
 	{"limit-keys-wait-in-any-namespace", "name", sqliteCore + "limitverbs.go", `INDEXED BY runs_flow WHERE r.namespace=?1 AND`, `INDEXED BY runs_flow WHERE r.namespace>='' AND`, "limit/namespaces"},
 	{"claim-beside-limits-takes-what-is-paused", "condition", sqliteCore + "limitsql.go", "AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "AND x.status<>{sleeping} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "limit/beside-free-runs"},
 	{"a-lost-transaction-leaves-calls-waiting", "condition", "backends/sqlite/runner.go", `finish(other, other.err)`, `if other == j { finish(other, other.err) }`, "TestSharedTransactionEnds"},

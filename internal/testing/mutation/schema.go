@@ -72,6 +72,9 @@ func schema(root string, list []Mutation, read func(string) ([]byte, error)) (ma
 	}
 	files, n := map[string][]byte{}, 0
 	for name, mutations := range byFile {
+		if filepath.Ext(name) != ".go" {
+			continue // a migration is embedded in a build of its own
+		}
 		src, err := read(filepath.Join(root, name))
 		if err != nil {
 			return nil, err
