@@ -79,11 +79,11 @@ var mapEngineCases = []Case{
 			return workflow.Map(ctx, "all", upTo(n), double)
 		})
 		h := startBefore(e, parent, double)
-		p := e.process(defs(parent))
+		p := e.process(defs(parent), unhurried)
 		e.until(h.ID(), store.Sleeping)
 		p.stop()
 		for range 3 {
-			e.process(defs(parent, double), worker.Concurrency(50), worker.Lease(leaseFor))
+			e.process(defs(parent, double), worker.Concurrency(50), unhurried)
 		}
 		whole(e, result(e, h), n)
 		run, err := e.eng.Get(e.ctx, h.ID())
