@@ -126,7 +126,8 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 	}
 	w := l.changes()
 	if w.none() { // no other plan can be in its way, and it is in nobody's
-		if !l.core.config.Batched { // the round trip costs little, and the answer was not read
+		// Without a round trip, the answer is read only now. A run that came since the plan was read sends a hint.
+		if !l.core.config.Batched {
 			if err := l.core.runner.Read(ctx, []Stmt{l.next(&l.idle)}); err != nil {
 				return false, false, err
 			}
