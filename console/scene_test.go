@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -378,9 +379,13 @@ func contains(t *testing.T, text string, parts ...string) {
 // listen serves a handler on a port of its own, and returns its address without a slash.
 func listen(t *testing.T, h http.Handler) string {
 	t.Helper()
-	server := httptest.NewServer(h)
+	// The context ends the streams: if their connections were closed, a browser would open others.
+	ctx, end := context.WithCancel(context.Background())
+	server := httptest.NewUnstartedServer(h)
+	server.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+	server.Start()
 	t.Cleanup(func() {
-		server.CloseClientConnections() // streams do not end by themselves
+		end()
 		server.Close()
 	})
 	return server.URL
