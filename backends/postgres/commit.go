@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,9 +56,16 @@ var (
 	plainFence = sqlkit.Text(`
 		WHERE r.id = ANY(ARRAY[c.id]) AND r.namespace=$27::text AND r.worker=coalesce(c.worker, $29::text) AND r.epoch=coalesce(c.epoch, 1) AND r.seq=c.seq-1 AND r.leased
 			AND r.status={running} AND r.events=coalesce(c.seen, 0)`)
-	plainSteps = `
-		RETURNING r.id, c.n, CASE WHEN c.status>` + strconv.Itoa(int(store.Running)) + ` AND r.flow IS NOT NULL THEN r.queue END AS queue),
+	plainGives = sqlkit.Text(`
+		RETURNING r.id, c.n, CASE WHEN c.status>{running} AND r.flow IS NOT NULL THEN r.queue END AS queue`)
+	plainSteps = plainGives + `),
 		s AS (` + stepTable + ` WHERE st.run_id IN (SELECT u.id FROM u)`
+
+	// bareCommits is plainCommits for commits without steps, such as the ends of a map's items. To be ready
+	// for steps takes a fifth of the time of a call with one commit. Its parameters are those of plainCommits without
+	// $2 to $17.
+	bareCommits = withoutSteps(`WITH ` + plainUpdate + plainGives + `)
+		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), false, ` + freedQueues + ` FROM u`)
 
 	// freedQueues are the queues of the ended runs that were under limits.
 	freedQueues = `array_agg(DISTINCT u.queue) FILTER (WHERE u.queue IS NOT NULL)`
@@ -186,6 +194,22 @@ var (
 	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased, under FROM pawl.runs
 		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
+
+var parameter = regexp.MustCompile(`\$\d+`)
+
+// withoutSteps numbers the parameters of plainCommits as if those of the steps did not exist.
+func withoutSteps(sql string) string {
+	return parameter.ReplaceAllStringFunc(sql, func(p string) string {
+		n, _ := strconv.Atoi(p[1:])
+		if n > 1 {
+			n -= stepParams
+		}
+		return "$" + strconv.Itoa(n)
+	})
+}
+
+// stepParams is the number of parameters of stepTable, beside the time.
+const stepParams = 16
 
 // withState makes a form of plainCommits record writes of state too.
 func withState(sql string) string {
@@ -318,8 +342,12 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	var queues []string // of ended runs that were under limits
 	defer func() { freed(h, queues) }()
 	sql, boldly, args := plainCommits, boldCommits, append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker)
-	if slices.ContainsFunc(list, (*commit).stateful) {
+	bare := false
+	switch {
+	case slices.ContainsFunc(list, (*commit).stateful):
 		sql, boldly, args = statefulCommits, statefulBold, append(args, stateArgs(list)...)
+	case !slices.ContainsFunc(list, (*commit).steps):
+		sql, args, bare = bareCommits, slices.Delete(args, 1, 1+stepParams), true
 	}
 	commits := stmt{
 		sql:  sql,
@@ -334,7 +362,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	// Most steps have no record yet. Being ready for one costs as much again as the
 	// insert; after a call that met one, the next calls are ready.
 	some := false
-	if s.in == nil && s.careful.Add(-1) < 0 {
+	if !bare && s.in == nil && s.careful.Add(-1) < 0 {
 		bold := commits
 		bold.sql = boldly
 		err := s.write(ctx, bold)
@@ -607,6 +635,9 @@ func (b *commit) final() bool { return sqlkit.Ends(b.Commit) }
 
 // stateful reports whether the commit writes state.
 func (b *commit) stateful() bool { return len(b.State) > 0 }
+
+// steps reports whether the commit records steps.
+func (b *commit) steps() bool { return len(b.Steps) > 0 }
 
 // onlyEnds reports whether endMany can apply the commit.
 func (b *commit) onlyEnds() bool { return b.plain() && b.final() && !b.stateful() }

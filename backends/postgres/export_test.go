@@ -16,6 +16,9 @@ func LittleIsMuch(t testing.TB) {
 	t.Cleanup(func() { much = usual })
 }
 
+// Now is the time of statements.
+const Now = now
+
 // Forget closes the store's idle connections.
 func (s *Store) Forget() { s.pool.Reset() }
 

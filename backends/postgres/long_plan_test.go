@@ -48,7 +48,7 @@ func sqlID(kind int, i string) string {
 // others; and rows in all other big tables.
 func crowd(from, to int) string {
 	return strings.NewReplacer("$finished", sqlID(finishedRun, "i"), "$sleeping", sqlID(sleepingRun, "i"), "$signal", sqlID(sentSignal, "i"),
-		"$parent", sqlID(sleepingRun, "i/100"), "$now", `(extract(epoch FROM now())*1000000)::bigint`,
+		"$parent", sqlID(sleepingRun, "i/100"), "$now", `(date_part('epoch', now())*1000000)::bigint`,
 		"$all", fmt.Sprintf(`generate_series(%d, %d) i`, from, to),
 		"$tenth", fmt.Sprintf(`generate_series(%d, %d) i WHERE i%%10=0`, from, to)).Replace(`
 	INSERT INTO pawl.runs (id, namespace, workflow, queue, status, priority, epoch, worker, created_at, started_at, finished_at, external_id, parent, grp, ordinal)
@@ -294,7 +294,7 @@ func (h *hotPaths) records() {
 		return store.StepRecord{StepKey: store.StepKey{Name: fmt.Sprint(n), Occurrence: 1}, Kind: store.KindFunction, Status: store.StepCompleted, Position: n, Attempt: 1}
 	}
 	h.looks(h.t, "record a step", cost{1, 20}, "runs_pkey steps_pkey", h.commit(h.with(func(c *store.Commit) { c.Steps = append(c.Steps, step(1)) })))
-	h.looks(h.t, "complete", cost{1, 30}, "runs_pkey steps_pkey", h.commit(h.with(to(store.CompleteRun))))
+	h.looks(h.t, "complete", cost{1, 30}, "runs_pkey", h.commit(h.with(to(store.CompleteRun))))
 	var commits []store.Commit
 	for range 100 {
 		commits = append(commits, h.with(func(c *store.Commit) {

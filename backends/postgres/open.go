@@ -292,7 +292,7 @@ func qualify(text, schema string) string {
 	return strings.ReplaceAll(text, "pawl.", pgx.Identifier{schema}.Sanitize()+".")
 }
 
-const clockNow = `SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint`
+const clockNow = `SELECT (date_part('epoch', clock_timestamp())*1000000)::bigint`
 
 // Clock implements store.Store.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {

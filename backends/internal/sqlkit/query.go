@@ -50,7 +50,7 @@ var words = map[string][dialects]string{
 
 // present is the time of a statement on PostgreSQL: the time that the caller has set, or that of
 // the transaction.
-const present = `coalesce($%d::bigint, (extract(epoch FROM now())*1000000)::bigint)`
+const present = `coalesce($%d::bigint, (date_part('epoch', now())*1000000)::bigint)`
 
 // types are the parameters of shared statements with their types on PostgreSQL. A name has the same
 // type everywhere.

@@ -3,7 +3,6 @@ package sqlkit
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/store"
@@ -140,8 +139,7 @@ func (d Dialect) recentBuilds() string {
 	var parts []string
 	for _, s := range store.Statuses() {
 		if !s.Final() {
-			parts = append(parts, `(SELECT `+RunBuild+` AS build, r.created_at, r.id FROM pawl.runs r WHERE (r.namespace || '')=:namespace AND (r.status + 0)=`+
-				strconv.Itoa(int(s))+newest+`)`)
+			parts = append(parts, `(SELECT `+RunBuild+` AS build, r.created_at, r.id FROM pawl.runs r WHERE `+partOfCreated(":namespace", s)+newest+`)`)
 		}
 	}
 	return `SELECT r.build FROM (` + strings.Join(parts, " UNION ALL ") + `) r` + newest

@@ -276,9 +276,16 @@ func (q *selection) byStatus(active, final []store.Status, column string, apart 
 		return list
 	}
 	for _, s := range append(active, final...) { // runs_created
-		list = append(list, armOf("(r.namespace || '')="+strings.TrimPrefix(q.namespace, "r.namespace=")+" AND (r.status + 0)="+strconv.Itoa(int(s)), "", s))
+		list = append(list, armOf(partOfCreated(strings.TrimPrefix(q.namespace, "r.namespace="), s), "", s))
 	}
 	return list
+}
+
+// partOfCreated is the condition on runs of a status, in the words of PostgreSQL's runs_created. Two
+// namespaces may have the same hash, so the namespace is compared too; as an expression, so that no
+// other index is used.
+func partOfCreated(namespace string, s store.Status) string {
+	return "(CAST(hashtext(r.namespace) AS bigint) << 8 | r.status)=(CAST(hashtext(" + namespace + ") AS bigint) << 8 | " + strconv.Itoa(int(s)) + ") AND (r.namespace || '')=" + namespace
 }
 
 // where is the condition of an arm's runs, with the bounds on the time.

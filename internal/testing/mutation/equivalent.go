@@ -106,7 +106,6 @@ var equivalents = []Equivalent{
 	{sqliteCore + "claim.go", "AND r.visible_at=?4 AND r.visible_at IS NOT NULL AND", " AND r.visible_at IS NOT NULL", "", same, "the equality implies it, for the planner, too"},
 	{sqlKit + "schedules.go", "{unpaused} AND s.next_at IS NOT NULL AND NOT", " AND s.next_at IS NOT NULL", "", same, "the comparison implies it, for the planner, too"},
 	{sqlKit + "rank.go", "AND x.visible_at IS NOT NULL AND x.status<>{paused} AND (x.flow IS NULL OR x.leased) AND x.visible_at<=CASE WHEN l.priority=:priority THEN :visible ELSE :now END\n\t\t\tAND (l.priority>:priority OR x.visible_at<:visible OR x.id<:run) LIMIT :limit) c", "", "", same, "it is PostgreSQL's form, which SQLite does not run"},
-	{sqlKit + "registry.go", "WHERE (r.namespace || '')=:namespace AND (r.status + 0)=", "", "", same, "it is PostgreSQL's form, which SQLite does not run"},
 	{sqliteCore + "control.go", "crashes=0, wakes=0, visible_at=?, deadline=NULL,", "0", "1", same, "a restarted run is due already, and its next sleep says anew what wakes it"},
 	{sqliteCore + "control.go", "seq=iif(leased, 0, seq)", "0", "1", same, "the next claim sets seq, and before it nobody has a lease"},
 	{sqliteCore + "commit.go", "payload=NULL WHERE run_id=? AND id=? AND consumed=0 AND", " AND consumed=0", "", same, "a consumed signal has no payload any more"},
