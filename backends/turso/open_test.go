@@ -252,8 +252,9 @@ func claim(t testing.TB, s store.Store, n int) store.Claimed {
 	return got
 }
 
+// claimParams asks for leases that do not run out while a busy machine executes a test.
 func claimParams(n int) store.ClaimParams {
-	return store.ClaimParams{Namespace: ns, Worker: "w", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: line, Workflows: []string{flow}, Max: n}}}
+	return store.ClaimParams{Namespace: ns, Worker: "w", LeaseFor: time.Hour, Demands: []store.Demand{{Queue: line, Workflows: []string{flow}, Max: n}}}
 }
 
 func stepRecord(position int64) store.StepRecord {
