@@ -158,8 +158,8 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 	inv.takeInLocked(cr.Inbox, Look{}, 0) // of the claim's own moment
 	inv.inbox.seen = cr.Run.Events
 	inv.changed.L = &inv.mu
-	inv.log = sync.OnceValue(func() *slog.Logger {
-		return cfg.Logger.With("run", cr.Run.ID.String(), "workflow", cr.Run.Workflow)
+	inv.log = sync.OnceValue(func() *slog.Logger { // which must not hold cr, or each run would have a copy of it
+		return inv.cfg.Logger.With("run", inv.run.ID.String(), "workflow", inv.run.Workflow)
 	})
 	inv.interruption.canceled = cr.Run.Status == store.Canceling
 	inv.ctx, inv.cancel = context.WithCancelCause(base)
