@@ -158,7 +158,7 @@ func New(base context.Context, cfg Config, host Host, def *Definition, cr store.
 	inv.takeInLocked(cr.Inbox, Look{}, 0) // of the claim's own moment
 	inv.inbox.seen = cr.Run.Events
 	inv.changed.L = &inv.mu
-	inv.log = sync.OnceValue(func() *slog.Logger { // which must not hold cr, or each run would have a copy of it
+	inv.log = sync.OnceValue(func() *slog.Logger { // it must not refer to cr, which would then be kept too
 		return inv.cfg.Logger.With("run", inv.run.ID.String(), "workflow", inv.run.Workflow)
 	})
 	inv.interruption.canceled = cr.Run.Status == store.Canceling

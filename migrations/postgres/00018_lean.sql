@@ -1,21 +1,19 @@
--- A write of a run costs less: the keys of runs_created have a fixed length, and the condition of the
+-- Writing a run costs less: the keys of runs_created have a fixed length, and the condition of the
 -- trigger of limits is short.
 --
--- Lists of programs that know no version above 17 find no index. They sort the runs of the namespace.
+-- Older programs still work. Their lists, counts by status and pages of builds read all runs of the namespace.
 
 -- +goose NO TRANSACTION
 -- +goose Up
--- By namespace and status, in one number, then by creation. Keys of a fixed length are compared, made
--- and stored faster than those that begin with a text. Equal keys do not exist, so that looking for them
--- when a page is full is in vain.
+-- By namespace and status, in one number, then by creation. Keys of a fixed length are compared and
+-- stored faster than those that begin with a text. No two keys are equal, so deduplication would find nothing.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS runs_created_18 ON pawl.runs ((hashtext(namespace)::bigint << 8 | status), created_at, id)
     WITH (deduplicate_items = off);
 
 DROP INDEX pawl.runs_created;
 ALTER INDEX pawl.runs_created_18 RENAME TO runs_created;
 
--- Each statement that updates runs reads the condition from its stored text, so it is short, and the
--- function looks closer.
+-- Each statement that updates runs parses the condition again, so it is short. The function checks the rest.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION pawl.limit_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
