@@ -148,7 +148,7 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 		l.room[i] = l.plan.room[i]
 	}
 	again = l.plan.more || w.more || woken > 0
-	full := l.left <= 0 && l.Wanted() > 0 || l.bytes <= 0
+	full := l.left <= 0 && l.Wanted() > 0
 	moved := taken > 0 || len(w.states) > 0 || len(w.empty) > 0 || len(w.awake) > 0
 	return again && moved && !full, true, nil
 }
@@ -157,7 +157,7 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 func (l *limitedClaim) read(ctx context.Context) error {
 	most := int64(max(1, l.left))
 	l.listed = min(most+16, 200)
-	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}
+	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, begun: len(l.runs) > 0, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}
 	l.awake, l.some = nil, map[string]*waiting{}
 	rules := map[string]store.LimitRule{}
 	lanes := sqlkit.JSON(l.lanes)

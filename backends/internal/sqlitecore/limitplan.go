@@ -14,7 +14,8 @@ import (
 type plan struct {
 	now    int64
 	max    int   // runs that may be taken
-	bytes  int64 // and their size
+	bytes  int64 // and their size, of which only the first run of a claim may exceed it
+	begun  bool  // an earlier plan of the claim has taken runs
 	room   []int // by demand
 	keys   map[limitKey]*keyState
 	clocks map[string]int64 // of fair limits
@@ -205,7 +206,7 @@ func (p *plan) run() {
 		if best == nil || p.more {
 			return
 		}
-		if size += best.size; len(p.picks) > 0 && size > p.bytes {
+		if size += best.size; size > p.bytes && (p.begun || len(p.picks) > 0) {
 			p.max = len(p.picks)
 			return
 		}

@@ -83,6 +83,9 @@ func (s *Store) choose(p *store.ClaimParams, candidates []*run, now time.Time) (
 		if slices.ContainsFunc(rest, (*run).waits) {
 			r = s.next(slices.DeleteFunc(slices.Clone(rest), func(r *run) bool { return room(p.Demands, r, taken) < 0 }), now)
 		}
+		if s.breaks == LimitBytesAnew && len(out)%2 == 0 {
+			runs.one = true
+		}
 		if r == nil || !p.Bare && !runs.take(r.claimBytes()) {
 			break
 		}

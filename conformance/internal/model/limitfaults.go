@@ -45,6 +45,8 @@ const (
 	LimitLeaksFree                  // Free does not end the permits of a step
 	LimitCrossNamespaces            // other namespaces count
 	LimitKeepsStep                  // the permits of a step stay after its lease
+	LimitBytesAnew                  // after each two runs a claim has room for one more, whatever its size
+	LimitFairAnew                   // a limit that changes begins the turns of its keys anew
 )
 
 // Faults that leak permits, or give back too many.
@@ -80,5 +82,18 @@ func (s *Store) leaksOn(r *run, kind store.TransitionKind) {
 	}
 	if s.breaks == LimitStepsLeak && len(r.StepUnder) > 0 {
 		s.leak(&run{Run: store.Run{Namespace: r.Namespace, StepUnder: r.StepUnder}}, 1)
+	}
+}
+
+// turnAnew begins the turns of a limit's keys anew, if that is the fault.
+func (s *Store) turnAnew(limit name) {
+	if s.breaks != LimitFairAnew {
+		return
+	}
+	delete(s.turns, limit)
+	for id, k := range s.keys {
+		if id.namespace == limit.namespace && id.limit == limit.name {
+			k.vtime = 0
+		}
 	}
 }

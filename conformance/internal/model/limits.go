@@ -318,6 +318,7 @@ func (s *Store) SetLimit(ctx context.Context, p store.SetLimitParams) error {
 	}
 	s.note(p.Namespace, p.Record, 0, true, clock(p.Now))
 	l.set, l.updated = nil, clock(p.Now)
+	s.turnAnew(id)
 	if p.Rule != nil {
 		rule := *p.Rule
 		l.set = &rule

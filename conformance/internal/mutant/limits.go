@@ -60,5 +60,7 @@ var limitMutants = []Mutant{
 	{"fair-credit", "P23", "a newcomer has credit for the time before", breaksLimits(model.LimitCredit)},
 	{"fair-no-weights", "P23", "weights do not count", breaksLimits(model.LimitNoWeights)},
 	{"limit-weight-forgotten", "P23", "a key that no run holds a permit of has no weight", breaksLimits(model.LimitForgetsWeight)},
+	{"limit-bytes-anew", "P12", "after each two runs, a claim takes one more whatever its size", breaksLimits(model.LimitBytesAnew)},
+	{"fair-anew", "P23", "a change of a limit's rule begins the turns of its keys anew", breaksLimits(model.LimitFairAnew)},
 	{"fair-forgets", "P23", "each claim begins the turns anew", breaksLimits(model.LimitFairForgets)},
 }

@@ -601,6 +601,29 @@ var permitCases = []Case{
 		c.heldUnder("l", "k", 1)
 		c.check(!got.NextDue.IsZero() && !got.NextDue.After(c.now), "NextDue: saw %s, expected that more is due", show(got.NextDue))
 	}},
+	{"limit/bytes-of-many", "P12", "a claim under limits takes only as many runs as MaxBytes has room for, however many runs and keys wait", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 50})
+		like := store.NewRun{Under: use("l", "first"), Input: make([]byte, 1000)}
+		first := c.createN(40, like)
+		like.After = time.Microsecond
+		for i := range 100 {
+			like.Under = use("l", fmt.Sprint(i))
+			first = append(first, c.create(like))
+		}
+		c.advance(time.Second)
+		seen := map[store.ID]bool{}
+		for _, n := range []int{2, 8, 1, 12, 4} {
+			got := c.claim(store.ClaimParams{Max: 60, MaxBytes: n*1000 + 900})
+			c.eq(fmt.Sprintf("number of runs of a claim with room for %d", n), len(got.Runs), n)
+			for _, run := range got.Runs {
+				seen[run.Run.ID] = true
+			}
+		}
+		for i, id := range first[:27] {
+			c.check(seen[id], "run %d in the order of P7 was not taken, although 27 runs were", i+1)
+		}
+		c.heldUnder("l", "first", 27)
+	}},
 	{"limit/again", "P4", "a claim that is sent again finds its runs, and takes no permit and no tokens", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 2, Tokens: 2, Per: time.Hour})
 		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))
@@ -728,6 +751,40 @@ var permitCases = []Case{
 			c.heldUnder("l", k, 0)
 		}
 		c.heldUnder("all", "", 0)
+	}},
+	{"limit/freed-meanwhile", "P24", "a run that waits for the only permit of a key goes when the permit ends, also if a claim looks at the key meanwhile", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		round := 0
+		var held, taken []store.ClaimedRun
+		var next []store.ID
+		c.collide(func() {
+			round++
+			var keys [][]store.LimitUse
+			n := 12 // so that one of the ends comes between a read and a write
+			if c.held != nil {
+				n = 1
+			}
+			for i := range n {
+				keys = append(keys, use("one", fmt.Sprint(round, i)))
+			}
+			c.createUnder(keys...)
+			held = c.claimN(len(keys))
+			next = c.createUnder(keys...)
+		}, func(s store.Store) (err error) {
+			taken, err = c.claimOn(s, store.ClaimParams{Max: len(held)})
+			return err
+		}, func(s store.Store) error {
+			for _, run := range held {
+				if err := c.ending(s, run.Lease, 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func() {
+			taken = append(taken, c.claimN(len(held))...)
+			c.once(runIDs(taken), next)
+			c.finish(taken)
+		})
 	}},
 	{"limit/eager", "P21", "a start with a worker under a limit takes no lease, also with room, also without a rule", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 9})

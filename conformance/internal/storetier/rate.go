@@ -346,6 +346,20 @@ var fairCases = []Case{
 		c.setLimit("f", nil)
 		c.eq("keys after", c.order(3), []string{"a", "b", "b"})
 	}},
+	{"fair/live-turns", "P23", "a limit that becomes fair again while the runs of many keys wait goes on with the key whose turn it is", func(c *C) {
+		c.putFair(0)
+		const keys, twice = 40, 20
+		for range 4 {
+			for i := range keys {
+				c.createUnder(use("f", fmt.Sprintf("k%02d", i)))
+			}
+		}
+		c.finish(c.claimN(keys))
+		c.finish(c.claimN(twice))
+		c.setLimit("f", &store.LimitRule{})
+		c.setLimit("f", nil)
+		c.eq("keys", c.order(3), []string{"k20", "k21", "k22"})
+	}},
 }
 
 // stepUnder is a release that waits for the permits of a step.

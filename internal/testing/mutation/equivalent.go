@@ -112,5 +112,6 @@ var equivalents = []Equivalent{
 	{sqliteCore + "claim.go", "AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0) FROM lane", " AND x.limited=0", "", pace, "a level without runs adds nothing"},
 	{sqliteCore + "claim.go", "total AS MATERIALIZED (SELECT sum(size)<=?9 AS fits", "9", "4", pace, "the runs are sorted although all of them fit"},
 	{sqliteCore + "limitsql.go", "WHERE namespace=?1 AND stamp=?2 AND version=?3+1)`", " AND version=?3+1", "", same, "the plan has its stamp only where it was applied"},
+	{sqliteCore + "limitclaim.go", "if o := last[k]; o == nil || f.fair == \"\" && f.head().after(o.head()) || f.fair != \"\" && cmp.Or(cmp.Compare(f.turn, o.turn), cmp.Compare(f.fairUse.key, o.fairUse.key)) > 0 {", "o == nil || f.fair == \"\" && f.head().after(o.head()) || f.fair != \"\" && cmp.Or(cmp.Compare(f.turn, o.turn), cmp.Compare(f.fairUse.key, o.fairUse.key)) > 0", "o == nil || f.fair == \"\" && f.head().after(o.head())", pace, "each plan takes fewer runs, and the claim makes more plans"},
 	{sqlKit + "values.go", "	step.Earlier = nil\n", "step.Earlier = nil", "", same, "each row is read into a new step"},
 }

@@ -175,6 +175,9 @@ var sqlitePatches = []Patch{
 	{"limit-plain-end-remembers-another-queue", "name", sqliteCore + "limitclaim.go", `remember(store.ID(r.id), r.queue)`, `remember(store.ID(r.id), r.workflow)`, "hints/of-complete-under-limit"},
 	{"limit-keys-wait-in-any-namespace", "name", sqliteCore + "limitverbs.go", `INDEXED BY runs_flow WHERE r.namespace=?1 AND`, `INDEXED BY runs_flow WHERE r.namespace>='' AND`, "limit/namespaces"},
 	{"claim-beside-limits-takes-what-is-paused", "condition", sqliteCore + "limitsql.go", "AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "AND x.status<>{sleeping} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "limit/beside-free-runs"},
+	{"limit-bytes-count-anew", "condition", sqliteCore + "limitplan.go", `(p.begun || len(p.picks) > 0)`, `len(p.picks) > 0`, "limit/bytes-of-many"},
+	{"limit-park-at-a-deleted-key-sleeps", "number", sqliteCore + "limitsql.go", `AND k.key=j.value->>1), 0)) AND`, `AND k.key=j.value->>1), 1)) AND`, "limit/freed-meanwhile"},
+	{"limit-fair-again-forgets-turns", "condition", sqliteCore + "limitverbs.go", `max(l.clock, coalesce((SELECT vtime`, `min(l.clock, coalesce((SELECT vtime`, "fair/live-turns"},
 	{"a-lost-transaction-leaves-calls-waiting", "condition", "backends/sqlite/runner.go", `finish(other, other.err)`, `if other == j { finish(other, other.err) }`, "TestSharedTransactionEnds"},
 
 	// Pages.
