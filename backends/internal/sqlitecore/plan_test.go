@@ -70,6 +70,12 @@ func TestPlans(t *testing.T) {
 		})
 	}
 
+	t.Run("a plan seeks flows in the index of their state", func(t *testing.T) {
+		for _, line := range explain(t, db, planFlows) {
+			require.NotContains(t, line, "limit_flows_flow")
+		}
+	})
+
 	t.Run("the peek reads the index alone", func(t *testing.T) {
 		n := 0
 		for _, line := range explain(t, db, claimPeek) {
