@@ -250,7 +250,7 @@ var limitEngineCases = []Case{
 			in = append(in, workflow.Each[string]{In: "big"})
 		}
 		in = append(in, workflow.Each[string]{In: "small"}, workflow.Each[string]{In: "small"})
-		p := e.build(defs(wf), worker.Concurrency(1))
+		p := e.build(defs(wf), worker.Concurrency(1), worker.Lease(leaseFor)) // a run whose lease runs out loses its turn
 		hs, err := wf.StartMany(e.ctx, e.eng, in)
 		e.ok("start of many", err)
 		p.run()
