@@ -16,7 +16,7 @@ var (
 
 	// wakeAwaiting wakes the parent if a group that its sleep awaits has met its condition. The
 	// await of an older sleep does not count, because the epoch has increased since.
-	wakeAwaiting = sqlkit.Text(`UPDATE runs SET events=events+1, wakes=wakes & ~{wakeChildren}, visible_at=min(coalesce(visible_at, ?), ?)
+	wakeAwaiting = sqlkit.Text(`UPDATE runs SET told=NULL, events=events+1, wakes=wakes & ~{wakeChildren}, visible_at=min(coalesce(visible_at, ?), ?)
 		WHERE id=(SELECT parent FROM runs WHERE id=? AND stamp=? AND status>={final})` + wakeIf)
 	wakeIf = sqlkit.Text(` AND status IN ({sleeping},{paused}) AND wakes & {wakeChildren}
 		AND EXISTS (SELECT 1 FROM groups g WHERE g.run_id=runs.id AND g.armed=runs.epoch
@@ -30,7 +30,7 @@ var (
 		FROM (SELECT r.parent, r.grp, count(*) AS n, sum(r.status={completed}) AS done, sum(r.status={failed}) AS lost FROM json_each(?1) j
 			CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.stamp=j.value->>2 AND r.status>={final} AND r.grp IS NOT NULL GROUP BY 1, 2) t
 		WHERE groups.run_id=t.parent AND groups.name=t.grp`)
-	wakeMany = sqlkit.Text(`UPDATE runs SET events=events+1, wakes=wakes & ~{wakeChildren}, visible_at=min(coalesce(visible_at, ?2), ?2)
+	wakeMany = sqlkit.Text(`UPDATE runs SET told=NULL, events=events+1, wakes=wakes & ~{wakeChildren}, visible_at=min(coalesce(visible_at, ?2), ?2)
 		WHERE id IN (SELECT r.parent FROM json_each(?1) j CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.stamp=j.value->>2
 			AND r.status>={final} AND r.parent IS NOT NULL)` + wakeIf)
 
@@ -47,7 +47,7 @@ var (
 	endTree   = sqlkit.Text(childrenBelow + `UPDATE runs SET (status, finished_at, visible_at, events) = (SELECT iif(open, {canceling}, {canceled}), iif(open, NULL, ?6),
 				CASE WHEN leased THEN visible_at WHEN open THEN min(coalesce(visible_at, ?6), ?6) END, events+open
 			FROM (SELECT ` + staysOpen + ` AS open)),
-			failure=iif(id=?1, ?4, ?5), pausing=0, stamp=?7, step_under=CASE WHEN leased THEN step_under END, limited=leased=0 AND under IS NOT NULL
+			failure=iif(id=?1, ?4, ?5), pausing=0, stamp=?7, told=NULL, step_under=CASE WHEN leased THEN step_under END, limited=leased=0 AND under IS NOT NULL
 		WHERE id IN (SELECT id FROM tree) RETURNING id, status, queue, workflow, leased`)
 	// countEnds counts the runs that end in the groups of their parents. It must run before
 	// endTree, because it finds the runs of the tree by their status before they are final.

@@ -21,10 +21,11 @@ var (
 	// fence: run, namespace, worker, epoch, seq, events seen.
 	plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?
 		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`)
-	// Parameters: those of plainKeep, and after the parts: status, output, failure, now.
-	// plainPermitFinal is the form for a run that is known to be under limits.
-	plainFinal       = plainPermitFinal + ` AND under IS NULL AND step_under IS NULL`
-	plainPermitFinal = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
+	// Parameters: those of plainKeep, and after the parts: status, output, failure, now. plainFinal leaves out what
+	// has to be told; plainTold does not.
+	plainFinal = plainEnd + untold
+	plainTold  = tells(plainEnd)
+	plainEnd   = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
 			visible_at=NULL, leased=0, pausing=0, wakes=0
 		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`)
 
@@ -37,13 +38,13 @@ var (
 	commitKeep = commitMark + commitFence
 	// Parameters: status, output, whether the present failure stays if there is no new one, failure
 	// twice, now.
-	commitFinal = commitMark + `, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
+	commitFinal = commitMark + `, told=NULL, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
 		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts, ` + limitedQueue
 
 	// A canceling run stays canceling and is claimable at once, so that its end can be recorded,
 	// unless it is released for a while. A run with a pending pause becomes paused and keeps its
 	// time.
-	yield = sqlkit.Text(`, step_under=?, limited=under IS NOT NULL OR ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
+	yield = sqlkit.Text(`, told=NULL, step_under=?, limited=under IS NOT NULL OR ? IS NOT NULL, drawn=drawn AND ?, status=CASE WHEN status={canceling} THEN {canceling} WHEN pausing=1 THEN {paused} ELSE ? END, paused_from=?, leased=0, pausing=0`)
 	// Events that came before this commit's own writes count, because the right side of an assignment
 	// sees the old row. Parameters: status twice, wakes, another attempt twice (0 or 1), failure twice,
 	// whether a canceling run keeps its time, now twice, events seen, due, now three times, due twice.
@@ -77,18 +78,18 @@ var (
 	armGroup = `UPDATE groups SET armed=?, wake_open=?, wake_failures=? WHERE run_id=? AND name=? AND` + applied
 	// An await that is already met, or whose group has no child, ends the sleep. Parameters: now
 	// twice, run, stamp, group, open, failures twice.
-	metAlready = sqlkit.Text(`UPDATE runs SET visible_at=min(coalesce(visible_at, ?), ?), wakes=wakes & ~{wakeChildren} WHERE id=? AND stamp=? AND status IN ({sleeping},{paused})
+	metAlready = sqlkit.Text(`UPDATE runs SET told=NULL, visible_at=min(coalesce(visible_at, ?), ?), wakes=wakes & ~{wakeChildren} WHERE id=? AND stamp=? AND status IN ({sleeping},{paused})
 		AND NOT EXISTS (SELECT 1 FROM groups WHERE run_id=runs.id AND name=? AND open>? AND NOT (?>0 AND failed+canceled>=?))
 		RETURNING visible_at`)
 
 	// pinRun: the build, the whole pin, run.
-	pinRun = `UPDATE runs SET pin=?, pinned=? WHERE id=? AND` + applied
+	pinRun = `UPDATE runs SET told=NULL, pin=?, pinned=? WHERE id=? AND` + applied
 
 	// setTags: the tags, run. Triggers keep run_tags.
 	setTags = `UPDATE runs SET tags=? WHERE id=? AND` + applied
 
 	// freeStep ends the permits of the run's step.
-	freeStep = `UPDATE runs SET step_under=NULL WHERE id=? AND step_under IS NOT NULL AND leased=1 AND` + applied + ` RETURNING queue`
+	freeStep = `UPDATE runs SET told=NULL, step_under=NULL WHERE id=? AND step_under IS NOT NULL AND leased=1 AND` + applied + ` RETURNING queue`
 
 	forgetGroups = `DELETE FROM groups WHERE run_id=? AND` + applied
 	forgetSteps  = `DELETE FROM steps WHERE run_id=? AND` + applied
@@ -111,7 +112,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 	results, hints := make([]store.CommitResult, len(p.Commits)), sqlkit.NewHints(p.Namespace)
 	seen := make(map[store.ID]struct{}, len(p.Commits))
 	list := make([]*commit, 0, len(p.Commits))
-	stamp := sqlkit.NewStamp()
+	stamp, watched := sqlkit.NewStamp(), c.watched.Add(-1) >= 0
 	for i := range p.Commits {
 		item, res := &p.Commits[i], &results[i]
 		if _, twice := seen[item.Lease.Run]; twice {
@@ -120,7 +121,7 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		}
 		seen[item.Lease.Run] = struct{}{}
 		if res.Err = item.Validate(c.config.Limits); res.Err == nil {
-			list = append(list, &commit{Commit: item, namespace: p.Namespace, queue: c.permits.of(item), moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints})
+			list = append(list, &commit{Commit: item, namespace: p.Namespace, queue: c.permits.of(item), watched: watched, moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints})
 		}
 	}
 	if err := c.apply(ctx, list); err != nil {
@@ -144,6 +145,9 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 				hints.Queue(n.Queue)
 				b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
 			}
+		}
+		if b.applied && b.isPlain() && b.Transition != nil && !b.tells() { // perhaps because it has to be told
+			c.watched.Store(watchedFor)
 		}
 		if b.missed() && !b.res.Repeated && b.res.Err == nil {
 			b.res.Err = sqlkit.LeaseLost(b.Lease)
@@ -196,6 +200,10 @@ func (c *Core) apply(ctx context.Context, list []*commit) error {
 	return nil
 }
 
+// watchedFor is the number of calls that tell the triggers of each end, after a call in which an end was not as expected,
+// for example because the namespace has subscriptions.
+const watchedFor = 100
+
 // maxApart limits the commits that are sent to a server one by one in a transaction, because the
 // server ends a transaction that takes long.
 const maxApart = 100
@@ -231,15 +239,31 @@ var (
 		output=substr(?2, j.value->>8, j.value->>9), failure=j.value->>10, finished_at=?3, visible_at=NULL, leased=0, pausing=0, wakes=0
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?4 AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1
 		AND status={running} AND events=j.value->>7`)
-	finalMany = sqlkit.Text(finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0
-	RETURNING stamp, ` + limitedQueue)
+	finalRest = sqlkit.Text(` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0
+	RETURNING stamp, `) + limitedQueue
+	finalMany = finalForms{finalUpdate + untoldMany + finalRest, tells(finalUpdate + finalRest)}
 
 	// endMany ends runs that have no children: all ?5 of them, or none. countMany and wakeMany
 	// handle their groups and parents.
-	endMany = sqlkit.Text(finalUpdate + ` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
-			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq=(k.value->>1)-1 AND r.leased=1 AND r.status={running} AND r.events=k.value->>7 AND r.parts & {partChildren}=0)
-	RETURNING stamp, ` + limitedQueue)
+	endMany = finalForms{finalUpdate + untoldMany + endAll(` AND r.under IS NULL AND r.step_under IS NULL`), tells(finalUpdate + endAll(``))}
 )
+
+func endAll(condition string) string {
+	return sqlkit.Text(` AND ?5=(SELECT count(*) FROM json_each(?1) k CROSS JOIN runs r ON r.id=unhex(k.value->>0) AND r.namespace=?4
+			AND r.worker=k.value->>5 AND r.epoch=k.value->>6 AND r.seq=(k.value->>1)-1 AND r.leased=1 AND r.status={running} AND r.events=k.value->>7 AND r.parts & {partChildren}=0` + condition + `)
+	RETURNING stamp, ` + limitedQueue)
+}
+
+// finalForms are two forms of a statement that ends runs. quiet leaves out those that have to be told.
+type finalForms struct{ quiet, told string }
+
+// of returns the form for commits.
+func (f *finalForms) of(list []*commit) string {
+	if slices.ContainsFunc(list, (*commit).tells) {
+		return f.told
+	}
+	return f.quiet
+}
 
 // putSteps is putStep for many steps: see table.
 var putSteps = putInto + `SELECT unhex(j.value->>0), j.value->>2, j.value->>3, j.value->>4, j.value->>5, j.value->>6, j.value->>7, j.value->>8, j.value->>9,
@@ -261,7 +285,7 @@ func (c *Core) commitMany(ctx context.Context, list []*commit) (some bool, err e
 	if len(plain) == 0 || ends && frees { // the order decides
 		return false, nil
 	}
-	return c.updateMany(ctx, plain, flag(!ends), finalMany, nil)
+	return c.updateMany(ctx, plain, flag(!ends), &finalMany, nil)
 }
 
 // apartFor is the number of calls that end their runs one by one after a call in which a run was
@@ -297,7 +321,7 @@ func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
 	for _, b := range list {
 		runs.row(b.Lease.Run, nil, b.stamp)
 	}
-	ended, err := c.updateMany(ctx, list, 0, endMany, []any{int64(len(list))},
+	ended, err := c.updateMany(ctx, list, 0, &endMany, []any{int64(len(list))},
 		Stmt{SQL: countMany, Args: runs.args()[:1]},
 		Stmt{SQL: wakeMany, Args: []any{runs.args()[0], list[0].now}, Rows: list[0].hints.ParentRows})
 	if !ended {
@@ -309,7 +333,7 @@ func (c *Core) endMany(ctx context.Context, list []*commit) (bool, error) {
 // updateMany applies plain commits, those that end a run with a form of finalUpdate that has
 // further parameters at its end, and then runs the statements that follow. It reports whether any
 // commit was applied.
-func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, sql string, last []any, more ...Stmt) (some bool, err error) {
+func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, final *finalForms, last []any, more ...Stmt) (some bool, err error) {
 	var keeps, ends, steps, state table
 	of := map[int64]*commit{}
 	for _, b := range list {
@@ -352,7 +376,7 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, s
 		stmts = append(stmts, Stmt{SQL: keepMany, Args: []any{keeps.args()[0], first.namespace, families}, Rows: done})
 	}
 	if ends.list != nil {
-		stmts = append(stmts, Stmt{SQL: sql, Args: append(ends.args(first.now, first.namespace), last...), Rows: ended})
+		stmts = append(stmts, Stmt{SQL: final.of(list), Args: append(ends.args(first.now, first.namespace), last...), Rows: ended})
 	}
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
@@ -370,6 +394,7 @@ type commit struct {
 	moment
 	namespace string
 	queue     string // of a run that is known to be under limits
+	watched   bool   // its namespace seems to have subscriptions
 	stamp     int64
 	inTurn    bool // unneeded statements are skipped
 	res       *store.CommitResult
@@ -383,6 +408,9 @@ type commit struct {
 	parts   int64
 	made    []*int64 // 1 for each of Spawn that was created
 }
+
+// tells reports whether the triggers should be told of the end of the run.
+func (b *commit) tells() bool { return b.queue != "" || b.watched }
 
 func (b *commit) missed() bool { return !b.applied && b.plainly == 0 }
 
@@ -476,8 +504,8 @@ func (b *commit) plain() (Stmt, bool) {
 	p := sqlkit.PlanOf(b.Commit)
 	s.Args = append(s.Args, b.Seq, b.stamp, p.Parts)
 	if sqlkit.Ends(b.Commit) {
-		if s.SQL = plainFinal; b.queue != "" {
-			s.SQL = plainPermitFinal
+		if s.SQL = plainFinal; b.tells() {
+			s.SQL = plainTold
 		}
 		s.Args = append(s.Args, int64(p.Status), blob(p.Output), text(p.Failure), b.now)
 	}

@@ -46,7 +46,7 @@ func (c *Core) control(ctx context.Context, namespace string, ids []store.ID, h 
 
 // takeLease takes a run from its holder, and keeps others from claiming a canceling one, so that
 // the same write can end it.
-var takeLease = sqlkit.Text(`UPDATE runs SET status={pending}, leased=0, epoch=epoch+leased, seq=iif(leased, 0, seq)
+var takeLease = sqlkit.Text(`UPDATE runs SET told=NULL, status={pending}, leased=0, epoch=epoch+leased, seq=iif(leased, 0, seq)
 	WHERE id=? AND namespace=? AND (leased=1 OR status={canceling}) RETURNING ` + limitedQueue)
 
 // Cancel implements store.Runs.
@@ -86,9 +86,9 @@ func (c *Core) Cancel(ctx context.Context, p store.CancelParams) ([]store.Contro
 
 var (
 	// A canceling run has to end; it does not become paused.
-	pauseRun = sqlkit.Text(`UPDATE runs SET paused_from=iif(status={running}, paused_from, status), status=iif(status={running}, {running}, {paused}), pausing=status={running}
+	pauseRun = sqlkit.Text(`UPDATE runs SET told=NULL, paused_from=iif(status={running}, paused_from, status), status=iif(status={running}, {running}, {paused}), pausing=status={running}
 		WHERE id=? AND namespace=? AND status IN ({pending},{running},{sleeping}) RETURNING status={running}`)
-	resumeRun = sqlkit.Text(`UPDATE runs SET status=CASE status WHEN {paused} THEN paused_from ELSE status END, pausing=0
+	resumeRun = sqlkit.Text(`UPDATE runs SET told=NULL, status=CASE status WHEN {paused} THEN paused_from ELSE status END, pausing=0
 		WHERE id=? AND namespace=? AND (status={paused} OR pausing=1) RETURNING queue`)
 )
 
@@ -119,7 +119,7 @@ func (c *Core) Pause(ctx context.Context, p store.PauseParams) ([]store.ControlR
 	}, store.Status.Final)
 }
 
-var unpinRun = sqlkit.Text(`UPDATE runs SET pin='', pinned=NULL WHERE id=? AND namespace=? AND pin<>'' AND status<{final} RETURNING queue`)
+var unpinRun = sqlkit.Text(`UPDATE runs SET told=NULL, pin='', pinned=NULL WHERE id=? AND namespace=? AND pin<>'' AND status<{final} RETURNING queue`)
 
 // Unpin implements store.Runs.
 func (c *Core) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlResult, error) {
@@ -152,7 +152,7 @@ func (c *Core) Unpin(ctx context.Context, p store.UnpinParams) ([]store.ControlR
 var (
 	// A restarted child leaves its group, which has counted it.
 	// Parameters: stamp, now, run, namespace.
-	restartRun = sqlkit.Text(`UPDATE runs SET status={pending}, attempt=1, epoch=epoch+1, seq=0, worker=NULL, parts=parts & ~{partEnded}, stamp=?, crashes=0, wakes=0, visible_at=?, deadline=NULL,
+	restartRun = sqlkit.Text(`UPDATE runs SET told=NULL, status={pending}, attempt=1, epoch=epoch+1, seq=0, worker=NULL, parts=parts & ~{partEnded}, stamp=?, crashes=0, wakes=0, visible_at=?, deadline=NULL,
 		output=NULL, failure=NULL, finished_at=NULL, grp=NULL, ordinal=0, pin='', pinned=NULL, step_under=NULL, drawn=0, limited=under IS NOT NULL
 		WHERE id=? AND namespace=? AND status IN ({failed},{canceled}) AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.namespace=runs.namespace
 			AND o.external_id=runs.external_id AND o.suffix=runs.suffix AND o.external_id IS NOT NULL AND (o.status<{final} OR o.reuse={reuseNever}) AND o.id<>runs.id)

@@ -66,12 +66,13 @@ type Config struct {
 // Core implements the verbs of store.Store over a runner.
 type Core struct {
 	verbs
-	runner Runner
-	config Config
-	busy   atomic.Bool  // there may be work: the next claim does not look first
-	idle   looks        // what the last looks found
-	stale  atomic.Bool  // the database has changed since the looks
-	apart  atomic.Int64 // how many more calls end their runs one by one
+	runner  Runner
+	config  Config
+	busy    atomic.Bool  // there may be work: the next claim does not look first
+	idle    looks        // what the last looks found
+	stale   atomic.Bool  // the database has changed since the looks
+	apart   atomic.Int64 // how many more calls end their runs one by one
+	watched atomic.Int64 // how many more calls tell the triggers of each end
 
 	planning chan struct{} // held by the claim that plans
 	expected int64         // how many runs of a flow its plan reads at first; only that claim uses it

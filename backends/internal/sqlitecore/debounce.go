@@ -14,7 +14,7 @@ var (
 	heldBefore = `SELECT r.queue, r.visible_at FROM debounces d CROSS JOIN runs r ON r.id=d.run_id WHERE d.namespace=? AND d.workflow=? AND d.key=? AND r.visible_at IS NOT NULL`
 	// replaceRun: ?1 input, ?2 meta, ?3 its part, ?4 limits, ?5 whether there are any, ?6 tags, ?7 deadline, ?8 due, ?9 how long after its creation at most,
 	// ?10 stamp, ?11 namespace, ?12 workflow, ?13 key, ?14 id of the start, ?15 since when starts are known.
-	replaceRun = sqlkit.Text(`UPDATE runs SET input=?1, meta=?2, parts=parts & ~{partLargeInput} | ?3, under=?4, limited=?5, tags=?6, deadline=?7,
+	replaceRun = sqlkit.Text(`UPDATE runs SET told=NULL, input=?1, meta=?2, parts=parts & ~{partLargeInput} | ?3, under=?4, limited=?5, tags=?6, deadline=?7,
 			visible_at=min(?8, coalesce(created_at+?9, ?8), coalesce(?7, ?8)), stamp=?10
 		WHERE id=(SELECT run_id FROM debounces WHERE namespace=?11 AND workflow=?12 AND key=?13) AND epoch=0 AND status IN ({pending}, {paused})
 			AND NOT EXISTS (SELECT 1 FROM runs x WHERE x.id=?14) AND NOT EXISTS (SELECT 1 FROM debounced_starts WHERE namespace=?11 AND id=?14 AND at>?15)`)

@@ -101,7 +101,7 @@ var (
 			AND EXISTS (SELECT 1 FROM limit_plans WHERE namespace=?1 AND stamp=?5 AND version=?4+1) AND NOT EXISTS (SELECT 1 FROM paused p WHERE p.namespace=?1
 			AND (p.queue=runs.queue AND p.workflow='' OR p.queue='' AND p.workflow=runs.workflow)))
 	RETURNING `)
-	planTake = strings.Replace(planLease, `leased=1,`, `leased=1, limited=0, drawn=under IS NOT NULL,`, 1)
+	planTake = strings.Replace(planLease, `leased=1,`, `leased=1, told=NULL, limited=0, drawn=under IS NOT NULL,`, 1)
 
 	// The rest: ?4 is a list.
 	planKeys = `INSERT INTO limit_keys (namespace, name, key, tat, vtime) SELECT ?1, j.value->>0, j.value->>1, j.value->>2, j.value->>3 FROM json_each(?4) j WHERE` + planned + `

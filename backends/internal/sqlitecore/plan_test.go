@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +51,7 @@ func TestPlans(t *testing.T) {
 		"putStep": putStep, "putStepNow": putStepNow, "consume": consume, "countSpawned": countSpawned, "armGroup": armGroup, "metAlready": metAlready,
 		"forgetSteps": forgetSteps, "forgetFailed": forgetFailed, "forgetChildren": forgetChildren,
 		"countFinal": countFinal, "wakeAwaiting": wakeAwaiting, "takeLease": takeLease, "cancelTree": cancelTree, "closeTree": closeTree, "countCanceled": countCanceled, "countLeft": countLeft,
-		"keepMany": keepMany, "finalMany": finalMany, "endMany": endMany, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
+		"keepMany": keepMany, "finalMany": finalMany.quiet, "finalManyTold": finalMany.told, "endMany": endMany.quiet, "endManyTold": endMany.told, "countMany": countMany, "wakeMany": wakeMany, "putSteps": putSteps, "createMany": createMany, "largeInputs": largeInputs,
 		"createRun": createRun, "spawnRun": spawnRun, "findHolder": findHolder, "findPast": findPast, "listChildren": listChildren,
 		"signalRun": signalRun, "signalExt": signalExt, "eventRun": eventRun, "eventExt": eventExt, "fateByExtID": fateByExtID,
 		"startRun": startRun, "startSignal": startSignal, "startEvent": startEvent, "startFate": startFate,
@@ -56,6 +59,7 @@ func TestPlans(t *testing.T) {
 		"planFlows": planFlows, "planFlowsBare": planFlowsBare, "planParks": planParks, "planFree": planFree, "planFreeBare": planFreeBare, "planGuard": planGuard, "planTake": planTake + claimColumns,
 		"planKeys": planKeys, "planClocks": planClocks, "planTurns": planTurns, "planStates": planStates, "planAwake": planAwake, "planEmpty": planEmpty, "planParked": planParked, "planWake": planWake,
 		"planFreed": planFreed, "planTold": planTold, "planForget": planForget, "planForgetFair": planForgetFair, "commitUnder": commitUnder, "freeStep": freeStep,
+		"plainKeep": plainKeep, "plainFinal": plainFinal, "plainTold": plainTold,
 		"purge": `DELETE FROM runs WHERE id` + purged,
 	})
 	for name, sql := range statements {
@@ -86,6 +90,43 @@ func TestPlans(t *testing.T) {
 		}
 		require.NotZero(t, n)
 	})
+}
+
+// TestStatementsTell checks that the triggers of limits and of changes fire for each statement that changes runs, except for
+// those that say why they need not.
+func TestStatementsTell(t *testing.T) {
+	t.Parallel()
+	told := []string{
+		commitFinal, commitYield, commitUnder, commitContinue, metAlready, pinRun, freeStep, plainTold, finalMany.told, endMany.told, takeLease, pauseRun, resumeRun,
+		unpinRun, restartRun, replaceRun, wakeAwaiting, wakeMany, cancelTree, closeTree, eventRun, eventExt, startEvent, stateEvent, planTake,
+	}
+	untold := []string{plainFinal, finalMany.quiet, endMany.quiet}
+	other := []string{claimRuns, claimBare, extendLease, plainKeep, keepMany, commitKeep, setTags, forgetChildren}
+	for _, sql := range told {
+		require.Contains(t, sql, "told=NULL")
+	}
+	for _, sql := range untold {
+		require.NotContains(t, sql, "told=NULL")
+		require.Contains(t, sql, " AND under IS NULL AND step_under IS NULL AND NOT EXISTS (SELECT 1 FROM subscriptions n WHERE n.namespace=")
+	}
+	const update = "UPDATE runs SET "
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for i, part := range strings.Split(string(src), update) {
+			if i == 0 || strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			begin := part[:min(len(part), 30)]
+			if end := strings.IndexAny(begin, "{\"`"); end >= 0 {
+				begin = begin[:end]
+			}
+			known := func(sql string) bool { return strings.Contains(sql, update+begin) }
+			require.True(t, slices.ContainsFunc(slices.Concat(told, untold, other), known), "%s: does %q set told? Add the statement to a list", file, update+begin)
+		}
+	}
 }
 
 // TestListPlans checks that lists and counts use the index that has their runs in their order.

@@ -17,7 +17,7 @@ var (
 		AND p.parts & {partSignals} AND EXISTS (SELECT 1 FROM signals s WHERE s.run_id=p.id AND s.id=?))`)
 
 	// wake makes a sleeping run due; a paused run becomes due once it is resumed.
-	wake = sqlkit.Text(`visible_at=CASE WHEN status IN ({sleeping},{paused}) AND wakes & ? THEN min(coalesce(visible_at, ?), ?) ELSE visible_at END`)
+	wake = sqlkit.Text(`told=NULL, visible_at=CASE WHEN status IN ({sleeping},{paused}) AND wakes & ? THEN min(coalesce(visible_at, ?), ?) ELSE visible_at END`)
 
 	insertSignal = sqlkit.Text(`INSERT INTO signals (run_id, id, pos, name, payload, sent_at) SELECT r.id, ?, r.events+1, ?, ?, ?
 		FROM runs r WHERE r.status<{final} AND r.namespace=? AND r.id=`)
