@@ -120,6 +120,7 @@ type row struct {
 	Name  string
 	Unit  string
 	Limit []float64 `json:",omitempty"`
+	Alone []float64 `json:",omitempty"` // the store without the engine
 	River []float64 `json:",omitempty"`
 	Pawl  []float64
 }
@@ -311,27 +312,8 @@ func (b *bench) throughput(ctx context.Context, at *site) error {
 			to   *[]float64
 			do   func(place string) (time.Duration, error)
 		}{
-			{"limit", &r.Limit, func(place string) (time.Duration, error) {
-				l, err := at.limit(ctx, place)
-				if err != nil {
-					return 0, err
-				}
-				defer l.close()
-				if p.backlog {
-					if err := l.starts(ctx, b.runs); err != nil {
-						return 0, err
-					}
-				}
-				from := time.Now()
-				if p.backlog {
-					err = l.drain(ctx, b.runs)
-				} else if p.work {
-					err = l.runs(ctx, b.runs, p.steps)
-				} else {
-					err = l.starts(ctx, b.runs)
-				}
-				return time.Since(from), err
-			}},
+			{"limit", &r.Limit, func(place string) (time.Duration, error) { return b.loop(ctx, &p, at.limit, place) }},
+			{"alone", &r.Alone, func(place string) (time.Duration, error) { return b.loop(ctx, &p, at.alone, place) }},
 			{"River", &r.River, func(place string) (time.Duration, error) {
 				c, err := at.river(ctx, place, b.runs, p.work && !p.backlog)
 				if err != nil {
@@ -403,9 +385,32 @@ func (b *bench) throughput(ctx context.Context, at *site) error {
 	return nil
 }
 
+// loop is a phase of the hand-written loop, or of what does the same.
+func (b *bench) loop(ctx context.Context, p *phase, open func(ctx context.Context, place string) (handwritten, error), place string) (time.Duration, error) {
+	l, err := open(ctx, place)
+	if err != nil {
+		return 0, err
+	}
+	defer l.close()
+	if p.backlog {
+		if err := l.starts(ctx, b.runs); err != nil {
+			return 0, err
+		}
+	}
+	from := time.Now()
+	if p.backlog {
+		err = l.drain(ctx, b.runs)
+	} else if p.work {
+		err = l.runs(ctx, b.runs, p.steps)
+	} else {
+		err = l.starts(ctx, b.runs)
+	}
+	return time.Since(from), err
+}
+
 // of adds what a competitor gave.
 func (r *row) of(who string, v float64) {
-	to := map[string]*[]float64{"limit": &r.Limit, "River": &r.River, "Pawl": &r.Pawl}[who]
+	to := map[string]*[]float64{"limit": &r.Limit, "alone": &r.Alone, "River": &r.River, "Pawl": &r.Pawl}[who]
 	*to = append(*to, v)
 }
 
@@ -541,11 +546,11 @@ func (b *bench) print() {
 	}
 	peers.Print(w, b.trials)
 	if len(b.rows) > 0 {
-		fmt.Fprintln(w, "\n\tPawl\thand-written\tratio\tRiver\tratio")
+		fmt.Fprintln(w, "\n\tPawl\thand-written\tratio\tRiver\tratio\tstore alone\tratio")
 	}
 	for _, r := range b.rows {
 		fmt.Fprintf(w, "%s\t%s", r.Name, spread(r.Pawl, r.Unit))
-		for _, other := range [][]float64{r.Limit, r.River} {
+		for _, other := range [][]float64{r.Limit, r.River, r.Alone} {
 			if len(other) > 0 {
 				fmt.Fprintf(w, "\t%s\t%.2f", spread(other, r.Unit), median(r.Pawl)/median(other))
 			} else {
