@@ -923,7 +923,7 @@ var stateEngineCases = []Case{
 			}
 			return 1, workflow.WaitForState(ctx, "go on", atLeast(counted, 1))
 		})
-		e.process(defs(wf), worker.Park(e.d(time.Minute)))
+		e.process(defs(wf), worker.Park(e.d(time.Minute)), worker.Lease(leaseFor))
 		h := start(e, wf, 0)
 		e.untilStep(h.ID(), "step", store.StepCompleted)
 		close(goOn)

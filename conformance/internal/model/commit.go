@@ -360,7 +360,7 @@ func (s *Store) childEnded(parent *run, g *store.Group, status store.Status, now
 	case store.Canceled:
 		g.Canceled++
 	}
-	if parent.awaitMet() {
+	if parent.awaitMet() && (s.breaks != LimitAwaitSleeps || len(parent.Under) == 0) {
 		parent.awaits = nil
 		parent.Events++
 		s.wake(parent, now)

@@ -47,6 +47,7 @@ const (
 	LimitKeepsStep                  // the permits of a step stay after its lease
 	LimitBytesAnew                  // after each two runs a claim has room for one more, whatever its size
 	LimitFairAnew                   // a limit that changes begins the turns of its keys anew
+	LimitAwaitSleeps                // the end of its children does not wake a parent under a limit
 )
 
 // Faults that leak permits, or give back too many.

@@ -62,5 +62,6 @@ var limitMutants = []Mutant{
 	{"limit-weight-forgotten", "P23", "a key that no run holds a permit of has no weight", breaksLimits(model.LimitForgetsWeight)},
 	{"limit-bytes-anew", "P12", "after each two runs, a claim takes one more whatever its size", breaksLimits(model.LimitBytesAnew)},
 	{"fair-anew", "P23", "a change of a limit's rule begins the turns of its keys anew", breaksLimits(model.LimitFairAnew)},
+	{"limit-await-sleeps", "P9", "the end of its children does not wake a parent under a limit", breaksLimits(model.LimitAwaitSleeps)},
 	{"fair-forgets", "P23", "each claim begins the turns anew", breaksLimits(model.LimitFairForgets)},
 }

@@ -142,6 +142,17 @@ func slug(s string) string {
 	return string(out)
 }
 
+// endElsewhere sends an end that is refused, and then ends the run by the second handle of the store.
+func (c *C) endElsewhere(run store.ClaimedRun) {
+	c.Helper()
+	c.heldUnder("one", "k", 1)
+	c.lost("an end with a number too high", store.Commit{Lease: run.Lease, Seq: 7, Transition: complete("")})
+	res, err := c.s2.Commit(c.ctx, store.CommitParams{Namespace: c.ns, Now: c.now, Commits: []store.Commit{{Lease: run.Lease, Seq: 1, Transition: complete("")}}})
+	c.ok("Commit by the second handle", err)
+	c.ok("its item", res[0].Err)
+	c.heldUnder("one", "k", 0)
+}
+
 var permitCases = []Case{
 	{"limit/run", "P21", "a run keeps its limits, sorted and with at least one token each, and is created pending under them even with a worker", func(c *C) {
 		under := []store.LimitUse{{Limit: "z", Key: "k", Tokens: 7}, {Limit: "a"}, {Limit: "m", Key: " é "}}
@@ -690,6 +701,33 @@ var permitCases = []Case{
 		c.takes("while another run has the permit", 2)
 		c.end(other, complete(""))
 		c.takes("the woken run", 2, ids[0])
+	}},
+	{"limit/awaits", "P9", "a parent under a limit that waits for children goes on as soon as they are final", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		parents := c.createUnder(use("one", "k"), use("one", "k"))
+		first := c.takes("the first claim", 2, parents[0])[0]
+		k := kid(1)
+		c.commit(store.Commit{Lease: first.Lease, Spawn: []store.NewRun{k}, Transition: sleepAwait(allOf)})
+		c.end(c.takes("the second claim", 2, parents[1])[0], complete(""))
+		c.takes("while the child is at work", 2)
+		c.end(c.claimKid(), complete("x"))
+		again := c.takes("the parent", 2, parents[0])[0]
+		c.end(again, sleepAwait(allOf))
+		c.end(c.takes("the parent whose children were final before it slept", 2, parents[0])[0], complete(""))
+	}},
+	{"limit/ends-by-another-handle", "P24", "a permit ends when another handle of the store ends the run, after a commit of the first one was refused", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("one", "k"), use("one", "k"))
+		c.endElsewhere(c.takes("the first claim", 2, ids[0])[0])
+		c.takes("the claim after the end", 2, ids[1])
+	}},
+	{"limit/step-ends-by-another-handle", "P24", "the permit of a step ends when another handle of the store ends the run, after a commit of the first one was refused", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(nil, use("one", "k"))
+		run := c.takes("the first claim", 1, ids[0])[0]
+		c.commit(store.Commit{Lease: run.Lease, Transition: &store.Transition{Kind: store.Release, Under: use("one", "k")}})
+		c.endElsewhere(c.takes("the claim with the permit of the step", 1, ids[0])[0])
+		c.takes("the claim after the end", 2, ids[1])
 	}},
 	{"limit/next-due", "P21", "a run that a concurrency holds back is neither in NextDue nor in Waiting; one that is permitted is", func(c *C) {
 		c.putLimit("one", oneAtATime)

@@ -3,9 +3,10 @@ package main
 import "strings"
 
 const (
-	sqliteCore    = "backends/internal/sqlitecore/"
-	limitTriggers = "migrations/sqlite/00020_limit_triggers.sql"
-	sqlKit        = "backends/internal/sqlkit/" // shared with PostgreSQL
+	sqliteCore  = "backends/internal/sqlitecore/"
+	keyTriggers = "migrations/sqlite/00020_limit_triggers.sql"
+	runTriggers = "migrations/sqlite/00021_told.sql"
+	sqlKit      = "backends/internal/sqlkit/" // shared with PostgreSQL
 )
 
 // sqlitePatches are planted in the code that SQLite and Turso share, and in SQLite's own.
@@ -91,7 +92,7 @@ var sqlitePatches = []Patch{
 	{"children-recorded-end-at-once", "condition", sqliteCore + "children.go", `AND EXISTS (SELECT 1 FROM steps WHERE run_id=runs.id)`, `AND false`, "cancel/recorded-is-canceling"},
 
 	// Control.
-	{"pause-loses-the-status", "condition", sqliteCore + "control.go", `SET paused_from=iif(status={running}, paused_from, status)`, `SET paused_from=1`, "pause/resume-keeps-time"},
+	{"pause-loses-the-status", "condition", sqliteCore + "control.go", `SET told=NULL, paused_from=iif(status={running}, paused_from, status)`, `SET told=NULL, paused_from=1`, "pause/resume-keeps-time"},
 	{"pause-does-not-mark-a-running-run", "condition", sqliteCore + "control.go", `pausing=status={running}`, `pausing=0`, "pause/running-at-next-transition"},
 	{"resume-leaves-the-mark", "condition", sqliteCore + "control.go", `WHERE id=? AND namespace=? AND (status={paused} OR pausing=1)`, `WHERE id=? AND namespace=? AND status={paused}`, "pause/unmark"},
 	{"restart-keeps-the-epoch", "condition", sqliteCore + "control.go", `attempt=1, epoch=epoch+1, seq=0, worker=NULL`, `attempt=1, seq=0, worker=NULL`, "restart/zombie"},
@@ -166,11 +167,11 @@ var sqlitePatches = []Patch{
 	{"sent-signals-of-every-run", "condition", sqlKit + "reads.go", `FROM pawl.signals s WHERE s.run_id=:run AND s.pos>:position ORDER`, `FROM pawl.signals s WHERE (s.run_id=:run OR true) AND s.pos>:position ORDER`, "export/sent"},
 	{"get-bounded-in-any-namespace", "name", sqliteCore + "runs.go", `ON r.id=unhex(j.value) AND r.namespace=?2 AND`, `ON r.id=unhex(j.value) AND ?2<>'' AND`, "namespaces/get-in-every-form"},
 	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
-	{"limit-step-permit-outlives-free", "condition", limitTriggers, `AND (NEW.leased = 0 OR NEW.step_under IS NULL) BEGIN`, `AND NEW.leased = 0 BEGIN`, "limit/step-free"},
-	{"limit-step-takes-no-permit", "condition", limitTriggers, `AND OLD.leased = 0 AND NEW.step_under IS NOT NULL BEGIN`, `AND OLD.leased = 1 AND NEW.step_under IS NOT NULL BEGIN`, "limit/step"},
-	{"limit-end-wakes-nobody", "condition", limitTriggers, `WHEN NEW.held < OLD.held`, `WHEN NEW.held > OLD.held`, "limit/concurrency"},
-	{"limit-key-in-use-is-forgotten", "condition", limitTriggers, `WHEN NEW.held = 0 AND NEW.tat = 0`, `WHEN NEW.held <= 1 AND NEW.tat = 0`, "limit/lowered"},
-	{"limit-key-with-a-weight-is-forgotten", "condition", limitTriggers, `AND NEW.vtime = 0 AND NEW.weight = 1 BEGIN`, `AND NEW.vtime = 0 BEGIN`, "fair/weight-stays"},
+	{"limit-step-permit-outlives-free", "condition", runTriggers, `OF told ON runs WHEN OLD.leased = 1 AND OLD.step_under IS NOT NULL AND (NEW.leased = 0 OR NEW.step_under IS NULL) BEGIN`, `OF told ON runs WHEN OLD.leased = 1 AND OLD.step_under IS NOT NULL AND NEW.leased = 0 BEGIN`, "limit/step-free"},
+	{"limit-step-takes-no-permit", "condition", runTriggers, `OF told ON runs WHEN NEW.leased = 1 AND OLD.leased = 0 AND NEW.step_under IS NOT NULL BEGIN`, `OF told ON runs WHEN NEW.leased = 1 AND OLD.leased = 1 AND NEW.step_under IS NOT NULL BEGIN`, "limit/step"},
+	{"limit-end-wakes-nobody", "condition", keyTriggers, `WHEN NEW.held < OLD.held`, `WHEN NEW.held > OLD.held`, "limit/concurrency"},
+	{"limit-key-in-use-is-forgotten", "condition", keyTriggers, `WHEN NEW.held = 0 AND NEW.tat = 0`, `WHEN NEW.held <= 1 AND NEW.tat = 0`, "limit/lowered"},
+	{"limit-key-with-a-weight-is-forgotten", "condition", keyTriggers, `AND NEW.vtime = 0 AND NEW.weight = 1 BEGIN`, `AND NEW.vtime = 0 BEGIN`, "fair/weight-stays"},
 	{"limit-plain-end-tells-no-queue", "order", sqliteCore + "commit.go", `frees(hints, b.queue)`, `_ = b.queue`, "hints/of-complete-under-limit"},
 	{"limit-plain-end-remembers-another-queue", "name", sqliteCore + "limitclaim.go", `remember(store.ID(r.id), r.queue)`, `remember(store.ID(r.id), r.workflow)`, "hints/of-complete-under-limit"},
 	{"limit-keys-wait-in-any-namespace", "name", sqliteCore + "limitverbs.go", `INDEXED BY runs_flow WHERE r.namespace=?1 AND`, `INDEXED BY runs_flow WHERE r.namespace>='' AND`, "limit/namespaces"},
@@ -178,6 +179,27 @@ var sqlitePatches = []Patch{
 	{"limit-bytes-count-anew", "condition", sqliteCore + "limitplan.go", `(p.begun || len(p.picks) > 0)`, `len(p.picks) > 0`, "limit/bytes-of-many"},
 	{"limit-park-at-a-deleted-key-sleeps", "number", sqliteCore + "limitsql.go", `AND k.key=j.value->>1), 0)) AND`, `AND k.key=j.value->>1), 1)) AND`, "limit/freed-meanwhile"},
 	{"limit-fair-again-forgets-turns", "condition", sqliteCore + "limitverbs.go", `max(l.clock, coalesce((SELECT vtime`, `min(l.clock, coalesce((SELECT vtime`, "fair/live-turns"},
+
+	// What the triggers of limits and changes are not told.
+	{"told-not-of-a-claim", "condition", sqliteCore + "limitsql.go", `leased=1, told=NULL, limited=0`, `leased=1, limited=0`, "limit/concurrency"},
+	{"told-not-of-an-end", "condition", sqliteCore + "commit.go", `plainTold  = tells(plainEnd)`, `plainTold  = plainEnd`, "limit/concurrency"},
+	{"told-not-of-an-end-with-records", "condition", sqliteCore + "commit.go", `, told=NULL, status=?, output=?`, `, status=?, output=?`, "limit/ends-when-run-is-canceled-and-cleans-up"},
+	{"told-not-of-a-yield", "condition", sqliteCore + "commit.go", `, told=NULL, step_under=?, limited=`, `, step_under=?, limited=`, "limit/ends-when-run-sleeps"},
+	{"told-not-of-a-free-step", "condition", sqliteCore + "commit.go", `UPDATE runs SET told=NULL, step_under=NULL`, `UPDATE runs SET step_under=NULL`, "limit/step-free"},
+	{"told-not-of-a-pin", "condition", sqliteCore + "commit.go", `UPDATE runs SET told=NULL, pin=?`, `UPDATE runs SET pin=?`, "limit/pinned"},
+	{"told-not-of-an-await-that-is-met", "condition", sqliteCore + "commit.go", `UPDATE runs SET told=NULL, visible_at=min`, `UPDATE runs SET visible_at=min`, "limit/awaits"},
+	{"told-not-of-a-child's-end", "condition", sqliteCore + "children.go", "UPDATE runs SET told=NULL, events=events+1, wakes=wakes & ~{wakeChildren}, visible_at=min(coalesce(visible_at, ?), ?)", "UPDATE runs SET events=events+1, wakes=wakes & ~{wakeChildren}, visible_at=min(coalesce(visible_at, ?), ?)", "limit/awaits"},
+	{"told-not-of-a-tree's-end", "condition", sqliteCore + "children.go", `stamp=?7, told=NULL, step_under`, `stamp=?7, step_under`, "outbox/deleted"},
+	{"told-not-of-a-lease-that-is-taken", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, status={pending}, leased=0`, `UPDATE runs SET status={pending}, leased=0`, "limit/ends-when-run-is-ended-by-force"},
+	{"told-not-of-a-pause", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, paused_from`, `UPDATE runs SET paused_from`, "outbox/kinds"},
+	{"told-not-of-a-resume", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, status=CASE`, `UPDATE runs SET status=CASE`, "limit/paused"},
+	{"told-not-of-an-unpin", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, pin=''`, `UPDATE runs SET pin=''`, "limit/unpinned"},
+	{"told-not-of-a-restart", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, status={pending}, attempt=1`, `UPDATE runs SET status={pending}, attempt=1`, "limit/restart"},
+	{"told-not-of-a-replaced-start", "condition", sqliteCore + "debounce.go", `UPDATE runs SET told=NULL, input=?1`, `UPDATE runs SET input=?1`, "debounce/replaces"},
+	{"told-not-of-a-signal", "condition", sqliteCore + "signals.go", `told=NULL, visible_at=CASE`, `visible_at=CASE`, "limit/woken"},
+	{"told-of-no-permit", "condition", sqliteCore + "permits.go", `AND under IS NULL AND step_under IS NULL AND NOT`, `AND step_under IS NULL AND NOT`, "limit/ends-by-another-handle"},
+	{"told-of-no-permit-of-a-step", "condition", sqliteCore + "permits.go", `AND under IS NULL AND step_under IS NULL AND NOT`, `AND under IS NULL AND NOT`, "limit/step-ends-by-another-handle"},
+	{"told-of-no-subscription", "condition", sqliteCore + "permits.go", ` AND NOT EXISTS (SELECT 1 FROM subscriptions n WHERE n.namespace=runs.namespace)`, ``, "outbox/kinds"},
 	{"a-lost-transaction-leaves-calls-waiting", "condition", "backends/sqlite/runner.go", `finish(other, other.err)`, `if other == j { finish(other, other.err) }`, "TestSharedTransactionEnds"},
 
 	// Pages.

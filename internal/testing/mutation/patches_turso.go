@@ -12,8 +12,8 @@ var tursoPatches = []Patch{
 	{"commit-many-keeps-crashes", "condition", sqliteCore + "commit.go", "stamp=j.value->>2, crashes=0, parts=parts | j.value->>3, events=events+(j.value->>11)\n\tFROM", "stamp=j.value->>2, parts=parts | j.value->>3, events=events+(j.value->>11)\n\tFROM", "claim/crashes-reset-by-commit"},
 	{"commit-many-counts-no-writes", "condition", sqliteCore + "commit.go", "parts=parts | j.value->>3, events=events+(j.value->>11)\n\tFROM", "parts=parts | j.value->>3\n\tFROM", "state/by-commits-together"},
 	{"commit-many-writes-for-all", "condition", sqliteCore + "state.go", "\n\t\tWHERE EXISTS (SELECT 1 FROM runs WHERE id=unhex(j.value->>0) AND stamp=j.value->>1)\n", "\n\t\tWHERE true\n", "state/by-commits-together"},
-	{"end-many-counts-no-child", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND parts & {partChildren}=0", "children/last-one-wakes"},
-	{"end-many-leaves-children", "condition", sqliteCore + "commit.go", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0", "finalUpdate + ` AND grp IS NULL AND runs.parent IS NULL", "children/follow-a-final-parent"},
+	{"end-many-counts-no-child", "condition", sqliteCore + "commit.go", "finalRest = sqlkit.Text(` AND grp IS NULL AND runs.parent IS NULL AND", "finalRest = sqlkit.Text(` AND", "children/last-one-wakes"},
+	{"end-many-leaves-children", "condition", sqliteCore + "commit.go", "AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0\n\tRETURNING", "AND grp IS NULL AND runs.parent IS NULL\n\tRETURNING", "children/follow-a-final-parent"},
 	{"end-many-ends-some", "transaction", sqliteCore + "commit.go", `AND ?5=(SELECT count(*) FROM json_each(?1) k`, `AND ?5>=(SELECT count(*) FROM json_each(?1) k`, "children/ends-in-one-batch"},
 	{"end-many-replaces-steps", "condition", sqliteCore + "commit.go", `WHERE steps.status<{stepFinal}`, `WHERE steps.status<9`, "steps/later-record-replaces"},
 	{"count-many-is-one", "bound", sqliteCore + "children.go", `SET open=open-t.n, completed=completed+t.done`, `SET open=open-1, completed=completed+t.done`, "children/ends-in-one-batch"},
@@ -25,7 +25,7 @@ var tursoPatches = []Patch{
 	{"create-many-loses-large-inputs", "bound", sqliteCore + "create.go", `WHERE j.value->>17 IS NOT NULL ON CONFLICT`, `WHERE j.value->>17 IS NULL ON CONFLICT`, "payload/at-the-limit"},
 	{"write-is-not-committed", "transaction", turso + "runner.go", `p.step(ok(p.steps-1), "COMMIT", false)`, `p.step(ok(p.steps-1), "ROLLBACK", false)`, "get/seen-by-every-handle"},
 	{"ends-together-leave-children", "condition", sqliteCore + "commit.go", `AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0`, `AND grp IS NULL AND runs.parent IS NULL`, "children/follow-parents-that-end-together"},
-	{"ends-of-parents-together-leave-children", "condition", sqliteCore + "commit.go", `AND r.events=k.value->>7 AND r.parts & {partChildren}=0)`, `AND r.events=k.value->>7)`, "children/follow-parents-that-end-together"},
+	{"ends-of-parents-together-leave-children", "condition", sqliteCore + "commit.go", "AND r.events=k.value->>7 AND r.parts & {partChildren}=0` + condition", "AND r.events=k.value->>7` + condition", "children/follow-parents-that-end-together"},
 	{"keep-many-ends-what-runs-on", "condition", sqliteCore + "commit.go", `crashes=0, parts=parts | j.value->>3, events=events+(j.value->>11)
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, `crashes=0, finished_at=visible_at, parts=parts | j.value->>3, events=events+(j.value->>11)
 	FROM json_each(?1) j WHERE runs.id=unhex(j.value->>0) AND namespace=?2`, "commit/leaves-the-run-running"},

@@ -53,7 +53,7 @@ func storeTiers(test string) []tier {
 var tursoOnly = []place{
 	{sqliteCore + "claim.go", []string{"look", "of", "keep", "manyLooks", "trust"}},
 	{sqliteCore + "create.go", []string{"createMany", "largeInputs"}},
-	{sqliteCore + "commit.go", []string{"keepMany", "finalUpdate", "finalMany", "endMany", "putSteps", "commitMany", "nextPart", "updateMany"}},
+	{sqliteCore + "commit.go", []string{"keepMany", "finalUpdate", "finalRest", "finalMany", "endMany", "endAll", "of", "putSteps", "commitMany", "nextPart", "updateMany"}},
 	{sqliteCore + "children.go", []string{"countMany", "wakeMany"}},
 	{sqliteCore + "table.go", nil},
 	{sqliteCore + "core.go", []string{"New"}},
