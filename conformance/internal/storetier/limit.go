@@ -200,6 +200,15 @@ var permitCases = []Case{
 		c.end(runs[0], complete(""))
 		c.takes("the highest priority and the plain run", 10, high, last[1])
 	}},
+	{"limit/priorities", "P7", "one claim takes runs of several priorities under a limit, the highest first", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		var ids []store.ID
+		for i := range 4 {
+			ids = append(ids, c.create(store.NewRun{Under: use("l", fmt.Sprint(i)), Priority: i}))
+		}
+		slices.Reverse(ids)
+		c.takes("the claim", 10, ids...)
+	}},
 	{"limit/first-of-namespace", "P7", "the first run under limits of a namespace is claimed at once, also by a handle that has claimed there before", func(c *C) {
 		c.end(c.start(), complete(""))
 		other := newC(c.TB, c.host, c.h, c.s2, c.s, c.cs)
@@ -363,6 +372,17 @@ var permitCases = []Case{
 		page, err = c.s.ListLimits(c.ctx, p)
 		c.ok("ListLimits", err)
 		c.eq("limits of given names", len(page.Limits), 2)
+	}},
+	{"limit/since", "P21", "LimitKeys counts the due runs of a key in all queues and of all priorities, and Since is the time of the earliest one", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		c.create(store.NewRun{Queue: "d1", Under: use("l", "k")})
+		first := c.now
+		for i, q := range []string{"d0", "d2", "d1", "d0"} {
+			c.advance(time.Second)
+			c.create(store.NewRun{Queue: q, Priority: i, Under: use("l", "k")})
+		}
+		c.create(store.NewRun{Queue: "d0", After: time.Hour, Under: use("l", "k")})
+		c.eq("the key", c.limitKey("l", "k"), store.LimitKey{Key: "k", Waiting: 5, Since: first, Weight: 1})
 	}},
 	{"limit/takeover", "P21", "an expired lease holds its permits until its run is claimed again, and whoever claims it inherits them", func(c *C) {
 		c.putLimit("l", oneAtATime)
@@ -567,6 +587,105 @@ var permitCases = []Case{
 		c.eq("waiting runs of both", []int64{c.limitKey("l", "k").Waiting, other.limitKey("l", "k").Waiting}, []int64{1, 2})
 		c.end(first, complete(""))
 		c.takes("this namespace, whatever the other one holds", 10, mine[1])
+	}},
+	{"limit/namespaces-alike", "P15", "runs of another namespace that are alike and came before, and a pause there, are not in the way", func(c *C) {
+		other := newC(c.TB, c.host, c.h, c.s, c.s2, c.cs)
+		other.ns, other.now = c.ns+" other", c.now
+		c.putLimit("l", store.LimitRule{Concurrency: 100})
+		theirs := other.startsUnder(40, use("l", "k"))
+		c.advance(time.Second)
+		mine := c.startsUnder(3, use("l", "k"))
+		other.setPaused(aQueue, "", true)
+		c.takes("the claim", 2, mine[:2]...)
+		c.takes("the next claim", 2, mine[2])
+		c.takes("a claim when none is left", 2)
+		other.setPaused(aQueue, "", false)
+		other.takes("the other namespace", 3, theirs[:3]...)
+	}},
+	{"limit/namespaces-parked", "P15", "runs of another namespace that wait for a permit of the same name and key are not forgotten", func(c *C) {
+		other := newC(c.TB, c.host, c.h, c.s, c.s2, c.cs)
+		other.ns, other.now = c.ns+" other", c.now
+		both := func(c *C) (held store.ClaimedRun, next store.ID) {
+			c.putLimit("one", oneAtATime)
+			ids := c.createUnder(use("one", "k"), use("one", "k"))
+			held = c.takes("the first claim", 2, ids[0])[0]
+			c.takes("the claim at the limit", 2)
+			return held, ids[1]
+		}
+		theirs, next := both(other)
+		mine, later := both(c)
+		c.end(mine, complete(""))
+		c.end(c.takes("the next run here", 2, later)[0], complete(""))
+		c.takes("a claim when none is left", 2)
+		other.end(theirs, complete(""))
+		other.takes("the next run there", 2, next)
+	}},
+	{"limit/namespaces-forgotten", "P15", "a namespace that no longer needs a key leaves the tokens of the others", func(c *C) {
+		for _, fair := range []bool{false, true} {
+			name := fmt.Sprint("l", fair)
+			under := func(key string) []store.LimitUse { return []store.LimitUse{{Limit: name, Key: key, Tokens: 1}} }
+			rule := store.LimitRule{Tokens: 1, Per: time.Hour, Fair: fair}
+			other := newC(c.TB, c.host, c.h, c.s, c.s2, c.cs)
+			other.ns, other.now = c.ns+" "+name, c.now.Add(24*time.Hour)
+			c.putLimit(name, rule)
+			other.putLimit(name, rule)
+			c.end(c.takes("this namespace", 1, c.createUnder(under("k"))...)[0], complete(""))
+			theirs := other.createUnder(under("k"), under("k"))
+			other.end(other.takes("the other one", 2, theirs[0])[0], complete(""))
+			for range 6 { // each claim may forget a few keys
+				c.advance(time.Hour)
+				c.end(c.takes("a later key", 1, c.createUnder(under("later"))...)[0], complete(""))
+			}
+			other.takes("the other one, before its next token", 2)
+		}
+	}},
+	{"limit/workflows-of-a-key", "P7", "runs of a key in several workflows and queues go in their order, whoever claims which of them", func(c *C) {
+		for _, fair := range []bool{false, true} {
+			c.putLimit("one", store.LimitRule{Concurrency: 1, Fair: fair})
+			demands := func(queue, workflow string) store.ClaimParams {
+				return store.ClaimParams{Max: 5, Demands: []store.Demand{demand(queue, 5, workflow)}}
+			}
+			all := store.ClaimParams{Max: 5, Demands: []store.Demand{demand("d0", 5, "w0", "w1"), demand("d1", 5, "w0", "w1")}}
+			var ids []store.ID
+			for i := range 16 {
+				c.advance(time.Microsecond)
+				ids = append(ids, c.create(store.NewRun{Queue: fmt.Sprintf("d%d", i/2%2), Workflow: fmt.Sprintf("w%d", i%2), Under: use("one", "k")}))
+			}
+			for _, id := range ids[:8] {
+				got := c.claim(all)
+				c.eq("the run", runIDs(got.Runs), []store.ID{id})
+				c.eq("runs at the limit", runIDs(c.claim(all).Runs), []store.ID{})
+				c.end(got.Runs[0], complete(""))
+			}
+			for i, id := range ids[8:] {
+				queue, workflow := fmt.Sprintf("d%d", i/2%2), fmt.Sprintf("w%d", i%2)
+				got := c.claim(demands(queue, workflow))
+				c.eq("the run of "+queue+" and "+workflow, runIDs(got.Runs), []store.ID{id})
+				c.eq("runs at the limit", runIDs(c.claim(all).Runs), []store.ID{})
+				c.end(got.Runs[0], complete(""))
+			}
+		}
+	}},
+	{"limit/pins-of-a-key", "P19", "a run that waits at the limit of a key and is pinned to another build is not in the way", func(c *C) {
+		for _, fair := range []bool{false, true} {
+			c.putLimit("one", store.LimitRule{Concurrency: 1, Fair: fair})
+			ids := c.createUnder(use("one", "k"), use("one", "k"), use("one", "k"))
+			run := c.takes("the first claim", 1, ids[0])[0]
+			c.commit(store.Commit{Lease: run.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: giveBack()})
+			second := c.one(c.claimFor(newBuild).Runs)
+			c.eq("the run for a new build", second.Run.ID, ids[1])
+			c.eq("runs for the old build at the limit", runIDs(c.claimFor(oldBuild).Runs), []store.ID{})
+			c.eq("runs for the new build at the limit", runIDs(c.claimFor(newBuild).Runs), []store.ID{})
+			c.end(second, complete(""))
+			third := c.one(c.claimFor(newBuild).Runs)
+			c.eq("the next run for the new build", third.Run.ID, ids[2])
+			c.eq("runs for the old build at the limit", runIDs(c.claimFor(oldBuild).Runs), []store.ID{})
+			c.end(third, complete(""))
+			c.eq("runs for the new build", runIDs(c.claimFor(newBuild).Runs), []store.ID{})
+			pinned := c.one(c.claimFor(oldBuild).Runs)
+			c.eq("the pinned run", pinned.Run.ID, ids[0])
+			c.end(pinned, complete(""))
+		}
 	}},
 	{"limit/pinned", "P19", "pinned and other runs of a key share its permits", func(c *C) {
 		c.putLimit("one", oneAtATime)
@@ -789,6 +908,28 @@ var permitCases = []Case{
 			c.heldUnder("l", k, 0)
 		}
 		c.heldUnder("all", "", 0)
+	}},
+	{"limit/raised-meanwhile", "P21", "a run that waits for a permit goes when the limit is raised, also if a claim looks at it meanwhile", func(c *C) {
+		var next []store.ID
+		var taken []store.ClaimedRun
+		rule := oneAtATime
+		c.collide(func() {
+			rule = oneAtATime
+			c.putLimit("l", rule)
+			held := c.startsUnder(2, use("l", "k"))
+			taken = c.takes("the first claim", 2, held[0])
+			next = held[1:]
+		}, func(s store.Store) error {
+			got, err := c.claimOn(s, store.ClaimParams{Max: 2})
+			taken = append(taken, got...)
+			return err
+		}, func(s store.Store) error {
+			return s.PutLimits(c.ctx, store.PutLimitsParams{Namespace: c.ns, Limits: []store.Limit{{Name: "l", Rule: store.LimitRule{Concurrency: 2}}}, Now: c.now})
+		}, func() {
+			taken = append(taken, c.claimN(2)...)
+			c.once(runIDs(taken[1:]), next)
+			c.finish(taken)
+		})
 	}},
 	{"limit/freed-meanwhile", "P24", "a run that waits for the only permit of a key goes when the permit ends, also if a claim looks at the key meanwhile", func(c *C) {
 		c.putLimit("one", oneAtATime)

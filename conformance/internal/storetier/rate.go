@@ -281,6 +281,17 @@ var fairCases = []Case{
 		}
 		c.check(seen["a"] >= 3 && seen["b"] >= 3, "runs of each key at equal weights: saw %v, expected about 4", seen)
 	}},
+	{"fair/weights-in-one-claim", "P23", "one claim of many runs shares them by weight, also if nearly all of them are of one key", func(c *C) {
+		c.putFair(0)
+		c.ok("SetWeight", c.s.SetWeight(c.ctx, store.SetWeightParams{Namespace: c.ns, Limit: "f", Key: "b", Weight: 100, Now: c.now}))
+		c.startsUnder(40, use("f", "a"))
+		c.startsUnder(40, use("f", "b"))
+		seen := map[string]int{}
+		for _, run := range c.claimN(40) {
+			seen[run.Run.Under[0].Key]++
+		}
+		c.eq("runs of each key", seen, map[string]int{"a": 1, "b": 39})
+	}},
 	{"fair/weight-stays", "P23", "a key keeps its weight when no run holds a permit of it", func(c *C) {
 		c.putLimit("l", oneAtATime)
 		c.ok("SetWeight", c.s.SetWeight(c.ctx, store.SetWeightParams{Namespace: c.ns, Limit: "l", Key: "k", Weight: 3, Now: c.now}))
@@ -324,6 +335,80 @@ var fairCases = []Case{
 			c.end(run, complete(""))
 		}
 		c.eq("runs", got, []store.ID{high, other, plain, low[0]})
+	}},
+	{"fair/queues-of-a-key", "P23", "runs of a key in several queues go in the order of P7", func(c *C) {
+		c.putFair(0)
+		queues := []string{"d0", "d1"}
+		var want []store.ID
+		for _, q := range []int{0, 1, 1, 0, 0, 1} {
+			c.advance(time.Microsecond)
+			want = append(want, c.create(store.NewRun{Queue: queues[q], Under: use("f", "a")}))
+		}
+		var got []store.ID
+		for range want {
+			run := c.one(c.claim(store.ClaimParams{Max: 1, Demands: []store.Demand{demand("d0", 1), demand("d1", 1)}}).Runs)
+			got = append(got, run.Run.ID)
+			c.end(run, complete(""))
+		}
+		c.eq("runs", got, want)
+	}},
+	{"fair/several-limits", "P23", "one claim takes runs of several fair limits", func(c *C) {
+		var ids []store.ID
+		for _, name := range []string{"f", "g", "h"} {
+			c.putLimit(name, store.LimitRule{Fair: true})
+			ids = append(ids, c.createUnder(use(name, "a"), use(name, "a"), use(name, "b"))...)
+		}
+		c.takes("the claim", 10, ids...)
+	}},
+	{"fair/due-later", "P13", "runs under a fair limit that are due later are claimed at their time, by whoever claims their queue and workflow", func(c *C) {
+		c.putFair(0)
+		lanes := []store.Demand{demand(aQueue, 9), demand(aQueue+"-2", 9), demand(aQueue, 9, aWorkflow+"-2")}
+		create := func(lane store.Demand, key string, after time.Duration) store.ID {
+			return c.create(store.NewRun{Queue: lane.Queue, Workflow: lane.Workflows[0], After: after, Under: use("f", key)})
+		}
+		var now, later []store.ID
+		for _, lane := range lanes {
+			now, later = append(now, create(lane, "b", 0)), append(later, create(lane, "a", time.Minute))
+		}
+		due := c.now.Add(time.Minute)
+		for i, lane := range lanes {
+			c.eq("runs that are due", runIDs(c.claim(store.ClaimParams{Demands: []store.Demand{lane}, LeaseFor: time.Hour}).Runs), now[i:i+1])
+			got := c.claim(store.ClaimParams{Demands: []store.Demand{lane}, LeaseFor: time.Hour})
+			c.eq("runs before the time", runIDs(got.Runs), []store.ID{})
+			c.check(!got.NextDue.IsZero() && !got.NextDue.After(due), "NextDue: saw %s, expected %s or before", show(got.NextDue), show(due))
+		}
+		c.now = due
+		for i, lane := range lanes {
+			got := c.claim(store.ClaimParams{Demands: []store.Demand{lane}})
+			c.eq("runs at the time", runIDs(got.Runs), later[i:i+1])
+		}
+	}},
+	{"fair/live-with-an-empty-key", "P23", "a limit becomes fair while runs with an empty key wait", func(c *C) {
+		c.putLimit("f", store.LimitRule{})
+		c.startsUnder(4, use("f", ""))
+		c.startsUnder(4, use("f", "b"))
+		c.eq("keys before", c.order(1), []string{""})
+		c.putFair(0)
+		c.eq("keys while it is fair", c.order(4), []string{"", "b", "", "b"})
+	}},
+	{"fair/live-steps", "P23", "a limit becomes fair while steps wait for its permits", func(c *C) {
+		c.putLimit("f", store.LimitRule{})
+		key := map[store.ID]string{}
+		of := []string{"a", "a", "a", "b", "b"}
+		c.createUnder(make([][]store.LimitUse, len(of))...)
+		for i, run := range c.claimN(len(of)) {
+			key[run.Run.ID] = of[i]
+			c.advance(time.Microsecond)
+			c.commit(store.Commit{Lease: run.Lease, Transition: &store.Transition{Kind: store.Release, Under: use("f", of[i])}})
+		}
+		c.putFair(0)
+		var keys []string
+		for range 4 {
+			run := c.claim1()
+			keys = append(keys, key[run.Run.ID])
+			c.end(run, complete(""))
+		}
+		c.eq("keys", keys, []string{"a", "b", "a", "b"})
 	}},
 	{"fair/takeover", "P23", "a takeover is no turn", func(c *C) {
 		c.putFair(0)
