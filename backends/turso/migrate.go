@@ -24,7 +24,7 @@ func migrate(ctx context.Context, r link, c *config, library *string) error {
 		return err
 	}
 	newest := list[len(list)-1].Version
-	for before := int64(-1); ; {
+	for failed := false; ; {
 		version, err := schemaVersion(ctx, r, library)
 		switch {
 		case err != nil:
@@ -48,11 +48,20 @@ func migrate(ctx context.Context, r link, c *config, library *string) error {
 				break
 			}
 		}
-		// Report an error only if it may be permanent and no other process has made progress.
-		if err != nil && version == before {
-			return fmt.Errorf("migration from schema version %d: %w", version, err)
+		if err == nil {
+			failed = false
+			continue
 		}
-		before = version
+		// Report an error only if it may be permanent: no other process has made progress meanwhile, and it is the second one.
+		now, unread := schemaVersion(ctx, r, library)
+		switch {
+		case unread == nil && now > version:
+			failed = false
+		case failed:
+			return fmt.Errorf("migration from schema version %d: %w", version, err)
+		default:
+			failed = true
+		}
 	}
 }
 
