@@ -24,25 +24,6 @@ func (at *site) alone(ctx context.Context, place string) (handwritten, error) {
 
 func (a *alone) close() { _ = a.st.Close() }
 
-// split does n runs in batches, two at a time.
-func (a *alone) split(n int, do func(worker string) error) error {
-	var wg sync.WaitGroup
-	errs := make(chan error, 2)
-	for w := range 2 {
-		wg.Go(func() {
-			for range n / limitBatch / 2 {
-				if err := do(fmt.Sprint("worker-", w)); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	return <-errs
-}
-
 // start starts a batch, with leases of the worker if there is one.
 func (a *alone) start(ctx context.Context, worker string, n int) ([]store.Lease, error) {
 	runs := make([]store.NewRun, n)
@@ -97,7 +78,7 @@ func (a *alone) finish(ctx context.Context, leases []store.Lease, steps []string
 }
 
 func (a *alone) starts(ctx context.Context, n int) error {
-	return a.split(n, func(string) error {
+	return split(n, func(string) error {
 		_, err := a.start(ctx, "", limitBatch)
 		return err
 	})
@@ -109,7 +90,7 @@ func (a *alone) one(ctx context.Context) error {
 }
 
 func (a *alone) runs(ctx context.Context, n int, steps []string) error {
-	return a.split(n, func(worker string) error {
+	return split(n, func(worker string) error {
 		leases, err := a.start(ctx, worker, limitBatch)
 		if err != nil {
 			return err
@@ -121,7 +102,7 @@ func (a *alone) runs(ctx context.Context, n int, steps []string) error {
 func (a *alone) drain(ctx context.Context, n int) error {
 	var mu sync.Mutex
 	left := n
-	return a.split(2*n, func(worker string) error { // a claim may take fewer than it wants, so there are enough of them
+	err := split(2*n, func(worker string) error { // a claim may take fewer than it wants, so there are enough of them
 		mu.Lock()
 		done := left <= 0
 		mu.Unlock()
@@ -142,4 +123,8 @@ func (a *alone) drain(ctx context.Context, n int) error {
 		mu.Unlock()
 		return a.finish(ctx, leases, nil)
 	})
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%d of %d runs were not claimed", left, n)
+	}
+	return err
 }

@@ -47,8 +47,8 @@ func (s *server) openLimit(ctx context.Context, schema string) (handwritten, err
 
 func (l *pgLimit) close() { l.pool.Close() }
 
-// split does n runs in batches on both connections.
-func (l *pgLimit) split(n int, do func(worker string) error) error {
+// split does n runs in batches, two at a time.
+func split(n int, do func(worker string) error) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, 2)
 	for w := range 2 {
@@ -81,11 +81,11 @@ func (l *pgLimit) one(ctx context.Context) error {
 }
 
 func (l *pgLimit) starts(ctx context.Context, n int) error {
-	return l.split(n, func(string) error { return l.start(ctx) })
+	return split(n, func(string) error { return l.start(ctx) })
 }
 
 func (l *pgLimit) runs(ctx context.Context, n int, steps []string) error {
-	return l.split(n, func(worker string) error {
+	return split(n, func(worker string) error {
 		if err := l.start(ctx); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (l *pgLimit) runs(ctx context.Context, n int, steps []string) error {
 }
 
 func (l *pgLimit) drain(ctx context.Context, n int) error {
-	return l.split(n, func(worker string) error { return l.work(ctx, worker, nil) })
+	return split(n, func(worker string) error { return l.work(ctx, worker, nil) })
 }
 
 // work takes a batch and completes it.

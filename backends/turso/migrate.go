@@ -52,7 +52,7 @@ func migrate(ctx context.Context, r link, c *config, library *string) error {
 			failed = false
 			continue
 		}
-		// Report an error only if it may be permanent: no other process has made progress meanwhile, and it is the second one.
+		// Report an error only if it may be permanent: it is the second one, and no other process has made progress.
 		now, unread := schemaVersion(ctx, r, library)
 		switch {
 		case unread == nil && now > version:

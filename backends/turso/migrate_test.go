@@ -31,8 +31,8 @@ func (v *versions) Read(_ context.Context, stmts []sqlitecore.Stmt) error {
 
 func (v *versions) migrate(context.Context, sqlitecore.Migration, int64) error { return v.apply() }
 
-// TestMigratedMeanwhile: a migration that fails because another process has applied it meanwhile is no error, also if the one before
-// it failed, too.
+// TestMigratedMeanwhile checks that a migration that fails because another process has applied it is no error, even if it is
+// the second failure.
 func TestMigratedMeanwhile(t *testing.T) {
 	t.Parallel()
 	list, err := sqlitecore.Migrations()

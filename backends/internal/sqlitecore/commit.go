@@ -394,7 +394,7 @@ type commit struct {
 	moment
 	namespace string
 	queue     string // of a run that is known to be under limits
-	watched   bool   // its namespace seems to have subscriptions
+	watched   bool   // an end was not as expected lately: see watchedFor
 	stamp     int64
 	inTurn    bool // unneeded statements are skipped
 	res       *store.CommitResult
