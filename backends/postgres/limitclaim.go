@@ -16,8 +16,10 @@ import (
 const (
 	// maxMarks is how many marks a claim folds.
 	maxMarks = 1000
-	// maxLimitRounds limits how often a claim that found only flows that it had to park looks again.
+	// maxLimitRounds limits how often a claim that found only flows that it had to park looks again. Each time it reads
+	// twice as many of them, first moreFlows more than it wants.
 	maxLimitRounds = 10
+	moreFlows      = 20
 )
 
 // limited is a claim in a namespace with limits.
@@ -25,6 +27,8 @@ type limited struct {
 	*claiming
 	plan    limitPlan
 	byFlow  map[flowAt]*flow
+	lists   map[flowList]*flowBound
+	listed  int64 // how many flows of each list are read
 	keys    map[keyName]*limitKey
 	picks   []pick
 	freed   bool  // keys got room by the marks
@@ -43,7 +47,7 @@ type flowAt struct {
 // takeLimited takes runs in a namespace with limits. Claims of such a namespace take turns.
 func (c *claiming) takeLimited(ctx context.Context) error {
 	for round := 1; ; round++ {
-		l := &limited{claiming: c, hints: sqlkit.NewHints(c.p.Namespace)}
+		l := &limited{claiming: c, hints: sqlkit.NewHints(c.p.Namespace), listed: int64(c.wanted + moreFlows<<(round-1))}
 		from := time.Now()
 		err := c.rounds(ctx, l.run)
 		c.way.Planned(time.Since(from))
@@ -74,7 +78,7 @@ func (c *claiming) takeLimited(ctx context.Context) error {
 func (l *limited) run(run func(bool, ...stmt) error) error {
 	ns := l.p.Namespace
 	l.plan, l.picks = limitPlan{}, nil
-	l.byFlow, l.keys = map[flowAt]*flow{}, map[keyName]*limitKey{}
+	l.byFlow, l.keys, l.lists = map[flowAt]*flow{}, map[keyName]*limitKey{}, map[flowList]*flowBound{}
 	err := run(false, l.lockLimits(ns), l.begin(), l.fold(), l.load())
 	if err != nil {
 		return err
@@ -120,8 +124,10 @@ func (l *limited) load() stmt {
 	var n [5]int64
 	var id, run store.ID
 	var ok bool
-	dests := []any{&kind, sqlkit.ID(&id), sqlkit.ID(&run), &a[0], &a[1], &a[2], &a[3], &n[0], &n[1], &n[2], &n[3], &n[4], &ok}
-	return stmt{sql: loadLimits, args: l.lanesArgs(), rows: func(scan func(...any) error) error {
+	var fair string
+	var turn int64
+	dests := []any{&kind, sqlkit.ID(&id), sqlkit.ID(&run), &a[0], &a[1], &a[2], &a[3], &n[0], &n[1], &n[2], &n[3], &n[4], &ok, &fair, &turn}
+	return stmt{sql: loadLimits, args: append(l.lanesArgs(), l.listed), rows: func(scan func(...any) error) error {
 		if err := scan(dests...); err != nil {
 			return err
 		}
@@ -131,7 +137,7 @@ func (l *limited) load() stmt {
 		case 1:
 			p.rules[a[0]] = &limitRule{name: a[0], concurrency: n[0], every: n[1], burst: n[2], clock: n[3], was: n[3], fair: ok}
 		case 2:
-			return l.readFlow(id, run, a, n, ok)
+			return l.readFlow(id, run, a, n, ok, fair, turn)
 		case 3:
 			l.readUse(id, a, n)
 		case 4:
@@ -146,7 +152,8 @@ func (l *limited) load() stmt {
 }
 
 // readFlow reads a flow. It may be found twice.
-func (l *limited) readFlow(id, head store.ID, text [4]string, n [5]int64, taken bool) error {
+func (l *limited) readFlow(id, head store.ID, text [4]string, n [5]int64, taken bool, fair string, turn int64) error {
+	l.list(text, n, fair).read(turn, waiting{id: head, at: n[4], priority: int16(n[1])})
 	at := flowAt{id, n[0]}
 	if l.byFlow[at] != nil {
 		return nil
@@ -159,7 +166,7 @@ func (l *limited) readFlow(id, head store.ID, text [4]string, n [5]int64, taken 
 	if err != nil {
 		return err
 	}
-	f := &flow{id: id, under: [2]string{text[0], text[1]}, pair: n[0], priority: int16(n[1]), demand: n[2], state: int16(n[3]), parked: keyName{text[2], text[3]},
+	f := &flow{id: id, under: [2]string{text[0], text[1]}, pair: n[0], priority: int16(n[1]), demand: n[2], state: int16(n[3]), parked: keyName{text[2], text[3]}, turn: turn,
 		head: waiting{id: head, at: n[4], priority: int16(n[1])}}
 	for _, u := range own {
 		if taken {
@@ -173,6 +180,33 @@ func (l *limited) readFlow(id, head store.ID, text [4]string, n [5]int64, taken 
 	l.byFlow[at] = f
 	l.plan.flows = append(l.plan.flows, f)
 	return nil
+}
+
+// flowList names a list of flows that is read up to a number: those of a lane in a state, under a fair limit if they
+// are ready, and parked at a key.
+type flowList struct {
+	pair     int64
+	priority int16
+	state    int64
+	fair     string
+	at       keyName
+}
+
+// list returns the list in which a flow was found, given its row.
+func (l *limited) list(text [4]string, n [5]int64, fair string) *flowBound {
+	in := flowList{pair: n[0], priority: int16(n[1]), state: n[3]}
+	switch in.state {
+	case flowReady:
+		in.fair = fair
+	case flowParked, flowStarved:
+		in.at = keyName{text[2], text[3]}
+	}
+	b := l.lists[in]
+	if b == nil {
+		b = &flowBound{demand: n[2], state: int16(in.state), fair: in.fair}
+		l.lists[in] = b
+	}
+	return b
 }
 
 func (l *limited) use(u store.LimitUse) heldUse {
@@ -191,8 +225,15 @@ func (l *limited) readUse(_ store.ID, text [4]string, n [5]int64) {
 	}
 }
 
-// link joins keys with their rules, and finds the limit that decides on the turn of each flow.
+// link joins keys with their rules, finds the limit that decides on the turn of each flow, and notes the lists that
+// may have flows that were not read.
 func (l *limited) link() {
+	for in, b := range l.lists {
+		if b.flows >= l.listed {
+			b.at = l.keys[in.at]
+			l.plan.behind = append(l.plan.behind, b)
+		}
+	}
 	for _, k := range l.keys {
 		k.rule = l.plan.rules[k.name]
 	}

@@ -72,6 +72,7 @@ type flow struct {
 	head     waiting
 	state    int16
 	at       int64
+	turn     int64   // as it was stored
 	parked   keyName // where it is parked, or was
 	changed  bool
 }
@@ -119,6 +120,47 @@ func (f *flow) take(now int64) {
 	f.changed = true
 }
 
+// flowBound is what is known of the flows of a list that were not read: they come after those that were, in the order
+// of the turn and then of the first run. Those that wait for a time are in no order.
+type flowBound struct {
+	flows  int64 // that were read
+	demand int64
+	state  int16
+	fair   string    // the fair limit that decides on the turn; only of ready flows
+	at     *limitKey // where the flows are parked; nil: nowhere
+	turn   int64
+	head   waiting
+}
+
+// read notes that a flow was read.
+func (b *flowBound) read(turn int64, head waiting) {
+	if b.flows == 0 || turn > b.turn || turn == b.turn && b.head.before(&head) {
+		b.turn, b.head = turn, head
+	}
+	b.flows++
+}
+
+// hidden reports whether a run of a flow that was not read may come before the best one that was, whose claim is to be the
+// next, given the best flow of each fair limit.
+func (p *limitPlan) hidden(best *waiting, turns map[*limitRule]*flow, open func(int64) bool) bool {
+	for _, b := range p.behind {
+		switch {
+		case !open(b.demand):
+		case b.at != nil && (b.at.full() || b.state == flowStarved && b.at.rateAt(1) > p.now):
+		case b.state == flowTimed:
+			return true
+		case b.fair != "" && p.rules[b.fair] != nil:
+			rule := p.rules[b.fair]
+			if f := turns[rule]; f == nil || max(b.turn, rule.clock) < f.fair.starts() {
+				return true
+			}
+		case best == nil || b.head.before(best):
+			return true
+		}
+	}
+	return false
+}
+
 // limitPlan chooses the runs that a claim takes: see store.Leases.Claim.
 type limitPlan struct {
 	now    int64
@@ -128,6 +170,8 @@ type limitPlan struct {
 	free   []waiting
 	flows  []*flow
 	rules  map[string]*limitRule
+	behind []*flowBound // the lists that may have flows that were not read
+	more   bool         // the choice ended because one of them may be next
 }
 
 // pick is a run that the claim is to take.
@@ -137,7 +181,7 @@ type pick struct {
 	vtime int64 // of the key whose turn it is, afterwards
 }
 
-// choose repeats the choice of P7 until the claim is full.
+// choose repeats the choice of P7 until the claim is full, or until a run that was not read may be next.
 func (p *limitPlan) choose() []pick {
 	slices.SortFunc(p.free, func(a, b waiting) int {
 		if a.before(&b) {
@@ -158,10 +202,11 @@ func (p *limitPlan) choose() []pick {
 		if len(free) > 0 {
 			best.waiting = &free[0]
 		}
-		if f := p.first(open); f != nil && (best.waiting == nil || f.runs[f.taken].before(best.waiting)) {
+		f, turns := p.first(open)
+		if f != nil && (best.waiting == nil || f.runs[f.taken].before(best.waiting)) {
 			best = pick{waiting: &f.runs[f.taken], of: f}
 		}
-		if best.waiting == nil {
+		if p.more = p.hidden(best.waiting, turns, open); p.more || best.waiting == nil {
 			break
 		}
 		if size += best.size; p.bytes > 0 && len(picks) > 0 && size > p.bytes {
@@ -177,10 +222,9 @@ func (p *limitPlan) choose() []pick {
 	return picks
 }
 
-// first returns the flow whose next run is the first candidate among those under limits.
-func (p *limitPlan) first(open func(int64) bool) *flow {
-	var best *flow
-	var turns map[*limitRule]*flow
+// first returns the flow whose next run is the first candidate among those under limits, and the one whose turn it is
+// under each fair limit.
+func (p *limitPlan) first(open func(int64) bool) (best *flow, turns map[*limitRule]*flow) {
 	for _, f := range p.flows {
 		if f.taken == len(f.runs) || !open(f.demand) || !f.permits(p.now) {
 			continue
@@ -203,7 +247,7 @@ func (p *limitPlan) first(open func(int64) bool) *flow {
 			best = f
 		}
 	}
-	return best
+	return best, turns
 }
 
 // goesBefore reports whether f is next, of two flows under the same fair limit.
@@ -225,6 +269,9 @@ func (p *limitPlan) settle() {
 	}
 	first := map[place]*flow{}
 	for _, f := range p.flows {
+		if p.more && f.fair != nil && f.turn < f.fair.starts() {
+			f.changed = true // so that it goes behind those that were not read
+		}
 		state, at, parked := int16(flowReady), int64(0), f.parked
 		var later *heldUse
 		for i := range f.uses {

@@ -100,8 +100,8 @@ func TestLimitKeysBehindManyMarks(t *testing.T) {
 	const each, runs = 1000, postgres.MarksAtOnce + 2000
 	for made := 0; made < runs; made += each {
 		p := store.CreateParams{Namespace: "n"}
-		for range each {
-			p.Runs = append(p.Runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "one", Key: "k"}}})
+		for i := range each { // a run leaves a mark if the one before it is of another flow
+			p.Runs = append(p.Runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "one", Key: []string{"a", "b"}[i%2]}}})
 		}
 		_, err := s.Create(t.Context(), p)
 		require.NoError(t, err)
@@ -119,6 +119,39 @@ func TestLimitKeysBehindManyMarks(t *testing.T) {
 	keys, err := s.LimitKeys(t.Context(), store.LimitKeysParams{Namespace: "n", Limit: "one"})
 	require.NoError(t, err)
 	require.Zero(t, marks())
-	require.Len(t, keys.Keys, 1)
-	require.EqualValues(t, min(runs, store.MaxWaiting), keys.Keys[0].Waiting)
+	require.Len(t, keys.Keys, 2)
+	for _, k := range keys.Keys {
+		require.EqualValues(t, min(runs/2, store.MaxWaiting), k.Waiting)
+	}
+}
+
+// TestMarksOfABulkStart checks that runs of one key that one call starts leave one mark, so that a claim finds the next key's
+// run at once, however many they are.
+func TestMarksOfABulkStart(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	s := open(t, url, schema).(*postgres.Store)
+	start := func(n int, key string) {
+		p := store.CreateParams{Namespace: "n"}
+		for range n {
+			p.Runs = append(p.Runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "fair", Key: key}}})
+		}
+		_, err := s.Create(t.Context(), p)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.PutLimits(t.Context(), store.PutLimitsParams{Namespace: "n", Limits: []store.Limit{{Name: "fair", Rule: store.LimitRule{Fair: true}}}}))
+	for range 3 {
+		start(1000, "large")
+	}
+	start(1, "small")
+	n, err := s.Marks(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+	c, err := s.Claim(t.Context(), store.ClaimParams{Namespace: "n", Worker: "w1", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 2}}})
+	require.NoError(t, err)
+	var keys []string
+	for _, r := range c.Runs {
+		keys = append(keys, r.Run.Under[0].Key)
+	}
+	require.Equal(t, []string{"large", "small"}, keys)
 }

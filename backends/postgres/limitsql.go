@@ -91,14 +91,14 @@ var (
 			coalesce(max(g.seq), 0), count(*) FROM gone g`
 
 	// loadLimits reads what decides on a claim: rows of several kinds, in one form. Parameters: those of
-	// limitLanes, $7 the maximum number of runs.
+	// limitLanes, $7 the maximum number of runs, $10 how many flows of each list.
 	loadLimits = sqlkit.Text(limitLanes + `,
 		rule AS MATERIALIZED (SELECT * FROM pawl.limits l WHERE l.namespace=$2::text),
 		timed AS MATERIALIZED (SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f
-			WHERE f.namespace=$2::text AND f.lane=named.name AND f.state=3 AND f.at<=` + now + ` ORDER BY f.at LIMIT $7::bigint+20) x),
+			WHERE f.namespace=$2::text AND f.lane=named.name AND f.state=3 AND f.at<=` + now + ` ORDER BY f.at LIMIT $10::bigint) x),
 		ready AS MATERIALIZED (SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN (SELECT '' AS fair UNION ALL SELECT rule.name FROM rule WHERE rule.fair) r
 				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.lane=named.name AND f.fair=r.fair AND f.state=1
-					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x),
+					ORDER BY f.turn, f.head_at, f.head_id LIMIT $10::bigint) x),
 		woken AS MATERIALIZED (SELECT e.value->>0 AS name, e.value->>1 AS key FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value)
 			UNION SELECT t.limit_name, t.limit_key FROM timed t WHERE t.limit_name IS NOT NULL
 			UNION SELECT t.limit_name, t.limit_key FROM ready t WHERE t.limit_name IS NOT NULL),
@@ -108,21 +108,21 @@ var (
 				CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=w.name AND p.limit_key=w.key AND p.state IN (2, 4) LIMIT 1) one
 				CROSS JOIN named CROSS JOIN (VALUES (2), (4)) s(state)
 				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.limit_name=w.name AND f.limit_key=w.key AND f.lane=named.name AND f.state=s.state
-					ORDER BY f.turn, f.head_at, f.head_id LIMIT $7::bigint+20) x),
+					ORDER BY f.turn, f.head_at, f.head_id LIMIT $10::bigint) x),
 		u AS MATERIALIZED (SELECT f.flow, f.pair, u.name, u.key, coalesce(k.held, 0) AS held, coalesce(k.tat, 0) AS tat, coalesce(k.vtime, 0) AS vtime, coalesce(k.weight, 1) AS weight,
 				CASE WHEN rule.concurrency>0 THEN rule.concurrency-coalesce(k.held, 0) END AS room
 			FROM f CROSS JOIN LATERAL unnest(f.names, f.keys) u(name, key) LEFT JOIN rule ON rule.name=u.name
 			LEFT JOIN LATERAL (SELECT * FROM pawl.limit_keys k WHERE k.namespace=$2::text AND k.name=u.name AND k.key=u.key OFFSET 0) k ON true),
 		room AS MATERIALIZED (SELECT u.flow, u.pair, min(u.room) AS room FROM u GROUP BY 1, 2)
-		SELECT 0, NULL::uuid, NULL::uuid, '', '', '', '', ` + now + `, 0, 0, 0, 0, false
-		UNION ALL SELECT 1, NULL, NULL, rule.name, '', '', '', rule.concurrency, rule.every, rule.burst, rule.clock, 0, rule.fair FROM rule
+		SELECT 0, NULL::uuid, NULL::uuid, '', '', '', '', ` + now + `, 0, 0, 0, 0, false, '', 0
+		UNION ALL SELECT 1, NULL, NULL, rule.name, '', '', '', rule.concurrency, rule.every, rule.burst, rule.clock, 0, rule.fair, '', 0 FROM rule
 		UNION ALL SELECT 2, f.flow, f.head_id, coalesce(f.under, ''), coalesce(f.step_under, ''), coalesce(f.limit_name, ''), coalesce(f.limit_key, ''), f.pair, f.priority, f.d, f.state,
-			f.head_at, f.taken FROM f
-		UNION ALL SELECT 3, u.flow, NULL, u.name, u.key, '', '', u.pair, u.held, u.tat, u.vtime, u.weight, false FROM u
-		UNION ALL SELECT 4, f.flow, c.id, c.past, '', '', '', f.pair, f.priority, f.d, c.visible_at, c.size, false FROM f JOIN room USING (flow, pair) CROSS JOIN LATERAL (
+			f.head_at, f.taken, f.fair, f.turn FROM f
+		UNION ALL SELECT 3, u.flow, NULL, u.name, u.key, '', '', u.pair, u.held, u.tat, u.vtime, u.weight, false, '', 0 FROM u
+		UNION ALL SELECT 4, f.flow, c.id, c.past, '', '', '', f.pair, f.priority, f.d, c.visible_at, c.size, false, '', 0 FROM f JOIN room USING (flow, pair) CROSS JOIN LATERAL (
 			SELECT x.id, x.visible_at, ` + past(`x`) + `, ` + lengths(`x`) + ` AS size FROM pawl.runs x WHERE ` + flowRuns + ` AND x.visible_at<=` + now + `
 			ORDER BY x.visible_at, x.id LIMIT greatest(1, least($7::bigint, room.room))) c
-		UNION ALL SELECT 5, NULL, c.id, c.past, '', '', '', lane.pair, lane.priority, lane.d, c.visible_at, c.size, c.leased FROM lane CROSS JOIN LATERAL (
+		UNION ALL SELECT 5, NULL, c.id, c.past, '', '', '', lane.pair, lane.priority, lane.d, c.visible_at, c.size, c.leased, '', 0 FROM lane CROSS JOIN LATERAL (
 			SELECT r.id, r.visible_at, r.leased, ` + past(`r`) + `, ` + lengths(`r`) + ` AS size FROM pawl.runs r WHERE ` + dueInLane + ` ORDER BY r.visible_at, r.id LIMIT $7::bigint) c`)
 
 	// takeLimited takes runs: $2 namespace, $3 ids, $4 flows, $5 whether their leases have expired, $10 pins,

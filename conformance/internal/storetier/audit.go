@@ -151,6 +151,9 @@ var auditedVerbs = []audited{
 	onName("SetLimit", store.NoChange, nil, func(*C) {}, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
 		return s.SetLimit(ctx, store.SetLimitParams{Namespace: c.ns, Name: "l", Rule: &aRule, Now: c.now, Record: record})
 	}, func(c *C) int { return len(c.limits()) }),
+	onName("SetLimit to another rule", store.NoChange, nil, func(c *C) { c.setLimit("l", &store.LimitRule{Concurrency: 4}) }, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
+		return s.SetLimit(ctx, store.SetLimitParams{Namespace: c.ns, Name: "l", Rule: &aRule, Now: c.now, Record: record})
+	}, func(c *C) int { return whether(*c.limits()[0].Set == aRule) }),
 	onName("SetLimit without a rule", store.NoChange, nil, func(c *C) { c.putLimit("l", aRule); c.setLimit("l", &store.LimitRule{Concurrency: 4}) }, func(c *C, ctx context.Context, s store.Store, record []store.Action) error {
 		return s.SetLimit(ctx, store.SetLimitParams{Namespace: c.ns, Name: "l", Now: c.now, Record: record})
 	}, func(c *C) int { return whether(c.limits()[0].Set == nil) }),

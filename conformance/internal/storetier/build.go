@@ -1,7 +1,6 @@
 package storetier
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,7 +76,6 @@ func (c *C) unpin(ids ...store.ID) []store.ControlResult {
 // sameIDs compares runs in any order.
 func (c *C) sameIDs(what string, got []store.ID, want ...store.ID) {
 	c.Helper()
-	byID := func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) }
 	slices.SortFunc(got, byID)
 	slices.SortFunc(want, byID)
 	c.eq(what, got, want)

@@ -1,7 +1,6 @@
 package storetier
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -727,7 +726,7 @@ var orderCases = []Case{
 		at := func(p int, after time.Duration) store.ID { return c.create(store.NewRun{Priority: p, After: after}) }
 		ids := []store.ID{at(3, 0), at(3, time.Second), at(1, 0), at(1, time.Second)}
 		twins := []store.ID{at(1, 2*time.Second), at(1, 2*time.Second), at(1, 2*time.Second)}
-		slices.SortFunc(twins, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
+		slices.SortFunc(twins, byID)
 		ids = append(append(ids, twins...), at(1, 3*time.Second), at(-2, 0), at(-2, time.Microsecond))
 		later, first := at(1, time.Hour), at(9, time.Hour)
 		paused := at(9, 0)

@@ -1,6 +1,7 @@
 package storetier
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,6 +71,19 @@ func (c *C) createUnder(lists ...[]store.LimitUse) (ids []store.ID) {
 		ids = append(ids, c.create(store.NewRun{Under: under}))
 	}
 	return ids
+}
+
+// byID compares IDs, which decide between runs that are due at one time.
+func byID(a, b store.ID) int { return bytes.Compare(a[:], b[:]) }
+
+// apart creates n runs under the same uses, each under a limit without a rule and another key of it as well, so that no
+// two of them wait in one place. They are due after a time.
+func (c *C) apart(n int, under []store.LimitUse, after time.Duration) {
+	c.Helper()
+	for i := range n {
+		c.advance(time.Microsecond)
+		c.create(store.NewRun{Under: uses(under, use("without rule", fmt.Sprint(i))), After: after})
+	}
 }
 
 // takes checks which runs a claim of up to n takes.
@@ -208,6 +222,76 @@ var permitCases = []Case{
 		}
 		slices.Reverse(ids)
 		c.takes("the claim", 10, ids...)
+	}},
+	{"limit/first-leaves", "P24", "of runs that were started together, the others go if the first ones are canceled or paused before anybody claims", func(c *C) {
+		leave := map[string]func(store.ID){"canceled": func(id store.ID) { c.cancel(id) }, "paused": func(id store.ID) { c.pause(id) }}
+		for _, how := range []string{"canceled", "paused"} {
+			for _, after := range []time.Duration{0, time.Minute} {
+				for first := 1; first < 4; first++ {
+					limit := fmt.Sprint(how, after, first)
+					ids := c.createN(5, store.NewRun{Under: use(limit, "k"), After: after})
+					slices.SortFunc(ids, byID)
+					for _, id := range ids[:first] {
+						leave[how](id)
+					}
+					if after > 0 {
+						got := c.claim(store.ClaimParams{Max: 9})
+						c.eq("runs before the time", runIDs(got.Runs), []store.ID{})
+						c.check(!got.NextDue.After(c.now.Add(after)) && !got.NextDue.IsZero(), "NextDue: saw %s, expected %s or before", show(got.NextDue), show(c.now.Add(after)))
+						c.advance(after)
+					}
+					c.finish(c.takes("the others", 9, ids[first:]...))
+				}
+			}
+		}
+	}},
+	{"limit/started-in-one-call", "P24", "runs of several keys, queues and priorities that one call starts can be claimed at once", func(c *C) {
+		var runs []store.NewRun
+		for _, r := range []store.NewRun{{}, {}, {Priority: 1}, {Queue: aQueue + "-2"}} {
+			for _, key := range []string{"a", "b", "a"} {
+				r.Under = use("l", key)
+				runs = append(runs, fill(r))
+			}
+		}
+		var ids []store.ID
+		for _, res := range c.creates(runs...) {
+			c.ok("Create's item", res.Err)
+			ids = append(ids, res.ID)
+		}
+		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 99), demand(aQueue+"-2", 99)}})
+		c.once(runIDs(got.Runs), ids)
+	}},
+	{"limit/started-in-any-order", "P13", "runs of a key that one call starts for several times are claimed at their times, whatever their order in the call", func(c *C) {
+		for i, order := range [][]int{{3, 1, 2, 0}, {0, 2, 1, 3}, {2, 3, 1, 0}} {
+			ids := make([]store.ID, 4)
+			runs := make([]store.NewRun, 4)
+			for j, minutes := range order {
+				runs[j] = fill(store.NewRun{Under: use("l", fmt.Sprint(i)), After: time.Duration(minutes) * time.Minute})
+				ids[minutes] = runs[j].ID
+			}
+			for _, res := range c.creates(runs...) {
+				c.ok("Create's item", res.Err)
+			}
+			for minutes, id := range ids {
+				c.finish(c.takes(fmt.Sprintf("after %d minutes", minutes), 9, id))
+				c.advance(time.Minute)
+			}
+		}
+	}},
+	{"limit/both-leave-meanwhile", "P24", "of runs that were started together, the last goes if the others are canceled at once before anybody claims", func(c *C) {
+		var ids []store.ID
+		leave := func(i int) func(store.Store) error {
+			return func(s store.Store) error {
+				_, err := ask(c, s.Cancel, store.CancelParams{Namespace: c.ns, IDs: []store.ID{ids[i]}, Now: c.now})
+				return err
+			}
+		}
+		c.collide(func() {
+			ids = c.createN(3, store.NewRun{Under: use("l", "k")})
+			slices.SortFunc(ids, byID)
+		}, leave(0), leave(1), func() {
+			c.finish(c.takes("the last one", 9, ids[2]))
+		})
 	}},
 	{"limit/first-of-namespace", "P7", "the first run under limits of a namespace is claimed at once, also by a handle that has claimed there before", func(c *C) {
 		c.end(c.start(), complete(""))
@@ -720,6 +804,65 @@ var permitCases = []Case{
 		c.eq("NextDue", got.NextDue, time.Time{})
 		c.eq("Waiting", got.Waiting, []store.Waiting(nil))
 	}},
+	{"limit/demands-of-many-keys", "P21", "a claim that has all the runs of one demand goes on with the others, however many keys the first has", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		var ids []store.ID
+		for i := range 60 {
+			c.advance(time.Microsecond)
+			ids = append(ids, c.create(store.NewRun{Queue: "d0", Under: use("l", fmt.Sprint(i))}))
+		}
+		c.advance(time.Microsecond)
+		last := c.create(store.NewRun{Queue: "d1", Under: use("l", "other")})
+		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("d0", 1), demand("d1", 1)}})
+		c.eq("runs", runIDs(got.Runs), []store.ID{ids[0], last})
+	}},
+	{"limit/crowd-at-a-full-key", "P7", "many runs that wait for a full key, each under another limit too, do not hide a run that may go, which goes before a later one under no limit", func(c *C) {
+		for _, after := range []time.Duration{0, time.Minute} {
+			for _, fair := range []bool{false, true} {
+				one := fmt.Sprint("one", after, fair)
+				c.putLimit(one, store.LimitRule{Concurrency: 1, Fair: fair})
+				c.createUnder(use(one, "full"))
+				c.one(c.claim(store.ClaimParams{Max: 1, LeaseFor: time.Hour}).Runs)
+				c.apart(40, use(one, "full"), after)
+				c.advance(time.Microsecond)
+				next := c.create(store.NewRun{Under: use(one, "free"), After: after})
+				c.advance(after)
+				plain := c.createUnder(nil)
+				c.finish(c.takes("the run of another key", 1, next))
+				c.finish(c.takes("the claim after it", 1, plain...))
+				c.takes("the claim at the limit", 1)
+			}
+		}
+	}},
+	{"limit/crowd-at-another-limit", "P24", "a run goes when the permit of its key ends, also if many that came before wait for a key of the same name under another limit", func(c *C) {
+		for _, fair := range []bool{false, true} {
+			rule := store.LimitRule{Concurrency: 1, Fair: fair}
+			a, b := fmt.Sprint("a", fair), fmt.Sprint("b", fair)
+			c.putLimit(a, rule)
+			c.putLimit(b, rule)
+			held := c.takes("the first claim", 2, c.createUnder(use(a, "k"), use(b, "k"))...)
+			c.apart(40, use(a, "k"), 0)
+			next := c.createUnder(use(b, "k"))
+			c.takes("while both permits are held", 1)
+			c.end(held[1], complete(""))
+			c.takes("when one has ended", 1, next...)
+		}
+	}},
+	{"limit/crowd-behind-another-key", "P7", "the permit of a key goes to a run before it goes to a later one under no limit, also if many between wait for another key as well", func(c *C) {
+		for _, fair := range []bool{false, true} {
+			one, two := fmt.Sprint("one", fair), fmt.Sprint("two", fair)
+			c.putLimit(one, store.LimitRule{Concurrency: 1, Fair: fair})
+			c.putLimit(two, oneAtATime)
+			held := c.takes("the first claim", 2, c.createUnder(use(one, "k"), use(two, "x"))...)
+			c.apart(40, uses(use(one, "k"), use(two, "x")), 0)
+			next := c.createUnder(use(one, "k"))
+			c.takes("while both permits are held", 1)
+			plain := c.createUnder(nil)
+			c.end(held[0], complete(""))
+			c.takes("when one has ended", 1, next...)
+			c.takes("the claim after it", 1, plain...)
+		}
+	}},
 	{"limit/bytes", "P12", "a run that does not fit into a claim's bytes takes no permit", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 5})
 		for range 3 {
@@ -893,6 +1036,16 @@ var permitCases = []Case{
 		_, err = c.s.LimitKeys(c.ctx, p)
 		c.fails("LimitKeys with the cursor of another limit", err, store.ErrInvalid)
 	}},
+	{"limit/waiting-of-a-key", "P24", "LimitKeys counts the due runs of a key in all queues and workflows, each once, and those that are due later only at their time", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		for _, r := range []store.NewRun{{}, {}, {Queue: aQueue + "-2"}, {Workflow: aWorkflow + "-2"}, {Priority: 3}, {After: time.Minute}, {After: time.Minute}} {
+			r.Under = use("one", "k")
+			c.create(r)
+		}
+		c.eq("Waiting", c.limitKey("one", "k").Waiting, int64(5))
+		c.advance(time.Minute)
+		c.eq("Waiting a minute later", c.limitKey("one", "k").Waiting, int64(7))
+	}},
 	{"limit/claimers", "P21", "of many concurrent claims and ends, no moment has more leases of a key than its concurrency", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 2})
 		c.putLimit("all", store.LimitRule{Concurrency: 5})
@@ -964,6 +1117,29 @@ var permitCases = []Case{
 			c.once(runIDs(taken), next)
 			c.finish(taken)
 		})
+	}},
+	{"limit/paused-meanwhile", "P7", "a run under no limit that is paused while a claim of a namespace with limits looks at it is claimed before its pause or not at all", func(c *C) {
+		c.putLimit("one", oneAtATime)
+		held := c.takes("the first claim", 1, c.createUnder(use("one", "k"))...)
+		var free store.ID
+		var taken []store.ClaimedRun
+		c.collide(func() {
+			ids := c.createUnder(use("one", fmt.Sprint(c.now.UnixMicro())), nil)
+			free = ids[1]
+		}, func(s store.Store) (err error) {
+			taken, err = c.claimOn(s, store.ClaimParams{Max: 9, LeaseFor: time.Hour})
+			return err
+		}, func(s store.Store) error {
+			_, err := ask(c, s.Pause, store.PauseParams{Namespace: c.ns, IDs: []store.ID{free}, Now: c.now})
+			return err
+		}, func() {
+			claimed := slices.Contains(runIDs(taken), free)
+			run := c.get(free)
+			want := map[bool]any{true: []any{store.Running, true}, false: []any{store.Paused, false}}[claimed]
+			c.eq(fmt.Sprintf("Status and Pausing (claimed: %v)", claimed), any([]any{run.Status, run.Pausing}), want)
+			c.finish(taken)
+		})
+		c.finish(held)
 	}},
 	{"limit/eager", "P21", "a start with a worker under a limit takes no lease, also with room, also without a rule", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 9})

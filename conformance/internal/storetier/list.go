@@ -178,7 +178,7 @@ var listCases = []Case{
 			{store.RunFilter{IDPrefix: b.String()[:30], Queue: "q2"}, nil},
 		} {
 			want := append([]store.ID{}, tt.want...)
-			slices.SortFunc(want, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+			slices.SortFunc(want, byID)
 			c.eq(fmt.Sprintf("List of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, OldestFirst: true, Limit: 2}, nil), want)
 			c.eq(fmt.Sprintf("Count of %+v", tt.f), c.count(tt.f), int64(len(want)))
 		}
@@ -205,7 +205,7 @@ var listCases = []Case{
 		run(store.Pending, nil)
 		c.create(store.NewRun{ExternalID: "E", Suffix: "pending"})
 		f := store.RunFilter{ExternalID: "e"}
-		slices.SortFunc(want, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+		slices.SortFunc(want, byID)
 		c.eq("List", c.listAll(store.ListParams{Filter: f, OldestFirst: true, Limit: 3}, nil), want)
 		c.eq("Count", c.count(f), int64(len(want)))
 	}},
@@ -245,9 +245,9 @@ var listCases = []Case{
 			{store.RunFilter{FinishedBefore: end(3).Add(time.Hour), CreatedBefore: began}, []store.ID{}},
 		} {
 			c.eq(fmt.Sprintf("List by end of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, ByEnd: true, OldestFirst: true, Limit: 2}, nil), tt.want)
-			byID := slices.Clone(tt.want)
-			slices.SortFunc(byID, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
-			c.eq(fmt.Sprintf("List of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, OldestFirst: true, Limit: 2}, nil), byID)
+			sorted := slices.Clone(tt.want)
+			slices.SortFunc(sorted, byID)
+			c.eq(fmt.Sprintf("List of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, OldestFirst: true, Limit: 2}, nil), sorted)
 			c.eq(fmt.Sprintf("Count of %+v", tt.f), c.count(tt.f), int64(len(tt.want)))
 		}
 		c.ok("Restart", itemErr(c.s.Restart(c.ctx, store.RestartParams{Namespace: c.ns, IDs: []store.ID{order[0]}, Now: c.now})))
@@ -320,7 +320,7 @@ var listCases = []Case{
 			{store.RunFilter{FailedStep: "charge", FailureText: "card", Statuses: []store.Status{store.Failed}}, []store.ID{a}},
 		} {
 			want := append([]store.ID{}, tt.want...)
-			slices.SortFunc(want, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+			slices.SortFunc(want, byID)
 			c.eq(fmt.Sprintf("List of %+v", tt.f), c.listAll(store.ListParams{Filter: tt.f, OldestFirst: true, Limit: 2}, nil), want)
 			c.eq(fmt.Sprintf("Count of %+v", tt.f), c.count(tt.f), int64(len(want)))
 		}
@@ -350,7 +350,7 @@ var listCases = []Case{
 			7: {stepping.Run.ID},
 			8: {},
 		} {
-			slices.SortFunc(want, func(x, y store.ID) int { return slices.Compare(x[:], y[:]) })
+			slices.SortFunc(want, byID)
 			c.eq(fmt.Sprintf("List of %d attempts", n), c.listAll(store.ListParams{Filter: store.RunFilter{MinAttempt: n}, OldestFirst: true}, nil), want)
 		}
 		_, err := c.s.Count(c.ctx, store.CountParams{Namespace: c.ns, Filter: store.RunFilter{MinAttempt: -1}})

@@ -482,6 +482,14 @@ var outboxCases = []Case{
 		}
 		c.eq("NextAt at the end", c.dueIn(aSub, 0).NextAt, time.Time{})
 	}},
+	{"outbox/next-at", "P13", "NextAt is when the first of the changes that are not due is due", func(c *C) {
+		c.subscribe(store.Subscription{})
+		for i := range 3 {
+			c.create(store.NewRun{})
+			c.undelivered(c.onlyChange(c.dueIn(aSub, 0)), time.Duration(3-i)*time.Hour)
+		}
+		c.eq("NextAt", c.dueIn(aSub, 0).NextAt, c.now.Add(time.Hour))
+	}},
 	{"outbox/settled-again", "P4", "changes that are settled again, or do not wait, change nothing", func(c *C) {
 		c.subscribe(store.Subscription{})
 		a, b := c.create(store.NewRun{}), c.create(store.NewRun{})
@@ -648,9 +656,15 @@ var outboxCases = []Case{
 		_, err = x.DropChanges(c.ctx, store.DropChangesParams{Namespace: ns + "/third", Now: c.now.Add(10000 * time.Hour)})
 		c.ok("DropChanges", err)
 		c.toldOf("the other namespace", map[store.ID]string{other: "created"})
+		c.create(store.NewRun{})
+		c.advance(time.Microsecond)
+		dropped, err := x.DropChanges(c.ctx, store.DropChangesParams{Namespace: c.ns, Now: c.now})
+		c.ok("DropChanges", err)
+		c.eq("dropped elsewhere", dropped, []store.DroppedChanges{{Subscription: aSub, Changes: 1}})
 		_, err = x.DeleteSubscription(c.ctx, store.DeleteSubscriptionParams{Namespace: c.ns, Name: aSub})
 		c.ok("DeleteSubscription", err)
 		c.ns = ns
+		c.eq("Dropped of the namespace", c.subscription(aSub).Dropped, int64(0))
 		c.toldOf("the namespace", map[store.ID]string{id: "created"})
 	}},
 	{"outbox/invalid", "P16", "invalid parameters are ErrInvalid or ErrTooLarge, and change nothing", func(c *C) {

@@ -223,6 +223,13 @@ var rateCases = []Case{
 		c.claimN(1)
 		c.eq("RateAt without", c.limitKey("r", "k").RateAt, c.now.Add(time.Minute))
 	}},
+	{"rate/key-full-again", "P22", "a key that has all of its tokens again, and nothing else to tell, is not listed", func(c *C) {
+		c.putRate(1, time.Minute, 2)
+		c.finish(c.takes("the claim", 2, c.createUnder(rated("k", 2))...))
+		c.eq("the key", c.limitKey("r", "k"), store.LimitKey{Key: "k", RateAt: c.now.Add(time.Minute), Weight: 1})
+		c.advance(2 * time.Minute)
+		c.eq("the key when its tokens are back", c.limitKey("r", "k"), store.LimitKey{})
+	}},
 }
 
 // fair registers limit "f".
@@ -291,6 +298,21 @@ var fairCases = []Case{
 			seen[run.Run.Under[0].Key]++
 		}
 		c.eq("runs of each key", seen, map[string]int{"a": 1, "b": 39})
+	}},
+	{"fair/key-without-more-runs", "P23", "one claim goes on with the other keys when the key whose turn it is has no more runs", func(c *C) {
+		c.putFair(0)
+		c.ok("SetWeight", c.s.SetWeight(c.ctx, store.SetWeightParams{Namespace: c.ns, Limit: "f", Key: "a", Weight: 100, Now: c.now}))
+		ids := c.createUnder(use("f", "a"), use("f", "b"), use("f", "b"), use("f", "b"), nil)
+		c.takes("the claim", 9, ids...)
+	}},
+	{"fair/another-limit-decides", "P23", "of two fair limits of a run the next one decides when the first ceases to be fair, also if the keys are the same", func(c *C) {
+		c.putFair(0)
+		c.putLimit("g", store.LimitRule{Fair: true})
+		c.ok("SetWeight", c.s.SetWeight(c.ctx, store.SetWeightParams{Namespace: c.ns, Limit: "f", Key: "a", Weight: 3, Now: c.now}))
+		c.startsUnder(6, uses(use("f", "a"), use("g", "a")))
+		c.startsUnder(6, uses(use("f", "b"), use("g", "b")))
+		c.putLimit("f", store.LimitRule{})
+		c.eq("keys", c.order(6), []string{"a", "b", "a", "b", "a", "b"})
 	}},
 	{"fair/weight-stays", "P23", "a key keeps its weight when no run holds a permit of it", func(c *C) {
 		c.putLimit("l", oneAtATime)

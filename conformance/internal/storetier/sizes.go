@@ -335,7 +335,7 @@ var sizeCases = []Case{
 	}},
 	{"sizes/leases", "P1", "one call leases 2,001 runs, and one extends their leases: nobody else gets them until the end of the new leases", func(c *C) {
 		ids := c.createN(listSize, store.NewRun{})
-		slices.SortFunc(ids, func(a, b store.ID) int { return slices.Compare(a[:], b[:]) })
+		slices.SortFunc(ids, byID)
 		var leases []store.Lease
 		runs := c.claimEach(store.ClaimParams{Max: listSize})
 		c.same("claimed runs", claimedIDs(runs), idTexts(ids))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/conformance/internal/faults"
@@ -68,10 +69,8 @@ func (c *C) join(t store.Transactor, k *harness.TxKind, marker string) (harness.
 	tx, err := k.Begin(c.ctx, c.s)
 	c.ok("begin of a program's transaction", err)
 	c.ok("its own write", tx.Mark(c.ctx, marker))
+	c.Cleanup(func() { _ = tx.Rollback() }) // of a case that fails before the end
 	in, err := t.Join(tx.Tx)
-	if err != nil {
-		_ = tx.Rollback()
-	}
 	c.ok("Join", err)
 	return tx, in
 }
@@ -87,11 +86,9 @@ func (c *C) stepTx(t store.Transactor, k *harness.TxKind) stepTx {
 	target, mark := k.Step()
 	tx, err := t.Begin(c.ctx, target)
 	c.ok("Begin", err)
+	c.Cleanup(tx.Rollback) // of a case that fails before the end
 	marker := newMarker()
-	if err := mark(c.ctx, marker); err != nil {
-		tx.Rollback()
-		c.Fatalf("the step's own write: saw %s, expected no error", show(err))
-	}
+	c.ok("the step's own write", mark(c.ctx, marker))
 	return stepTx{tx, marker}
 }
 
@@ -321,6 +318,38 @@ var txCases = []Case{
 			}
 			c.ok("commit", tx.Commit())
 			c.eq("the runs of a claim after it", runIDs(c.claimN(3)), append(held, free[0]))
+		})
+	}},
+	{"tx/starts-and-cancels-under-limits", "P24", "runs under a limit that a transaction has started go after it, whichever others of the same key it has started and canceled", func(c *C) {
+		c.eachKind(ofPrograms, func(t store.Transactor, k *harness.TxKind) {
+			for _, script := range []string{"+++--", "+++--++-", "+-++-", "++-+-+", "+-+", "/-++-+", "/+++---", "/+-++-"} { // +: start, -: cancel the oldest, /: before it
+				for _, after := range []time.Duration{0, time.Minute} {
+					key := store.NewID().String()
+					var old []store.ID
+					script, before := strings.CutPrefix(script, "/")
+					if before {
+						old = append(old, c.create(store.NewRun{Under: use("l", key), After: after}))
+					}
+					tx, in := c.join(t, k, newMarker())
+					c.at(in, func() {
+						for _, what := range script {
+							if what == '+' {
+								c.advance(time.Microsecond)
+								old = append(old, c.create(store.NewRun{Under: use("l", key), After: after}))
+								continue
+							}
+							c.cancel(old[0])
+							old = old[1:]
+						}
+					})
+					c.ok("commit", tx.Commit())
+					if after > 0 {
+						c.eq("runs before the time", runIDs(c.claimN(9)), []store.ID{})
+						c.advance(after)
+					}
+					c.finish(c.takes("runs after "+script, 9, old...))
+				}
+			}
 		})
 	}},
 	{"tx/claim-under-limits-beside-an-open-one", "P24", "a run under limits to which an open transaction has written takes no permit and no token when a claim skips it, and goes later", func(c *C) {
@@ -600,6 +629,11 @@ func (c *C) stepUnder(t store.Transactor, k *harness.TxKind, fs faults.Store, f 
 func (c *C) everyVerbIn(t store.Transactor, k *harness.TxKind, commit bool) {
 	c.Helper()
 	ns := c.ns
+	if x, ok := c.s.(store.Outboxer); ok {
+		// The first subscription of a database may have to wait for the open transactions of other cases.
+		_, err := ask(c, x.PutSubscription, store.PutSubscriptionParams{Namespace: ns + "/first", Subscription: store.Subscription{Name: aSub}, Now: c.now})
+		c.ok("PutSubscription", err)
+	}
 	for _, v := range verbsUnderFault {
 		c.ns = ns + "/" + v.name
 		a := v.prepare(c)

@@ -2,7 +2,10 @@ package main
 
 import "strings"
 
-const pg = "backends/postgres/"
+const (
+	pg    = "backends/postgres/"
+	marks = "migrations/postgres/00022_marks.sql"
+)
 
 // postgresPatches are planted in the backend for PostgreSQL. Faults of locks and of what two
 // transactions see of each other are here; SQLite has one writer.
@@ -112,6 +115,15 @@ var postgresPatches = []Patch{
 	{"cancel-of-the-unrecorded-beside-a-recorded-one", "condition", pg + "children.go", `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)`, `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id OR true)`, "cancel/unrecorded-is-final"},
 	{"state-wakes-no-paused-run", "condition", pg + "state.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & $6`, `WHEN r.status IN ({sleeping}) AND r.wakes & $6`, "pause/event-while-paused"},
 	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
+	{"limit-mark-missing-for-an-earlier-run", "condition", marks, `(NEW.visible_at, NEW.id) > (substr(last, 74, 20)::bigint, substr(last, 38, 36)::uuid)`, `true`, "limit/started-in-any-order"},
+	{"limit-mark-missing-for-another-key", "condition", marks, `left(last, 37) = '+' || NEW.flow AND`, `left(last, 1) = '+' AND`, "limit/started-in-one-call"},
+	{"limit-mark-missing-for-those-left-behind", "condition", marks, `IF NOT OLD.leased AND OLD.flow IS NOT NULL THEN`, `IF false THEN`, "limit/first-leaves"},
+	{"limit-mark-of-who-leaves-too", "condition", marks, `CROSS JOIN LATERAL (VALUES (x.id), ('ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)) m(id)`, `CROSS JOIN LATERAL (VALUES (x.id)) m(id)`, "tx/starts-and-cancels-under-limits"},
+	{"limit-mark-kept-when-its-run-leaves", "condition", marks, "    PERFORM set_config('pawl_tx.flow', flow, true)", "    PERFORM set_config('pawl_tx.left', flow, true)", "tx/starts-and-cancels-under-limits"},
+	{"limit-claims-past-flows-unread", "order", pg + "limitplan.go", `case best == nil || b.head.before(best):`, `case best == nil:`, "limit/crowd-at-a-full-key"},
+	{"limit-claims-past-timed-flows-unread", "order", pg + "limitplan.go", "case b.state == flowTimed:\n\t\t\treturn true", "case b.state == flowTimed:", "limit/crowd-at-a-full-key"},
+	{"limit-claims-past-turns-unread", "order", pg + "limitplan.go", `f == nil || max(b.turn, rule.clock) < f.fair.starts()`, `f == nil && best == nil`, "limit/crowd-at-a-full-key"},
+	{"outbox-counts-in-all-namespaces", "name", sqlKit + "outbox.go", `(SELECT count(*) FROM gone) WHERE namespace=:namespace AND name=:name AND`, `(SELECT count(*) FROM gone) WHERE name=:name AND`, "outbox/namespaces"},
 	{"claim-under-limits-of-other-lanes", "condition", pg + "limitsql.go", `AND f.lane=named.name AND f.state=3 AND f.at<=`, `AND (f.lane=named.name OR true) AND f.state=3 AND f.at<=`, "limit/demands-alone"},
 	{"signal-of-a-transaction-that-failed", "transaction", pg + "signals.go", `		clear(stored)
 `, "", "TestSignalInASecondTransaction"},
