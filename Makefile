@@ -74,8 +74,8 @@ mutants: ## Plant faults in the SQL backends and see the conformance suite find 
 REPORT = -tags long -timeout 60m -count=1 -run '^(TestConformance|TestEngine(OnSqld)?|TestRandom|TestLinearizable(OnSqld)?)$$' -conformance.report=$(CURDIR)/docs/reports
 .PHONY: reports
 reports: ## Run the conformance suite on each backend, and write the reports to docs/reports
-	for b in postgres sqlite turso; do $(GO) test $(REPORT)/$$b.json ./backends/$$b || exit 1; done
-	for b in bolt pebble; do (cd examples/backend && $(GO) test $(REPORT)/$$b.json ./$$b) || exit 1; done
+	for b in postgres sqlite turso; do $(GO) test ./backends/$$b $(REPORT)/$$b.json || exit 1; done
+	for b in bolt pebble; do (cd examples/backend && $(GO) test ./$$b $(REPORT)/$$b.json) || exit 1; done
 	$(GO) generate ./conformance
 
 .PHONY: fmt

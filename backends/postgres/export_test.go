@@ -64,7 +64,7 @@ func (s *Store) Marks(ctx context.Context) (n int, err error) {
 func (s *Store) ClaimUnderLimits(ctx context.Context, p store.ClaimParams, between func()) ([]store.ClaimedRun, error) {
 	c := s.newClaim(&p)
 	err := c.rounds(ctx, func(run func(bool, ...stmt) error) error {
-		l := &limited{claiming: c, hints: sqlkit.NewHints(p.Namespace)}
+		l := c.newLimited(1)
 		return l.run(func(last bool, stmts ...stmt) error {
 			if last {
 				between()

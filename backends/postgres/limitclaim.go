@@ -16,10 +16,10 @@ import (
 const (
 	// maxMarks is how many marks a claim folds.
 	maxMarks = 1000
-	// maxLimitRounds limits how often a claim that found only flows that it had to park looks again. Each time it reads
-	// twice as many of them, first moreFlows more than it wants.
+	// maxLimitRounds limits how often a claim that found only flows that it had to park looks again.
 	maxLimitRounds = 10
-	moreFlows      = 20
+	// moreFlows is how many flows of a list the first round reads beyond the runs that the claim wants.
+	moreFlows = 20
 )
 
 // limited is a claim in a namespace with limits.
@@ -47,7 +47,7 @@ type flowAt struct {
 // takeLimited takes runs in a namespace with limits. Claims of such a namespace take turns.
 func (c *claiming) takeLimited(ctx context.Context) error {
 	for round := 1; ; round++ {
-		l := &limited{claiming: c, hints: sqlkit.NewHints(c.p.Namespace), listed: int64(c.wanted + moreFlows<<(round-1))}
+		l := c.newLimited(round)
 		from := time.Now()
 		err := c.rounds(ctx, l.run)
 		c.way.Planned(time.Since(from))
@@ -72,6 +72,11 @@ func (c *claiming) takeLimited(ctx context.Context) error {
 			pause(ctx, wait)
 		}
 	}
+}
+
+// newLimited returns a claim that reads twice as many flows in each round, from 1 on.
+func (c *claiming) newLimited(round int) *limited {
+	return &limited{claiming: c, hints: sqlkit.NewHints(c.p.Namespace), listed: int64(c.wanted + moreFlows<<(round-1))}
 }
 
 // run is the transaction: it reads what decides, chooses, and writes.

@@ -140,8 +140,8 @@ func (b *flowBound) read(turn int64, head waiting) {
 	b.flows++
 }
 
-// hidden reports whether a run of a flow that was not read may come before the best one that was, whose claim is to be the
-// next, given the best flow of each fair limit.
+// hidden reports whether a run of a flow that was not read may come before best, the first one of those that were. turns has
+// the first flow of each fair limit.
 func (p *limitPlan) hidden(best *waiting, turns map[*limitRule]*flow, open func(int64) bool) bool {
 	for _, b := range p.behind {
 		switch {

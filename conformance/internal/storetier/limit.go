@@ -826,7 +826,10 @@ var permitCases = []Case{
 				c.apart(40, use(one, "full"), after)
 				c.advance(time.Microsecond)
 				next := c.create(store.NewRun{Under: use(one, "free"), After: after})
-				c.advance(after)
+				if after > 0 {
+					c.takes("the claim before the time", 1)
+					c.advance(after)
+				}
 				plain := c.createUnder(nil)
 				c.finish(c.takes("the run of another key", 1, next))
 				c.finish(c.takes("the claim after it", 1, plain...))

@@ -305,6 +305,17 @@ var fairCases = []Case{
 		ids := c.createUnder(use("f", "a"), use("f", "b"), use("f", "b"), use("f", "b"), nil)
 		c.takes("the claim", 9, ids...)
 	}},
+	{"fair/behind-keys-that-wait", "P23", "many keys that wait for another limit do not hide a key that may go, which goes before a later run under no limit", func(c *C) {
+		c.putFair(0)
+		c.putLimit("two", oneAtATime)
+		c.takes("the first claim", 1, c.createUnder(use("two", "x"))...)
+		for i := range 40 {
+			c.createUnder(uses(use("f", fmt.Sprint(i)), use("two", "x")))
+		}
+		ids := c.createUnder(use("f", "free"), nil)
+		c.takes("the key that may go", 1, ids[0])
+		c.takes("the run under no limit", 1, ids[1])
+	}},
 	{"fair/another-limit-decides", "P23", "of two fair limits of a run the next one decides when the first ceases to be fair, also if the keys are the same", func(c *C) {
 		c.putFair(0)
 		c.putLimit("g", store.LimitRule{Fair: true})

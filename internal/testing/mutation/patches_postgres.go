@@ -122,7 +122,7 @@ var postgresPatches = []Patch{
 	{"limit-mark-kept-when-its-run-leaves", "condition", marks, "    PERFORM set_config('pawl_tx.flow', flow, true)", "    PERFORM set_config('pawl_tx.left', flow, true)", "tx/starts-and-cancels-under-limits"},
 	{"limit-claims-past-flows-unread", "order", pg + "limitplan.go", `case best == nil || b.head.before(best):`, `case best == nil:`, "limit/crowd-at-a-full-key"},
 	{"limit-claims-past-timed-flows-unread", "order", pg + "limitplan.go", "case b.state == flowTimed:\n\t\t\treturn true", "case b.state == flowTimed:", "limit/crowd-at-a-full-key"},
-	{"limit-claims-past-turns-unread", "order", pg + "limitplan.go", `f == nil || max(b.turn, rule.clock) < f.fair.starts()`, `f == nil && best == nil`, "limit/crowd-at-a-full-key"},
+	{"limit-claims-past-turns-unread", "order", pg + "limitplan.go", `f == nil || max(b.turn, rule.clock) < f.fair.starts()`, `f == nil && best == nil`, "fair/behind-keys-that-wait"},
 	{"outbox-counts-in-all-namespaces", "name", sqlKit + "outbox.go", `(SELECT count(*) FROM gone) WHERE namespace=:namespace AND name=:name AND`, `(SELECT count(*) FROM gone) WHERE name=:name AND`, "outbox/namespaces"},
 	{"claim-under-limits-of-other-lanes", "condition", pg + "limitsql.go", `AND f.lane=named.name AND f.state=3 AND f.at<=`, `AND (f.lane=named.name OR true) AND f.state=3 AND f.at<=`, "limit/demands-alone"},
 	{"signal-of-a-transaction-that-failed", "transaction", pg + "signals.go", `		clear(stored)
