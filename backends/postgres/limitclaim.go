@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxMarks is how many marks a claim folds.
+	// maxMarks is how many marks a statement folds.
 	maxMarks = 1000
 	// maxLimitRounds limits how often a claim that found only flows that it had to park looks again.
 	maxLimitRounds = 10
@@ -81,10 +81,10 @@ func (c *claiming) newLimited(round int) *limited {
 
 // run is the transaction: it reads what decides, chooses, and writes.
 func (l *limited) run(run func(bool, ...stmt) error) error {
-	ns := l.p.Namespace
-	l.plan, l.picks = limitPlan{}, nil
-	l.byFlow, l.keys, l.lists = map[flowAt]*flow{}, map[keyName]*limitKey{}, map[flowList]*flowBound{}
-	err := run(false, l.lockLimits(ns), l.begin(), l.fold(), l.load())
+	err := run(false, l.lockLimits(l.p.Namespace), l.begin(), l.fold(), l.load())
+	if err == nil && l.folded >= maxMarks {
+		err = l.foldMore(run)
+	}
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,17 @@ func (l *limited) run(run func(bool, ...stmt) error) error {
 	l.picks = l.plan.choose()
 	l.plan.settle()
 	return run(true, l.writes()...)
+}
+
+// foldMore folds the marks behind the first ones, which may be those of the runs that come first, and reads again what
+// decides.
+func (l *limited) foldMore(run func(bool, ...stmt) error) error {
+	for n := 1; l.folded >= maxMarks && n < foldsAtOnce; n++ {
+		if err := run(false, append(l.room(nil, nil), l.fold())...); err != nil {
+			return err
+		}
+	}
+	return run(false, l.load())
 }
 
 func ignore(func(...any) error) error { return nil }
@@ -115,8 +126,9 @@ func (l *limited) lanesArgs() []any {
 
 // load is the statement that reads what decides.
 func (l *limited) load() stmt {
+	l.plan, l.picks = limitPlan{rules: map[string]*limitRule{}}, nil
+	l.byFlow, l.keys, l.lists = map[flowAt]*flow{}, map[keyName]*limitKey{}, map[flowList]*flowBound{}
 	p := &l.plan
-	p.rules = map[string]*limitRule{}
 	p.wanted, p.bounds = l.wanted, make([]int64, len(l.p.Demands))
 	for i := range l.p.Demands {
 		p.bounds[i] = int64(l.p.Demands[i].Max)
@@ -259,14 +271,7 @@ func (l *limited) writes() []stmt {
 	stmts := []stmt{l.lease(l.p.Bare || reads)}
 	stmts = append(stmts, l.charge()...)
 	stmts = append(stmts, l.settle()...)
-	queues := map[string]bool{}
-	for _, q := range l.queues {
-		queues[q] = true
-	}
-	stmts = append(stmts, l.unparking(queues)...)
-	if l.freed {
-		stmts = append(stmts, stmt{sql: dropKeys, args: []any{setNow(l.p.Now), l.p.Namespace}})
-	}
+	stmts = append(stmts, l.unparking()...)
 	stmts = append(stmts, l.nextDue(), l.limitsDue())
 	if reads {
 		stmts = append(stmts, replay(l.maxBytes(), l.byID)...)
@@ -361,9 +366,9 @@ func (l *limited) settle() []stmt {
 	return []stmt{{sql: settleFlows, args: []any{setNow(l.p.Now), ids, pins, states, ats, names, keys, turns, int64(len(l.picks))}}}
 }
 
-// unparking returns the statement that lets parked flows of the keys with room be seen by claims. Those of queues
-// that the claim does not serve are announced.
-func (l *limited) unparking(queues map[string]bool) []stmt {
+// unparking returns the statements for the keys with room: those that the plan has changed, and those that the fold has
+// found.
+func (l *limited) unparking() []stmt {
 	var names, keys []string
 	seen := map[keyName]bool{}
 	for _, f := range l.plan.flows {
@@ -374,19 +379,28 @@ func (l *limited) unparking(queues map[string]bool) []stmt {
 			}
 		}
 	}
-	if len(names) == 0 && !l.freed {
-		return nil
+	return l.room(names, keys)
+}
+
+// room returns the statements that let claims see the flows that are parked at keys with room, and that delete the keys
+// that nobody needs any more. Flows of queues that the claim does not serve are announced.
+func (l *limited) room(names, keys []string) (stmts []stmt) {
+	if len(names) > 0 || l.freed {
+		stmts = append(stmts, stmt{sql: unpark, args: []any{setNow(l.p.Now), l.p.Namespace, names, keys}, rows: func(scan func(...any) error) error {
+			var queue string
+			err := scan(&queue)
+			if slices.Contains(l.queues, queue) {
+				l.moved = true
+			} else {
+				l.hints.WholeQueue(queue)
+			}
+			return err
+		}})
 	}
-	return []stmt{{sql: unpark, args: []any{setNow(l.p.Now), l.p.Namespace, names, keys}, rows: func(scan func(...any) error) error {
-		var queue string
-		err := scan(&queue)
-		if queues[queue] {
-			l.moved = true
-		} else {
-			l.hints.WholeQueue(queue)
-		}
-		return err
-	}}}
+	if l.freed {
+		stmts = append(stmts, stmt{sql: dropKeys, args: []any{setNow(l.p.Now), l.p.Namespace}})
+	}
+	return stmts
 }
 
 // limitsDue asks for the earliest time of the flows in each lane.

@@ -79,6 +79,10 @@ const (
 	// A plan reads some more runs of a flow than the last claims took in all: behind a limit of 1, hundreds may be
 	// due. If that was too few, the next plan of the claim reads twice as many.
 	fewRuns = 8
+
+	// Parks whose keys may permit more, and flows that have become due, are in no order. A plan reads some of
+	// them, and if there are more, many.
+	someLoose, manyLoose = 100, 1600
 )
 
 // limitedClaim is a claim that plans.
@@ -101,6 +105,8 @@ type limitedClaim struct {
 	version int64
 	awake   []awakePark
 	listed  int64 // the most flows of a list that were read
+	loose   int   // the most parks, and flows that have become due
+	wide    bool  // there are many of them
 	some    map[string]*waiting
 }
 
@@ -155,6 +161,18 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 
 // read reads what a plan needs, on one snapshot.
 func (l *limitedClaim) read(ctx context.Context) error {
+	if l.loose = someLoose; l.wide {
+		l.loose = manyLoose
+	}
+	err := l.readFlows(ctx)
+	if err != nil || l.wide || !slices.ContainsFunc(l.plan.behind, func(b bound) bool { return b.unordered }) {
+		return err
+	}
+	l.wide = true
+	return l.read(ctx)
+}
+
+func (l *limitedClaim) readFlows(ctx context.Context) error {
 	most := int64(max(1, l.left))
 	l.listed = min(most+16, 200)
 	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, begun: len(l.runs) > 0, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}
@@ -166,7 +184,7 @@ func (l *limitedClaim) read(ctx context.Context) error {
 		flows, free = planFlowsBare, planFreeBare
 	}
 	few := min(most, l.core.expected)
-	args := []any{lanes, l.Namespace, l.now, l.listed, 4*few + 32, few}
+	args := []any{lanes, l.Namespace, l.now, l.listed, 4*few + 32, few, int64(l.loose)}
 	stmts := []Stmt{
 		{SQL: planVersion, Args: []any{l.Namespace}, Rows: sqlkit.One(&l.version)},
 		{SQL: planRules, Args: []any{l.Namespace}, Rows: func(scan func(...any) error) error {
@@ -180,7 +198,7 @@ func (l *limitedClaim) read(ctx context.Context) error {
 			return err
 		}},
 		{SQL: flows, Args: args, Rows: func(scan func(...any) error) error { return l.flowRow(scan, rules) }},
-		{SQL: planParks, Args: args[:4], Rows: l.parkRow},
+		{SQL: planParks, Args: args, Rows: l.parkRow},
 	}
 	if l.left > 0 {
 		stmts = append(stmts, Stmt{SQL: free, Args: []any{lanes, l.Namespace, l.now, most}, Rows: l.freeRow})
@@ -308,7 +326,14 @@ func (l *limitedClaim) bounds() {
 	}
 	n := map[list]int{}
 	last := map[list]*waiting{}
+	later := map[list]int{}
 	for _, f := range l.plan.flows {
+		if f.state == flowLater {
+			k := list{queue: f.queue, workflow: f.workflow, pin: f.pin}
+			if later[k]++; later[k] == l.loose {
+				l.plan.behind = append(l.plan.behind, bound{demand: f.demand, unordered: true})
+			}
+		}
 		if f.state != flowReady {
 			continue
 		}
@@ -324,6 +349,11 @@ func (l *limitedClaim) bounds() {
 	for k, f := range last {
 		if n[k] >= int(l.listed) {
 			l.plan.behind = append(l.plan.behind, boundOf(f))
+		}
+	}
+	if len(l.awake) >= l.loose {
+		for demand := range l.Demands {
+			l.plan.behind = append(l.plan.behind, bound{demand: demand, unordered: true})
 		}
 	}
 	for i := range l.awake {
@@ -447,7 +477,7 @@ func (l *limitedClaim) settle(w *planChanges) {
 	for i := range l.awake {
 		l.settlePark(w, &l.awake[i], stays, freed)
 	}
-	if len(l.awake) >= 100 {
+	if len(l.awake) >= l.loose {
 		w.more = true
 	}
 }

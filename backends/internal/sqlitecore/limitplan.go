@@ -122,6 +122,8 @@ type bound struct {
 	turn   int64     //
 	key    string    //
 	at     *keyState // only if this key has room
+
+	unordered bool // any of them may come first
 }
 
 // permit reports whether the limits permit another run, and otherwise where the flow waits, and until when;
@@ -303,6 +305,9 @@ func (p *plan) hidden(best *dueRun, chosen map[string]*waiting) bool {
 		b := &p.behind[i]
 		if p.room[b.demand] <= 0 || b.at != nil && b.at.full() {
 			continue
+		}
+		if b.unordered {
+			return true
 		}
 		if b.fair == "" {
 			if best == nil || b.run.before(best) {

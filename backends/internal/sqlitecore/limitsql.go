@@ -11,7 +11,7 @@ import (
 // where their key may permit more: limit_parks says so. Each list begins with one seek.
 //
 // Parameters: ?1 the lanes, ?2 the namespace, ?3 now, ?4 how many flows of each list, ?5 how many runs over
-// all flows, ?6 how many runs of a flow.
+// all flows, ?6 how many runs of a flow, ?7 how many parks, and flows that were not due before.
 var flowLanes = sqlkit.Text(laneTable + `,
 	level(queue, workflow, pin, priority) AS (
 		SELECT queue, workflow, pin, (SELECT max(f.priority) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=lane.queue AND f.workflow=lane.workflow AND f.pin=lane.pin
@@ -25,7 +25,7 @@ var flowLanes = sqlkit.Text(laneTable + `,
 			AND f.fair>turns.fair AND f.state=0) FROM turns WHERE fair IS NOT NULL),
 	awake(name, key, tokens, queue, workflow, pin) AS MATERIALIZED (
 		SELECT p.name, p.key, p.tokens, p.queue, p.workflow, p.pin FROM lane CROSS JOIN limit_parks p ON p.namespace=?2 AND p.queue=lane.queue AND p.workflow=lane.workflow AND p.pin=lane.pin
-			AND p.wake_at IS NOT NULL AND p.wake_at<=?3 LIMIT 100),
+			AND p.wake_at IS NOT NULL AND p.wake_at<=?3 LIMIT ?7+0),
 	each(n) AS MATERIALIZED (SELECT max(2, min(?4, 200/(1+count(*)))) FROM awake),
 	cand(id) AS MATERIALIZED (
 		SELECT f.id FROM level CROSS JOIN limit_flows f ON f.id IN (SELECT x.id FROM limit_flows x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin
@@ -34,7 +34,7 @@ var flowLanes = sqlkit.Text(laneTable + `,
 		UNION ALL SELECT f.id FROM turns CROSS JOIN limit_flows f ON f.id IN (SELECT x.id FROM limit_flows x WHERE x.namespace=?2 AND x.queue=turns.queue AND x.workflow=turns.workflow
 			AND x.pin=turns.pin AND x.fair=turns.fair AND x.state=0 ORDER BY x.turn, x.fair_key LIMIT ?4+0) WHERE turns.fair IS NOT NULL
 		UNION ALL SELECT f.id FROM lane CROSS JOIN limit_flows f ON f.id IN (SELECT x.id FROM limit_flows x WHERE x.namespace=?2 AND x.queue=lane.queue AND x.workflow=lane.workflow
-			AND x.pin=lane.pin AND x.head_at<=?3 AND x.state=1 ORDER BY x.head_at LIMIT ?4+0)
+			AND x.pin=lane.pin AND x.head_at<=?3 AND x.state=1 ORDER BY x.head_at LIMIT ?7+0)
 		UNION ALL SELECT f.id FROM awake a CROSS JOIN limit_flows f ON f.id IN (SELECT x.id FROM limit_flows x WHERE x.namespace=?2 AND x.park_name=a.name AND x.park_key=a.key
 			AND x.park_tokens=a.tokens AND x.queue=a.queue AND x.workflow=a.workflow AND x.pin=a.pin AND x.state=2 AND x.fair='' AND x.turn=0 AND x.fair_key=''
 			ORDER BY x.priority DESC, x.head_at, x.head_id LIMIT (SELECT n FROM each))

@@ -823,7 +823,7 @@ var permitCases = []Case{
 				c.putLimit(one, store.LimitRule{Concurrency: 1, Fair: fair})
 				c.createUnder(use(one, "full"))
 				c.one(c.claim(store.ClaimParams{Max: 1, LeaseFor: time.Hour}).Runs)
-				c.apart(40, use(one, "full"), after)
+				c.apart(120, use(one, "full"), after)
 				c.advance(time.Microsecond)
 				next := c.create(store.NewRun{Under: use(one, "free"), After: after})
 				if after > 0 {
@@ -864,6 +864,33 @@ var permitCases = []Case{
 			c.end(held[0], complete(""))
 			c.takes("when one has ended", 1, next...)
 			c.takes("the claim after it", 1, plain...)
+		}
+	}},
+	{"limit/crowd-of-free-keys", "P7", "when the permits of many keys end together, the runs that wait for them go in order, whatever their keys, and before a later one under no limit", func(c *C) {
+		const n = 150
+		for _, step := range []int{1, n - 1} { // forwards and backwards
+			one := fmt.Sprint("one", step)
+			c.putLimit(one, oneAtATime)
+			key := func(i int) []store.LimitUse { return use(one, fmt.Sprintf("%03d", (120+i*step)%n)) }
+			for i := range n {
+				c.create(store.NewRun{Under: key(i)})
+			}
+			var ends []store.Commit
+			for _, run := range c.claim(store.ClaimParams{Max: n, LeaseFor: time.Hour}).Runs {
+				ends = append(ends, store.Commit{Lease: run.Lease, Transition: complete("")})
+			}
+			c.eq("number of runs that hold a permit", len(ends), n)
+			var wait []store.ID
+			for i := range n {
+				wait = append(wait, c.createUnder(key(i))...)
+			}
+			c.takes("while all permits are held", n)
+			plain := c.createUnder(nil)
+			c.allApplied(c.commits(ends...))
+			for i := range 3 {
+				c.finish(c.takes("when all have ended", 1, wait[i]))
+			}
+			c.finish(c.takes("the others", n, append(wait[3:], plain...)...))
 		}
 	}},
 	{"limit/bytes", "P12", "a run that does not fit into a claim's bytes takes no permit", func(c *C) {

@@ -864,6 +864,67 @@ var sizeCases = []Case{
 			}
 		}
 	}},
+	{"sizes/keys", "P7", "runs go in order where the permits of 2,001 keys end together, and where 2,001 runs under a full key and another one each become due together", func(c *C) {
+		names := numbered(listSize)
+		first := names[listSize-100] // by name, it comes late
+		names = append([]string{first}, slices.Delete(names, listSize-100, listSize-99)...)
+		under := func(after time.Duration, list func(key string) []store.LimitUse) (ids []store.ID) {
+			for part := range slices.Chunk(names, store.MaxPage) {
+				var rs []store.NewRun
+				for _, key := range part {
+					rs = append(rs, fill(store.NewRun{Under: list(key), After: after}))
+					ids = append(ids, rs[len(rs)-1].ID)
+				}
+				for _, res := range c.creates(rs...) {
+					c.ok("Create's item", res.Err)
+				}
+				c.advance(time.Microsecond)
+			}
+			return ids
+		}
+
+		c.putLimit("one", oneAtATime)
+		key := func(key string) []store.LimitUse { return use("one", key) }
+		under(0, key)
+		var held []store.ClaimedRun
+		for len(held) < listSize {
+			got := c.claim(store.ClaimParams{Max: listSize, LeaseFor: time.Hour}).Runs
+			if len(got) == 0 {
+				c.Fatalf("number of claimed runs, each under a key of its own: saw %d, expected %d", len(held), listSize)
+			}
+			held = append(held, got...)
+		}
+		waits := under(0, key)
+		c.takes("while all permits are held", 1)
+		plain := c.createUnder(nil)
+		for part := range slices.Chunk(held, store.MaxPage) {
+			c.finish(part)
+		}
+		c.finish(c.takes("when all have ended", 1, waits[0]))
+
+		c.putLimit("full", oneAtATime)
+		var rest []store.ClaimedRun
+		for len(rest) < listSize { // with the plain one
+			got := c.claim(store.ClaimParams{Max: listSize}).Runs
+			if len(got) == 0 {
+				c.Fatalf("number of runs whose keys are free: saw %d, expected %d", len(rest), listSize)
+			}
+			rest = append(rest, got...)
+		}
+		c.eq("the last of them", rest[listSize-1].Run.ID, plain[0])
+		for part := range slices.Chunk(rest, store.MaxPage) {
+			c.finish(part)
+		}
+		c.createUnder(use("full", "k"))
+		c.one(c.claim(store.ClaimParams{Max: 1, LeaseFor: time.Hour}).Runs)
+		under(time.Minute, func(key string) []store.LimitUse { return uses(use("full", "k"), use("without rule", key)) })
+		next := c.create(store.NewRun{Under: use("full", "another"), After: time.Minute})
+		c.advance(time.Minute)
+		plain = c.createUnder(nil)
+		c.finish(c.takes("when all are due", 1, next))
+		c.finish(c.takes("after it", 1, plain...))
+		c.takes("at the limit", 1)
+	}},
 	{"sizes/durations", "P13", "durations of 250 years are stored like others: of a lease, a delay, a timeout, a lock", func(c *C) {
 		end := c.now.Add(longTime)
 		leased := c.create(store.NewRun{})

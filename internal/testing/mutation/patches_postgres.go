@@ -120,6 +120,8 @@ var postgresPatches = []Patch{
 	{"limit-mark-missing-for-those-left-behind", "condition", marks, `IF NOT OLD.leased AND OLD.flow IS NOT NULL THEN`, `IF false THEN`, "limit/first-leaves"},
 	{"limit-mark-of-who-leaves-too", "condition", marks, `CROSS JOIN LATERAL (VALUES (x.id), ('ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)) m(id)`, `CROSS JOIN LATERAL (VALUES (x.id)) m(id)`, "tx/starts-and-cancels-under-limits"},
 	{"limit-mark-kept-when-its-run-leaves", "condition", marks, "    PERFORM set_config('pawl_tx.flow', flow, true)", "    PERFORM set_config('pawl_tx.left', flow, true)", "tx/starts-and-cancels-under-limits"},
+	{"limit-claims-past-marks-unread", "bound", pg + "limitclaim.go", `n < foldsAtOnce; n++ {`, `n < 1; n++ {`, "sizes/keys"},
+	{"limit-folds-more-and-wakes-nobody", "order", pg + "limitclaim.go", `append(l.room(nil, nil), l.fold())...`, `l.fold()`, "sizes/keys"},
 	{"limit-claims-past-flows-unread", "order", pg + "limitplan.go", `case best == nil || b.head.before(best):`, `case best == nil:`, "limit/crowd-at-a-full-key"},
 	{"limit-claims-past-timed-flows-unread", "order", pg + "limitplan.go", "case b.state == flowTimed:\n\t\t\treturn true", "case b.state == flowTimed:", "limit/crowd-at-a-full-key"},
 	{"limit-claims-past-turns-unread", "order", pg + "limitplan.go", `f == nil || max(b.turn, rule.clock) < f.fair.starts()`, `f == nil && best == nil`, "fair/behind-keys-that-wait"},
