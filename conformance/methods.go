@@ -78,7 +78,7 @@ var methods = map[string]string{
 	"diagnose/": "Diagnoser.Diagnose",
 	"tx/join-":  "Transactor.Join", "tx/claim-": "Leases.Claim", "tx/join-refused": "Transactor.Join, Tx.Backend", "tx/step-": "Transaction.Commit", "tx/zombie": "Transaction.Commit",
 	"tx/step-commits": "Transactor.Begin, Transaction.Commit", "tx/step-refused": "Transactor.Begin, Transaction.Commit",
-	"tx/step-rolls-back": "Transaction.Rollback", "tx/recorded": "Transactor.Recorded", "tx/signal-start": "Transactor.Join, Runs.Create",
+	"tx/step-rolls-back": "Transaction.Rollback", "tx/recorded": "Transactor.Recorded", "tx/signal-start": "Transactor.Join, Runs.Create", "tx/starts-and-cancels-": "Transactor.Join, Runs.Create",
 	"features/": "Store.Features", "features/counts": "Counter.Counts",
 	"close/": "Store.Close",
 
