@@ -102,7 +102,7 @@ func (a *alone) runs(ctx context.Context, n int, steps []string) error {
 func (a *alone) drain(ctx context.Context, n int) error {
 	var mu sync.Mutex
 	left := n
-	err := split(2*n, func(worker string) error { // a claim may take fewer than it wants, so there are enough of them
+	err := split(2*n+10*limitBatch, func(worker string) error { // a claim may take fewer than it wants, so there are enough of them
 		mu.Lock()
 		done := left <= 0
 		mu.Unlock()

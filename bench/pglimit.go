@@ -53,7 +53,7 @@ func split(n int, do func(worker string) error) error {
 	errs := make(chan error, 2)
 	for w := range 2 {
 		wg.Go(func() {
-			for range n / limitBatch / 2 {
+			for batch := w; batch < n/limitBatch; batch += 2 {
 				if err := do(fmt.Sprint("worker-", w)); err != nil {
 					errs <- err
 					return

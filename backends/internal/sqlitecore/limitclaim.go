@@ -80,8 +80,8 @@ const (
 	// due. If that was too few, the next plan of the claim reads twice as many.
 	fewRuns = 8
 
-	// Parks whose keys may permit more, and flows that have become due, are in no order. A plan reads some of
-	// them, and if there are more, many.
+	// Parks whose keys may permit more, and flows that have become due, are not read in the order of P7. A plan reads
+	// some of them, or many if there are more.
 	someLoose, manyLoose = 100, 1600
 )
 
@@ -105,8 +105,7 @@ type limitedClaim struct {
 	version int64
 	awake   []awakePark
 	listed  int64 // the most flows of a list that were read
-	loose   int   // the most parks, and flows that have become due
-	wide    bool  // there are many of them
+	loose   int   // the most parks, and flows of a lane that have become due, that were read
 	some    map[string]*waiting
 }
 
@@ -159,20 +158,19 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 	return again && moved && !full, true, nil
 }
 
-// read reads what a plan needs, on one snapshot.
+// read reads what a plan needs. If there are more parks, or flows that have become due, than it reads, it reads again.
 func (l *limitedClaim) read(ctx context.Context) error {
-	if l.loose = someLoose; l.wide {
+	l.loose = max(l.loose, someLoose)
+	err := l.readOnce(ctx)
+	if err == nil && l.loose < manyLoose && slices.ContainsFunc(l.plan.behind, func(b bound) bool { return b.unordered }) {
 		l.loose = manyLoose
+		err = l.readOnce(ctx)
 	}
-	err := l.readFlows(ctx)
-	if err != nil || l.wide || !slices.ContainsFunc(l.plan.behind, func(b bound) bool { return b.unordered }) {
-		return err
-	}
-	l.wide = true
-	return l.read(ctx)
+	return err
 }
 
-func (l *limitedClaim) readFlows(ctx context.Context) error {
+// readOnce reads what a plan needs, on one snapshot.
+func (l *limitedClaim) readOnce(ctx context.Context) error {
 	most := int64(max(1, l.left))
 	l.listed = min(most+16, 200)
 	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, begun: len(l.runs) > 0, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}

@@ -480,9 +480,7 @@ func (b *aside) externals(c *C, n int) {
 				ids = append(ids, runs[i].ID)
 			}
 		}
-		for _, res := range c.creates(runs...) {
-			c.ok("Create's item", res.Err)
-		}
+		c.createAll(runs...)
 	}
 	for _, part := range batches(ids) {
 		c.tryCancel(part...)

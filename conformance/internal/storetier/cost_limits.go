@@ -46,9 +46,7 @@ func (b *aside) make(c *C, runs []store.NewRun) {
 	c.Helper()
 	for len(runs) > 0 {
 		n := min(len(runs), 1000)
-		for _, res := range c.creates(runs[:n]...) {
-			c.ok("Create's item", res.Err)
-		}
+		c.createAll(runs[:n]...)
 		runs = runs[n:]
 	}
 }

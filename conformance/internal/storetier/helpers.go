@@ -108,6 +108,16 @@ func (c *C) creates(rs ...store.NewRun) []store.CreateResult {
 	return res
 }
 
+// createAll makes runs with one call, which must accept each.
+func (c *C) createAll(rs ...store.NewRun) (ids []store.ID) {
+	c.Helper()
+	for _, res := range c.creates(rs...) {
+		c.ok("Create's item", res.Err)
+		ids = append(ids, res.ID)
+	}
+	return ids
+}
+
 // create makes one run, which must be new.
 func (c *C) create(r store.NewRun) store.ID {
 	c.Helper()
@@ -130,9 +140,7 @@ func (c *C) createN(n int, like store.NewRun) []store.ID {
 			rs[i] = fill(like)
 			ids = append(ids, rs[i].ID)
 		}
-		for _, res := range c.creates(rs...) {
-			c.ok("Create's item", res.Err)
-		}
+		c.createAll(rs...)
 	}
 	return ids
 }

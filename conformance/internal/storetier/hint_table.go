@@ -121,9 +121,7 @@ func final(c *C, ids []store.ID) []store.Hint { return c.runHints(store.HintFina
 var hintRows = []hintRow{
 	{"create", "Create, of a run that is not leased", "queue", func(c *C) (func(), []store.Hint) {
 		return func() {
-			for _, res := range c.creates(fill(store.NewRun{}), fill(store.NewRun{Queue: "q2", After: time.Hour})) {
-				c.ok("Create's item", res.Err)
-			}
+			c.createAll(fill(store.NewRun{}), fill(store.NewRun{Queue: "q2", After: time.Hour}))
 		}, []store.Hint{c.queueHint(aQueue), c.queueHint("q2")}
 	}},
 	{"replace", "Create, that makes a debounced run due earlier", "queue", func(c *C) (func(), []store.Hint) {
@@ -217,9 +215,7 @@ var hintRows = []hintRow{
 		held := signaled("")
 		held.ExternalID = "held"
 		return func() {
-			for _, res := range c.creates(held, signaled("")) {
-				c.ok("Create's item", res.Err)
-			}
+			c.createAll(held, signaled(""))
 		}, append(c.runHints(store.HintEvent, run.Run.ID, sleeper.Run.ID), c.queueHint(aQueue))
 	}},
 	{"set-state", "SetState", "event", func(c *C) (func(), []store.Hint) {

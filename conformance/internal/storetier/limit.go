@@ -253,11 +253,7 @@ var permitCases = []Case{
 				runs = append(runs, fill(r))
 			}
 		}
-		var ids []store.ID
-		for _, res := range c.creates(runs...) {
-			c.ok("Create's item", res.Err)
-			ids = append(ids, res.ID)
-		}
+		ids := c.createAll(runs...)
 		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 99), demand(aQueue+"-2", 99)}})
 		c.once(runIDs(got.Runs), ids)
 	}},
@@ -269,9 +265,7 @@ var permitCases = []Case{
 				runs[j] = fill(store.NewRun{Under: use("l", fmt.Sprint(i)), After: time.Duration(minutes) * time.Minute})
 				ids[minutes] = runs[j].ID
 			}
-			for _, res := range c.creates(runs...) {
-				c.ok("Create's item", res.Err)
-			}
+			c.createAll(runs...)
 			for minutes, id := range ids {
 				c.finish(c.takes(fmt.Sprintf("after %d minutes", minutes), 9, id))
 				c.advance(time.Minute)

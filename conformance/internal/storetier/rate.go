@@ -612,9 +612,7 @@ func checkManyKeys(c *C) {
 			runs[i].Under = append(runs[i].Under, store.LimitUse{Limit: l.Name, Key: fmt.Sprintf("key %d", i%n)})
 		}
 	}
-	for _, res := range c.creates(runs...) {
-		c.ok("Create's item", res.Err)
-	}
+	c.createAll(runs...)
 	for round := range 2 {
 		seen := map[string]bool{}
 		var claimed []store.ClaimedRun

@@ -472,9 +472,7 @@ var sizeCases = []Case{
 				lanes = append(lanes, fill(store.NewRun{Queue: q, Workflow: w, Priority: n % 7, At: c.now.Add(time.Duration(n*37%300+1) * time.Second)}))
 			}
 		}
-		for _, res := range c.creates(lanes...) {
-			c.ok("Create's item", res.Err)
-		}
+		c.createAll(lanes...)
 		c.advance(time.Hour)
 		want := slices.Clone(lanes)
 		slices.SortFunc(want, func(a, b store.NewRun) int { return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.At.Compare(b.At)) })
@@ -873,11 +871,8 @@ var sizeCases = []Case{
 				var rs []store.NewRun
 				for _, key := range part {
 					rs = append(rs, fill(store.NewRun{Under: list(key), After: after}))
-					ids = append(ids, rs[len(rs)-1].ID)
 				}
-				for _, res := range c.creates(rs...) {
-					c.ok("Create's item", res.Err)
-				}
+				ids = append(ids, c.createAll(rs...)...)
 				c.advance(time.Microsecond)
 			}
 			return ids
@@ -886,14 +881,8 @@ var sizeCases = []Case{
 		c.putLimit("one", oneAtATime)
 		key := func(key string) []store.LimitUse { return use("one", key) }
 		under(0, key)
-		var held []store.ClaimedRun
-		for len(held) < listSize {
-			got := c.claim(store.ClaimParams{Max: listSize, LeaseFor: time.Hour}).Runs
-			if len(got) == 0 {
-				c.Fatalf("number of claimed runs, each under a key of its own: saw %d, expected %d", len(held), listSize)
-			}
-			held = append(held, got...)
-		}
+		held := c.claimEach(store.ClaimParams{Max: listSize, LeaseFor: time.Hour})
+		c.eq("number of runs that hold a permit", len(held), listSize)
 		waits := under(0, key)
 		c.takes("while all permits are held", 1)
 		plain := c.createUnder(nil)
@@ -903,15 +892,8 @@ var sizeCases = []Case{
 		c.finish(c.takes("when all have ended", 1, waits[0]))
 
 		c.putLimit("full", oneAtATime)
-		var rest []store.ClaimedRun
-		for len(rest) < listSize { // with the plain one
-			got := c.claim(store.ClaimParams{Max: listSize}).Runs
-			if len(got) == 0 {
-				c.Fatalf("number of runs whose keys are free: saw %d, expected %d", len(rest), listSize)
-			}
-			rest = append(rest, got...)
-		}
-		c.eq("the last of them", rest[listSize-1].Run.ID, plain[0])
+		rest := c.claimEach(store.ClaimParams{Max: listSize})
+		c.eq("the others", runIDs(rest), append(waits[1:], plain...))
 		for part := range slices.Chunk(rest, store.MaxPage) {
 			c.finish(part)
 		}
