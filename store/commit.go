@@ -158,6 +158,10 @@ type Transition struct {
 	// A pause keeps them, and a lease that expires passes them on. With those of the run they are at most MaxLimits, and no two are of one limit; otherwise the commit
 	// is ErrInvalid.
 	Under []LimitUse
+	// PassOn asks the store to pass the permits of a run that is under limits on to the next run, which the
+	// holder gets a lease of for so long: see [Leases.Commit]. Only a CompleteRun or a FailRun has it. A store
+	// need not do it.
+	PassOn time.Duration
 }
 
 // WakeOn is a set of event kinds. Cancel always wakes.
@@ -192,7 +196,10 @@ type CommitResult struct {
 	// own: those that are canceled with their parent. Both are by queue, workflow and status (see
 	// [Tally]), and empty if the commit is Repeated, so that each run is reported once.
 	Spawned, Ended []RunCount
-	Err            error
+	// Next is the run that has got the permits, and its lease, as a claim returns them; nil: there is none. See
+	// [Transition.PassOn].
+	Next *ClaimedRun
+	Err  error
 }
 
 // Group counts the children of a run that were spawned under one name.

@@ -515,6 +515,8 @@ func (t *Transition) validate(l Limits) error {
 		return Invalid("transition", "only a sleep, a retry or a release has a time")
 	case t.Kind != Sleep && t.Kind != Release && len(t.Under) > 0:
 		return Invalid("transition", "only a sleep or a release waits for the limits of a step")
+	case t.PassOn != 0 && t.Kind != CompleteRun && t.Kind != FailRun:
+		return Invalid("transition", "only a completion or a failure passes permits on")
 	}
 	for _, a := range t.Await {
 		if a.Open < 0 || a.Failures < 0 {
@@ -529,6 +531,7 @@ func (t *Transition) validate(l Limits) error {
 		size("input", len(t.Input), l.Payload),
 		failureSize("failure", t.Failure),
 		duration("delay", t.After),
+		duration("pass on", t.PassOn),
 		CheckUses(nil, t.Under),
 	)
 }

@@ -130,20 +130,29 @@ type demand struct {
 	limited bool
 }
 
+// origin says where a worker got a lease.
+type origin uint8
+
+const (
+	byClaim origin = iota
+	byStart        // with the start of the run
+	byPass         // with the end of another run
+)
+
 // admit accepts a leased run, whose slot is taken, and returns the invocation to execute,
 // or nil. asked is when the claim was sent and answered when its answer arrived; now is
-// the store's time in the answer. adopted means that the run was leased at its start, not
-// claimed.
-func (w *Worker) admit(cr *store.ClaimedRun, asked, answered, now time.Time, adopted bool) *exec.Invocation {
+// the store's time in the answer.
+func (w *Worker) admit(cr *store.ClaimedRun, asked, answered, now time.Time, from origin) *exec.Invocation {
 	inv := exec.New(w.tel.Execute(w.stop, &cr.Run, cr.Lease), w.cfg, host{w}, w.defs[cr.Run.Workflow], *cr, answered, now)
 	w.mu.Lock()
 	before := w.held[cr.Run.ID]
 	switch {
-	case before != nil && before.Lease().Epoch >= cr.Lease.Epoch && adopted: // a late answer, or an answer to a repeated start
+	case before != nil && from == byStart && before.Lease().Epoch >= cr.Lease.Epoch, // a late answer, or an answer to a repeated start
+		before != nil && from == byPass && before.Lease().Epoch > cr.Lease.Epoch:
 		w.mu.Unlock()
 		w.slots.release(cr.Run.Workflow)
 		return nil
-	case before != nil && before.Lease() == cr.Lease || !adopted && w.lost.cameBack(cr.Lease):
+	case before != nil && before.Lease() == cr.Lease || from != byStart && w.lost.cameBack(cr.Lease):
 		w.mu.Unlock()
 		w.relive(inv, before)
 		return nil

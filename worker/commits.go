@@ -31,10 +31,12 @@ func (h host) Commit(c *store.Commit) store.CommitResult {
 	size := c.Size()
 	h.w.memory.takeCommit(size)
 	defer h.w.memory.giveCommit(size)
+	next := h.w.passOn(c)
 	res, _, err := h.w.commits.Do(h.w.stop, c)
 	if err != nil {
 		res.Err = err
 	}
+	next.take(res.Next)
 	if res.Err == nil {
 		h.w.suspects.applied(c)
 	}

@@ -41,7 +41,7 @@ func (l local) Identity() (worker, build string, leaseFor time.Duration) {
 // again, and its answer may come after the run was claimed here.
 func (l local) Adopt(cr *store.ClaimedRun, asked time.Time) {
 	w := l.w
-	inv := w.admit(cr, asked, time.Now(), cr.Run.CreatedAt, true)
+	inv := w.admit(cr, asked, time.Now(), cr.Run.CreatedAt, byStart)
 	switch {
 	case inv == nil:
 	case w.suspects.apart(inv):

@@ -91,7 +91,7 @@ func (s *suspects) apart(inv *exec.Invocation) bool {
 func (w *Worker) execute(ctx context.Context, claimed *store.Claimed, asked, answered time.Time) {
 	invs := make([]*exec.Invocation, 0, len(claimed.Runs))
 	for i := range claimed.Runs {
-		if inv := w.admit(&claimed.Runs[i], asked, answered, claimed.Now, false); inv != nil {
+		if inv := w.admit(&claimed.Runs[i], asked, answered, claimed.Now, byClaim); inv != nil {
 			invs = append(invs, inv)
 		}
 	}

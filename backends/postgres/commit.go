@@ -299,7 +299,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 				continue
 			}
 			some = true
-			*b.res = store.CommitResult{Status: sqlkit.EndStatus(b.Commit), Events: b.Seen + int64(len(b.State))}
+			*b.res = store.CommitResult{Status: sqlkit.EndStatus(b.Commit), Events: b.Seen + int64(len(b.State)), Next: b.passed}
 			if b.stateful() {
 				final.State(b.Lease.Run)
 			}
@@ -322,7 +322,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 			missed = append(missed, b)
 		}
 	}
-	if err := s.readBack(ctx, p.Namespace, missed); err != nil {
+	if err := s.readBack(ctx, p.Namespace, setnow, missed); err != nil {
 		return nil, inPart(ctx, some, err)
 	}
 	return results, nil
@@ -339,7 +339,15 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	var places []int64
 	var known bool      // a step has a record
 	var queues []string // of ended runs that were under limits
-	defer func() { freed(h, queues) }()
+	pass := &passing{}
+	if s.in == nil {
+		pass = passingOf(list)
+	}
+	defer func() {
+		if !allPassed(list) {
+			freed(h, queues)
+		}
+	}()
 	sql, boldly, args := plainCommits, boldCommits, append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker)
 	bare := false
 	switch {
@@ -364,7 +372,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	if !bare && s.in == nil && s.careful.Add(-1) < 0 {
 		bold := commits
 		bold.sql = boldly
-		err := s.write(ctx, bold)
+		err := s.write(ctx, pass.after(bold, setnow, namespace)...)
 		var pg *pgconn.PgError
 		switch {
 		case errors.As(err, &pg) && pg.Code == "23505": // inserted by another call just now
@@ -372,6 +380,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 		case err != nil:
 			return nil, err
 		}
+		pass.give(list)
 		for _, i := range places {
 			done[i-1], some = true, true
 		}
@@ -381,9 +390,10 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 		s.careful.Store(carefulFor)
 		places = nil
 	}
-	if err := s.write(ctx, commits); err != nil {
+	if err := s.write(ctx, pass.after(commits, setnow, namespace)...); err != nil {
 		return nil, inPart(ctx, some, err)
 	}
+	pass.give(list)
 	for _, i := range places {
 		done[i-1] = true
 	}
@@ -573,7 +583,7 @@ func end(stmts []stmt, namespace string, list []*commit, h *sqlkit.Hints) []stmt
 
 // readBack distinguishes commits that were applied before from those whose lease is lost,
 // or that follow missing ones.
-func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit) error {
+func (s *Store) readBack(ctx context.Context, namespace string, setnow any, missed []*commit) error {
 	if len(missed) == 0 {
 		return nil
 	}
@@ -609,7 +619,10 @@ func (s *Store) readBack(ctx context.Context, namespace string, missed []*commit
 			list = append(list, b.streamsBack())
 		}
 	}
-	return s.read(ctx, list...)
+	if err := s.read(ctx, list...); err != nil {
+		return err
+	}
+	return s.passedAgain(ctx, setnow, missed)
 }
 
 // commit builds the statements of one commit and reads their answers.
@@ -624,6 +637,7 @@ type commit struct {
 	applied   bool // by the general statements
 	left      bool // not applied by endMany
 	next      bool // not applied, although it is the next one of the present lease
+	passed    *store.ClaimedRun
 }
 
 // plain reports whether the commit is of the usual kind.

@@ -63,6 +63,14 @@ func ClaimedRuns(p *store.ClaimParams, runs []*Taken) []store.ClaimedRun {
 	return out
 }
 
+// Passed returns the run that has got the permits, given its row. It has nothing else that a replay needs.
+func Passed(run store.Run) *store.ClaimedRun {
+	return &store.ClaimedRun{
+		Run: run, Lease: store.Lease{Run: run.ID, Worker: run.Worker, Epoch: run.Epoch}, Recovered: run.Crashes > 0,
+		Inbox: store.Inbox{Status: run.Status, Events: run.Events},
+	}
+}
+
 // Pins lists the pins that a claim of a worker with the given build accepts: no pin, or a pin to
 // that build.
 func Pins(build string) []string {
