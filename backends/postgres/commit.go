@@ -339,10 +339,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	var places []int64
 	var known bool      // a step has a record
 	var queues []string // of ended runs that were under limits
-	pass := &passing{}
-	if s.in == nil {
-		pass = passingOf(list)
-	}
+	pass := s.passingOf(list)
 	defer func() {
 		if !allPassed(list) {
 			freed(h, queues)
@@ -380,7 +377,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 		case err != nil:
 			return nil, err
 		}
-		pass.give(list)
+		s.give(pass, list)
 		for _, i := range places {
 			done[i-1], some = true, true
 		}
@@ -393,7 +390,7 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 	if err := s.write(ctx, pass.after(commits, setnow, namespace)...); err != nil {
 		return nil, inPart(ctx, some, err)
 	}
-	pass.give(list)
+	s.give(pass, list)
 	for _, i := range places {
 		done[i-1] = true
 	}
@@ -634,10 +631,11 @@ type commit struct {
 	place     int // in the call
 	res       *store.CommitResult
 	hints     *sqlkit.Hints
-	applied   bool // by the general statements
-	left      bool // not applied by endMany
-	next      bool // not applied, although it is the next one of the present lease
-	passed    *store.ClaimedRun
+	applied   bool              // by the general statements
+	left      bool              // not applied by endMany
+	next      bool              // not applied, although it is the next one of the present lease
+	under     []store.LimitUse  // of the run that it ends, if it asks to pass its permits on
+	passed    *store.ClaimedRun // the run that has got them
 }
 
 // plain reports whether the commit is of the usual kind.

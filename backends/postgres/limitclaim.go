@@ -61,6 +61,7 @@ func (c *claiming) takeLimited(ctx context.Context) error {
 			return err
 		}
 		c.publishAll(l.hints)
+		l.remember()
 		if len(c.runs) > 0 || round == maxLimitRounds || c.wanted == 0 || !l.moved && !(l.changed && c.isDue()) && l.folded < maxMarks {
 			return nil
 		}
@@ -70,6 +71,20 @@ func (c *claiming) takeLimited(ctx context.Context) error {
 				return nil
 			}
 			pause(ctx, wait)
+		}
+	}
+}
+
+// remember remembers the runs that were taken, and the keys that others wait for.
+func (l *limited) remember() {
+	for _, t := range l.runs {
+		if len(t.Run.Under) > 0 {
+			l.permits.Remember(&t.Run)
+		}
+	}
+	for _, f := range l.plan.flows {
+		if f.state == flowParked {
+			l.permits.Wait(f.parked.name, f.parked.key)
 		}
 	}
 }

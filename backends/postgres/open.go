@@ -75,10 +75,11 @@ type base struct {
 	pool    *pgxpool.Pool
 	own     bool // the pool is this store's
 	config  config
-	texts   sync.Map      // SQL as written to SQL with the schema's name
-	lanes   sync.Map      // lanes known to be in the table, with the failures before
-	windows sync.Map      // *window of the demands of a claim
-	spaces  sync.Map      // namespaces, with whether a run was ever under a limit
+	texts   sync.Map // SQL as written to SQL with the schema's name
+	lanes   sync.Map // lanes known to be in the table, with the failures before
+	windows sync.Map // *window of the demands of a claim
+	spaces  sync.Map // namespaces, with whether a run was ever under a limit
+	permits sqlkit.Permits
 	stirred atomic.Uint64 // how often hints have announced work
 	// failures counts the calls that have lost the server. The database that answers next may have
 	// lost commits that this store has seen.

@@ -62,18 +62,23 @@ type passing struct {
 
 // passingOf returns what a list of commits is to pass on. All of those that end their runs must ask for the same, because
 // the statement cannot tell their marks from one another.
-func passingOf(list []*commit) *passing {
-	p := &passing{}
+func (s *Store) passingOf(list []*commit) *passing {
+	p, try := &passing{}, false
 	for _, b := range list {
-		if !b.final() {
+		if !b.final() || s.in != nil {
 			continue
 		}
+		var pass bool
+		_, b.under, pass = s.permits.Of(b.Commit)
+		try = try || pass
 		span := sqlkit.Span(b.Transition.PassOn)
-		if p.ends++; p.ends == 1 {
-			p.span = span
-		} else if span != p.span {
+		if p.ends++; p.ends > 1 && span != p.span {
 			return &passing{}
 		}
+		p.span = span
+	}
+	if !try {
+		p.span = 0
 	}
 	return p
 }
@@ -110,10 +115,14 @@ func (p *passing) row() func(func(...any) error) error {
 }
 
 // give notes the runs at the commits that have passed permits on to them.
-func (p *passing) give(list []*commit) {
+func (s *Store) give(p *passing, list []*commit) {
+	if p.span == 0 {
+		return
+	}
 	for _, b := range list {
-		if run := p.runs[b.Lease.Run]; run != nil {
-			b.passed = run
+		if b.final() && b.passed == nil {
+			b.passed = p.runs[b.Lease.Run]
+			s.permits.Tried(b.under, b.passed)
 		}
 	}
 	p.runs = nil

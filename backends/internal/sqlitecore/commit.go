@@ -121,40 +121,61 @@ func (c *Core) Commit(ctx context.Context, p store.CommitParams) ([]store.Commit
 		}
 		seen[item.Lease.Run] = struct{}{}
 		if res.Err = item.Validate(c.config.Limits); res.Err == nil {
-			list = append(list, &commit{Commit: item, namespace: p.Namespace, queue: c.permits.of(item), watched: watched, moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints})
+			b := &commit{Commit: item, namespace: p.Namespace, watched: watched, moment: m, stamp: stamp + int64(i), inTurn: c.config.InTurn, res: res, hints: hints}
+			b.queue, b.under, b.passes = c.permits.Of(item)
+			b.passes = b.passes && b.isPlain() && !watched && len(b.State) == 0
+			list = append(list, b)
 		}
 	}
+	passAtMost(list)
 	if err := c.apply(ctx, list); err != nil {
 		return nil, err
 	}
 	for _, b := range list {
-		if b.plainly > 0 {
-			*b.res = b.usual
-			if len(b.State) > 0 {
-				hints.State(b.Lease.Run)
-			}
-			hints.Answer(b.Commit)
-			if b.Transition != nil {
-				hints.Final(b.Lease.Run)
-				frees(hints, b.queue)
-			}
-			continue
-		}
-		for i := range b.Spawn {
-			if n := &b.Spawn[i]; b.applied {
-				hints.Queue(n.Queue)
-				b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
-			}
-		}
-		if b.applied && b.isPlain() && b.Transition != nil && !b.tells() { // perhaps because it has to be told
-			c.watched.Store(watchedFor)
-		}
-		if b.missed() && !b.res.Repeated && b.res.Err == nil {
-			b.res.Err = sqlkit.LeaseLost(b.Lease)
-		}
+		c.answer(b)
 	}
 	c.publishAll(hints)
 	return results, nil
+}
+
+// answer completes the result of a commit.
+func (c *Core) answer(b *commit) {
+	if b.passed.did() {
+		*b.res, b.res.Next = b.usual, b.passed.run
+		c.permits.Tried(b.under, b.passed.run)
+		b.hints.Final(b.Lease.Run)
+		return
+	}
+	if b.passes {
+		c.permits.Tried(b.under, nil)
+	}
+	if b.plainly > 0 {
+		*b.res = b.usual
+		if len(b.State) > 0 {
+			b.hints.State(b.Lease.Run)
+		}
+		b.hints.Answer(b.Commit)
+		if b.Transition != nil {
+			b.hints.Final(b.Lease.Run)
+			frees(b.hints, b.queue)
+		}
+		return
+	}
+	for i := range b.Spawn {
+		if n := &b.Spawn[i]; b.applied {
+			b.hints.Queue(n.Queue)
+			b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
+		}
+	}
+	if b.applied && b.isPlain() && b.Transition != nil && !b.tells() { // perhaps because it has to be told
+		c.watched.Store(watchedFor)
+	}
+	switch {
+	case b.missed() && b.res.Repeated:
+		b.res.Next = b.passed.run
+	case b.missed() && b.res.Err == nil:
+		b.res.Err = sqlkit.LeaseLost(b.Lease)
+	}
 }
 
 // apply applies the commits, those of the usual kind together if that is faster. Commits that were
@@ -372,6 +393,11 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, f
 		return err
 	}
 	var stmts []Stmt
+	for _, b := range list {
+		if b.passes {
+			stmts = b.passOn(stmts)
+		}
+	}
 	if keeps.list != nil {
 		stmts = append(stmts, Stmt{SQL: keepMany, Args: []any{keeps.args()[0], first.namespace, families}, Rows: done})
 	}
@@ -394,7 +420,9 @@ type commit struct {
 	moment
 	namespace string
 	queue     string // of a run that is known to be under limits
-	watched   bool   // an end was not as expected lately: see watchedFor
+	under     []store.LimitUse
+	passes    bool // it is to try to pass the permits of its run on
+	watched   bool // an end was not as expected lately: see watchedFor
 	stamp     int64
 	inTurn    bool // unneeded statements are skipped
 	res       *store.CommitResult
@@ -407,12 +435,13 @@ type commit struct {
 	group   string
 	parts   int64
 	made    []*int64 // 1 for each of Spawn that was created
+	passed  passed
 }
 
 // tells reports whether the triggers should be told of the end of the run.
 func (b *commit) tells() bool { return b.queue != "" || b.watched }
 
-func (b *commit) missed() bool { return !b.applied && b.plainly == 0 }
+func (b *commit) missed() bool { return !b.applied && b.plainly == 0 && !b.passed.did() }
 
 func (b *commit) statements(stmts []Stmt) []Stmt {
 	run, t := b.Lease.Run[:], b.Transition
@@ -421,11 +450,7 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 		stmts = append(stmts, Stmt{SQL: sql, Args: append(args, run, b.stamp), Unneeded: b.missed})
 	}
 	b.made = nil
-	plain, usual := b.plain()
-	if usual {
-		stmts = append(stmts, plain)
-	}
-	stmts = append(stmts, b.fence())
+	stmts = b.begin(stmts)
 	if p := sqlkit.PlanOf(b.Commit); p.Pin != nil {
 		guarded(pinRun, *p.Pin, p.Pinned, run)
 	}
@@ -487,10 +512,25 @@ func (b *commit) statements(stmts []Stmt) []Stmt {
 	}
 	var next bool
 	stmts = append(stmts, b.readBack(&next))
+	if t != nil && t.PassOn > 0 {
+		stmts = append(stmts, b.passedBack())
+	}
 	if len(b.Streams) > 0 {
 		stmts = append(stmts, b.streamsBack(&next))
 	}
 	return stmts
+}
+
+// begin adds the updates of the run, of which one applies.
+func (b *commit) begin(stmts []Stmt) []Stmt {
+	if plain, usual := b.plain(); usual {
+		if b.passes && b.inTurn {
+			stmts = b.passOn(stmts)
+			plain.Unneeded = b.passed.did
+		}
+		stmts = append(stmts, plain)
+	}
+	return append(stmts, b.fence())
 }
 
 // plain returns the update that begins a commit of the usual kind, and false for a commit of
@@ -548,7 +588,7 @@ func (b *commit) fence() Stmt {
 	if len(b.Streams) > 0 {
 		sql, args = strings.Replace(sql, "\n\t\tRETURNING", streamsFit+"\n\t\tRETURNING", 1), append(args, sqlkit.StreamRows(b.Streams))
 	}
-	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 }, Rows: b.fenced}
+	return Stmt{SQL: sql, Args: args, Unneeded: func() bool { return b.plainly > 0 || b.passed.did() }, Rows: b.fenced}
 }
 
 // due returns when a run that yields may be claimed; nil if only an event makes it claimable.

@@ -78,7 +78,7 @@ type Core struct {
 	expected int64         // how many runs of a flow its plan reads at first; only that claim uses it
 	plans    atomic.Bool   // the last claim planned, and took runs
 	way      *sqlkit.Way
-	permits  permits
+	permits  sqlkit.Permits
 
 	peek, take, bare, next string // claimPeek, claimRuns, claimBare and claimNext with the server's time
 }

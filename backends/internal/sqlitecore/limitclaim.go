@@ -447,7 +447,9 @@ func (l *limitedClaim) settle(w *planChanges) {
 				state = flowLater
 			}
 		case !ok:
-			state, at, until = flowParked, where, t
+			if state, at, until = flowParked, where, t; until == 0 {
+				l.core.permits.Wait(where.name, where.key)
+			}
 		}
 		if state == f.state && at == f.park {
 			stays[f] = true
@@ -558,9 +560,9 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 	}
 	*l.out = reply
 	l.rest()
-	for i := range l.plan.picks {
-		if r := &l.plan.picks[i]; r.limited && len(taken.runs) > 0 {
-			l.core.permits.remember(store.ID(r.id), r.queue)
+	for _, r := range taken.runs {
+		if len(r.Run.Under)+len(r.Run.StepUnder) > 0 {
+			l.core.permits.Remember(&r.Run)
 		}
 	}
 	l.runs = append(l.runs, taken.runs...)
