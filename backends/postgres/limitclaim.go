@@ -397,8 +397,7 @@ func (l *limited) unparking() []stmt {
 	return l.room(names, keys)
 }
 
-// room returns the statements that let claims see the flows that are parked at keys with room, and that delete the keys
-// that nobody needs any more. Flows of queues that the claim does not serve are announced.
+// room returns the statements that let claims see the flows that are parked at keys with room. Flows of queues that the claim does not serve are announced.
 func (l *limited) room(names, keys []string) (stmts []stmt) {
 	if len(names) > 0 || l.freed {
 		stmts = append(stmts, stmt{sql: unpark, args: []any{setNow(l.p.Now), l.p.Namespace, names, keys}, rows: func(scan func(...any) error) error {
@@ -411,9 +410,6 @@ func (l *limited) room(names, keys []string) (stmts []stmt) {
 			}
 			return err
 		}})
-	}
-	if l.freed {
-		stmts = append(stmts, stmt{sql: dropKeys, args: []any{setNow(l.p.Now), l.p.Namespace}})
 	}
 	return stmts
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"slices"
 
 	"github.com/pawlhq/pawl/store"
@@ -172,6 +173,9 @@ type limitPlan struct {
 	rules  map[string]*limitRule
 	behind []*flowBound // the lists that may have flows that were not read
 	more   bool         // the choice ended because one of them may be next
+
+	ready flowHeap // flows under no fair limit of which runs may still be taken
+	fairs []*flow  // and those under one
 }
 
 // pick is a run that the claim is to take.
@@ -194,6 +198,7 @@ func (p *limitPlan) choose() []pick {
 	open := func(demand int64) bool { return taken[demand] < p.bounds[demand] }
 	var size int64
 	free := p.free
+	p.begin()
 	for len(picks) < p.wanted {
 		for len(free) > 0 && !open(free[0].demand) {
 			free = free[1:]
@@ -214,30 +219,46 @@ func (p *limitPlan) choose() []pick {
 		}
 		if taken[best.demand]++; best.of == nil {
 			free = free[1:]
-		} else if best.of.take(p.now); best.of.fair != nil {
-			best.vtime = best.of.fair.vtime
+		} else {
+			if best.of.take(p.now); best.of.fair != nil {
+				best.vtime = best.of.fair.vtime
+			}
+			p.took(best.of)
 		}
 		picks = append(picks, best)
 	}
 	return picks
 }
 
-// first returns the flow whose next run is the first candidate among those under limits, and the one whose turn it is
-// under each fair limit.
-func (p *limitPlan) first(open func(int64) bool) (best *flow, turns map[*limitRule]*flow) {
+// begin sorts the flows that have runs.
+func (p *limitPlan) begin() {
 	for _, f := range p.flows {
-		if f.taken == len(f.runs) || !open(f.demand) || !f.permits(p.now) {
-			continue
+		switch {
+		case len(f.runs) == 0:
+		case f.fair == nil:
+			p.ready = append(p.ready, f)
+		default:
+			p.fairs = append(p.fairs, f)
 		}
-		if f.fair == nil {
-			if best == nil || f.runs[f.taken].before(&best.runs[best.taken]) {
-				best = f
-			}
-			continue
-		}
-		if turns == nil {
-			turns = map[*limitRule]*flow{}
-		}
+	}
+	heap.Init(&p.ready)
+}
+
+// first returns the flow whose next run is the first candidate among those under limits, and the one whose turn it is
+// under each fair limit. A flow that may not go once is left out from then on, because a claim only takes permits.
+func (p *limitPlan) first(open func(int64) bool) (best *flow, turns map[*limitRule]*flow) {
+	mayGo := func(f *flow) bool { return f.taken < len(f.runs) && open(f.demand) && f.permits(p.now) }
+	for len(p.ready) > 0 && !mayGo(p.ready[0]) {
+		heap.Pop(&p.ready)
+	}
+	if len(p.ready) > 0 {
+		best = p.ready[0]
+	}
+	p.fairs = slices.DeleteFunc(p.fairs, func(f *flow) bool { return !mayGo(f) })
+	if len(p.fairs) > 0 {
+		turns = map[*limitRule]*flow{}
+	}
+	for _, f := range p.fairs {
 		if other := turns[f.fair.rule]; other == nil || f.goesBefore(other) {
 			turns[f.fair.rule] = f
 		}
@@ -248,6 +269,35 @@ func (p *limitPlan) first(open func(int64) bool) (best *flow, turns map[*limitRu
 		}
 	}
 	return best, turns
+}
+
+// took corrects the order after a run of the flow was taken.
+func (p *limitPlan) took(f *flow) {
+	switch {
+	case f.fair != nil:
+	case f.taken == len(f.runs):
+		heap.Pop(&p.ready)
+	default:
+		heap.Fix(&p.ready, 0)
+	}
+}
+
+// flowHeap is a heap of flows with runs, by the next one.
+type flowHeap []*flow
+
+func (h flowHeap) Len() int { return len(h) }
+
+func (h flowHeap) Less(i, j int) bool { return h[i].runs[h[i].taken].before(&h[j].runs[h[j].taken]) }
+
+func (h flowHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *flowHeap) Push(f any) { *h = append(*h, f.(*flow)) }
+
+func (h *flowHeap) Pop() any {
+	last := len(*h) - 1
+	f := (*h)[last]
+	*h = (*h)[:last]
+	return f
 }
 
 // goesBefore reports whether f is next, of two flows under the same fair limit.

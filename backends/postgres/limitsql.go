@@ -50,6 +50,9 @@ func usesOf(under, step string) string {
 	return `jsonb_array_elements(coalesce(` + under + `::jsonb, '[]') || coalesce(` + step + `::jsonb, '[]'))`
 }
 
+// someParked says whether a flow of the namespace ($2) is parked, or was.
+const someParked = `EXISTS (SELECT 1 FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name IS NOT NULL)`
+
 // flowRuns selects the waiting runs of a flow, f, that are not paused.
 const flowRuns = `x.flow=f.flow AND x.flow IS NOT NULL AND x.pin=f.pin AND NOT x.leased AND x.visible_at IS NOT NULL AND x.status<>{paused}`
 
@@ -62,8 +65,11 @@ var (
 	// limitLockSoon waits for it for a second. The timeout ends with the transaction.
 	limitLockSoon = `SELECT pg_advisory_xact_lock(hashtextextended(CASE WHEN set_config('lock_timeout', '1s', true) <> '' THEN 'pawl.' END || $1::text, 7))`
 
+	// unused says that the row of a key, k, would say no more than none after a number of leases, f.n, have ended.
+	unused = `k.held=f.n AND k.weight=1 AND k.tat<=` + now + ` AND k.vtime<=coalesce((SELECT l.clock FROM pawl.limits l WHERE l.namespace=$2::text AND l.name=k.name), 0)`
+
 	// foldMarks deletes the marks of namespace $2 from $3 on, at most $4, and enters them into the rows of
-	// keys and flows. It keeps the keys that got room in a setting of the transaction, and returns whether there
+	// keys and flows. A run that has come since the transaction began is ready by the next claim, not by this one. It keeps the keys that got room in a setting of the transaction, and returns whether there
 	// were some, the number of the last mark, and how many there were.
 	foldMarks = `WITH gone AS MATERIALIZED (DELETE FROM pawl.limit_marks m WHERE m.namespace=$2::text AND m.seq>=$3::bigint AND m.seq<=(
 			SELECT max(s.seq) FROM (SELECT x.seq FROM pawl.limit_marks x WHERE x.namespace=$2::text AND x.seq>=$3::bigint ORDER BY x.seq LIMIT $4::bigint) s) RETURNING m.*),
@@ -71,7 +77,9 @@ var (
 			FROM (SELECT freed, freed_step, count(*) AS n FROM gone WHERE coalesce(freed, freed_step) IS NOT NULL GROUP BY 1, 2) g
 			CROSS JOIN LATERAL ` + usesOf(`g.freed`, `g.freed_step`) + ` e(value) GROUP BY 2, 3),
 		kept AS (UPDATE pawl.limit_keys k SET held=k.held-f.n FROM freed f
-			WHERE k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) RETURNING k.name, k.key),
+			WHERE k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) AND NOT (` + unused + `) RETURNING k.name, k.key),
+		dropped AS (DELETE FROM pawl.limit_keys k USING freed f
+			WHERE k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) AND ` + unused + ` RETURNING k.name, k.key),
 		gone_runs AS MATERIALIZED (SELECT g.left_flow, g.pin, g.run, g.seq FROM gone g WHERE g.left_flow IS NOT NULL),
 		came AS MATERIALIZED (SELECT DISTINCT ON (g.flow, g.pin) g.* FROM gone g WHERE g.flow IS NOT NULL
 			AND NOT EXISTS (SELECT 1 FROM gone_runs x WHERE x.left_flow=g.flow AND x.run=g.run AND x.seq>g.seq) ORDER BY g.flow, g.pin, g.at, g.run),
@@ -82,12 +90,12 @@ var (
 		left_behind AS (UPDATE pawl.limit_flows f SET state=1 FROM gone_runs c WHERE f.flow=ANY(ARRAY[c.left_flow]) AND f.pin=ANY(ARRAY[c.pin]) AND f.head_id=c.run),
 		fresh AS (INSERT INTO pawl.limit_flows (flow, pin, namespace, lane, queue, under, step_under, taken, names, keys, head_at, head_id, state, at, fair, turn)
 			SELECT c.flow, c.pin, c.namespace, ` + laneName(`c`) + `, c.queue, c.under, c.step_under, c.taken, u.names, u.keys, c.at, c.run,
-				CASE WHEN c.at<=` + now + ` THEN 1 ELSE 3 END, c.at, coalesce(u.fair, ''), CASE WHEN u.fair IS NULL THEN 0 ELSE greatest(u.clock, (SELECT k.vtime FROM pawl.limit_keys k
+				CASE WHEN c.at<=coalesce($1::bigint, (date_part('epoch', clock_timestamp())*1000000)::bigint) THEN 1 ELSE 3 END, c.at, coalesce(u.fair, ''), CASE WHEN u.fair IS NULL THEN 0 ELSE greatest(u.clock, (SELECT k.vtime FROM pawl.limit_keys k
 					WHERE k.namespace=$2::text AND k.name=u.fair AND k.key=u.fair_key)) END
 			FROM came c CROSS JOIN LATERAL (SELECT array_agg(e.value->>0) AS names, array_agg(e.value->>1) AS keys, ` + fairOf(`e.value->>1`) + `
 				FROM ` + usesOf(`c.under`, `c.step_under`) + ` e(value) LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=e.value->>0 AND l.fair) u
 			WHERE (SELECT count(*) FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin)=0)
-		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM kept k), true) <> '[]',
+		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM (TABLE kept UNION ALL TABLE dropped) k), true) <> '[]',
 			coalesce(max(g.seq), 0), count(*) FROM gone g`
 
 	// loadLimits reads what decides on a claim: rows of several kinds, in one form. Parameters: those of
@@ -97,9 +105,9 @@ var (
 		timed AS MATERIALIZED (SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f
 			WHERE f.namespace=$2::text AND f.lane=named.name AND f.state=3 AND f.at<=` + now + ` ORDER BY f.at LIMIT $10::bigint) x),
 		ready AS MATERIALIZED (SELECT named.d, named.pair, named.priority, x.* FROM named CROSS JOIN (SELECT '' AS fair UNION ALL SELECT rule.name FROM rule WHERE rule.fair) r
-				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.lane=named.name AND f.fair=r.fair AND f.state=1
+				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.lane=named.name AND f.fair=r.fair AND f.state=1 AND f.head_at<=` + now + `
 					ORDER BY f.turn, f.head_at, f.head_id LIMIT $10::bigint) x),
-		woken AS MATERIALIZED (SELECT e.value->>0 AS name, e.value->>1 AS key FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value)
+		woken AS MATERIALIZED (SELECT e.value->>0 AS name, e.value->>1 AS key FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value) WHERE ` + someParked + `
 			UNION SELECT t.limit_name, t.limit_key FROM timed t WHERE t.limit_name IS NOT NULL
 			UNION SELECT t.limit_name, t.limit_key FROM ready t WHERE t.limit_name IS NOT NULL),
 		f AS MATERIALIZED (SELECT * FROM timed
@@ -167,12 +175,6 @@ var (
 			limit_name=CASE WHEN h.visible_at<=` + now + ` THEN nullif(h.name, '') END, limit_key=CASE WHEN h.visible_at<=` + now + ` AND h.name<>'' THEN h.key END
 		FROM h CROSS JOIN skips WHERE f.flow=ANY(ARRAY[h.flow]) AND f.pin=h.pin AND h.id IS NOT NULL`)
 
-	// dropKeys deletes those of the keys that the fold has found whose rows say no more than none would:
-	// $1 now, $2 namespace.
-	dropKeys = `WITH e AS MATERIALIZED (SELECT $2::text AS namespace, e.value->>0 AS name, e.value->>1 AS key FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value))
-		DELETE FROM pawl.limit_keys k USING e WHERE k.namespace=ANY(ARRAY[e.namespace]) AND k.name=ANY(ARRAY[e.name]) AND k.key=ANY(ARRAY[e.key])
-			AND k.held=0 AND k.weight=1 AND k.tat<=` + now + ` AND k.vtime<=coalesce((SELECT l.clock FROM pawl.limits l WHERE l.namespace=$2::text AND l.name=k.name), 0)`
-
 	// unpark makes flows ready that are parked at keys with room: those of $3 limits and $4 keys, and those
 	// that the fold has found. In each lane there are then as many as the key has permits for, or tokens.
 	unpark = `WITH RECURSIVE k AS MATERIALIZED (SELECT t.name, t.key, least(coalesce(nullif(l.concurrency, 0)-k.held, 100), 100) AS room,
@@ -180,7 +182,8 @@ var (
 			FROM (SELECT * FROM unnest($3::text[], $4::text[]) t(name, key) UNION SELECT e.value->>0, e.value->>1 FROM json_array_elements(current_setting('pawl_tx.freed')::json) e(value)) t
 			LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=t.name
 			CROSS JOIN LATERAL (SELECT coalesce(max(k.held), 0) AS held, coalesce(max(k.tat), 0) AS tat FROM pawl.limit_keys k WHERE k.namespace=$2::text AND k.name=t.name AND k.key=t.key) k
-			CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=t.name AND p.limit_key=t.key AND p.state IN (2, 4) LIMIT 1) one),
+			CROSS JOIN LATERAL (SELECT FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=t.name AND p.limit_key=t.key AND p.state IN (2, 4) LIMIT 1) one
+			WHERE ` + someParked + `),
 		lane AS (SELECT k.*, (SELECT min(p.lane) FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=k.name AND p.limit_key=k.key) AS lane FROM k WHERE k.room>0
 			UNION ALL SELECT l.name, l.key, l.room, l.tokens, (SELECT min(p.lane) FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name=l.name AND p.limit_key=l.key AND p.lane>l.lane)
 				FROM lane l WHERE l.lane IS NOT NULL),
