@@ -172,7 +172,7 @@ var sqlitePatches = []Patch{
 	{"limit-end-wakes-nobody", "condition", keyTriggers, `WHEN NEW.held < OLD.held`, `WHEN NEW.held > OLD.held`, "limit/concurrency"},
 	{"limit-key-in-use-is-forgotten", "condition", keyTriggers, `WHEN NEW.held = 0 AND NEW.tat = 0`, `WHEN NEW.held <= 1 AND NEW.tat = 0`, "limit/lowered"},
 	{"limit-key-with-a-weight-is-forgotten", "condition", keyTriggers, `AND NEW.vtime = 0 AND NEW.weight = 1 BEGIN`, `AND NEW.vtime = 0 BEGIN`, "fair/weight-stays"},
-	{"limit-plain-end-tells-no-queue", "order", sqliteCore + "commit.go", `frees(hints, b.queue)`, `_ = b.queue`, "hints/of-complete-under-limit"},
+	{"limit-plain-end-tells-no-queue", "order", sqliteCore + "commit.go", `frees(b.hints, b.queue)`, `_ = b.queue`, "hints/of-complete-under-limit"},
 	{"limit-plain-end-remembers-another-queue", "name", sqliteCore + "limitclaim.go", `remember(store.ID(r.id), r.queue)`, `remember(store.ID(r.id), r.workflow)`, "hints/of-complete-under-limit"},
 	{"limit-keys-wait-in-any-namespace", "name", sqliteCore + "limitverbs.go", `INDEXED BY runs_flow WHERE r.namespace=?1 AND`, `INDEXED BY runs_flow WHERE r.namespace>='' AND`, "limit/namespaces"},
 	{"claim-beside-limits-takes-what-is-paused", "condition", sqliteCore + "limitsql.go", "AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "AND x.status<>{sleeping} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "limit/beside-free-runs"},
