@@ -186,9 +186,10 @@ type Leases interface {
 	// Then it leases, in the same write, the run that comes first by P7 of those of the same namespace, queue,
 	// workflow, priority, pin, limits, keys and tokens. The lease is like one from a claim by the same worker,
 	// for PassOn, with the build of the lease that ends. The run must be claimable, pending, and without steps,
-	// state, signals and groups. The permits end instead, and claims decide, if one of the limits has a rate or
-	// is fair, if more leases are under it than it permits, and if a claim has left a run that differs in one of
-	// these because of one of the keys. So no run that waits for a permit is overtaken by one that comes later.
+	// state, signals and groups. The permits end instead, and claims decide, if the run is pinned to another
+	// build than that of the lease, if one of the limits has a rate or is fair, if more leases are under it than
+	// it permits, and if a claim has left a run that differs in one of these because of one of the keys. So no
+	// run that waits for a permit is overtaken by one that comes later.
 	// P12: the inputs, metas and failures of the runs that a call leases have no more than [DefaultClaimBytes]
 	// together. P4: the result of a Repeated commit has the run for as long as that lease is valid.
 	//

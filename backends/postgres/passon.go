@@ -29,7 +29,7 @@ var (
 			FROM own CROSS JOIN LATERAL (SELECT x.* FROM pawl.runs x WHERE x.id=ANY(ARRAY[own.run]) AND x.flow IS NOT NULL OFFSET 0) r GROUP BY 1, 2, 3, 4),
 		named AS MATERIALIZED (SELECT g.*, ` + flowOf(`g.`, `g.under`, `NULL`, `false`) + ` AS waits FROM ended g WHERE g.flow=` + flowOf(`g.`, `g.under`, `NULL`, `true`) + `),
 		open AS MATERIALIZED (SELECT g.* FROM named g
-			WHERE NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace=$2::text AND (p.queue=g.queue AND p.workflow='' OR p.queue='' AND p.workflow=g.workflow))
+			WHERE g.pin IN ('', g.lease_build) AND NOT EXISTS (SELECT 1 FROM pawl.paused p WHERE p.namespace=$2::text AND (p.queue=g.queue AND p.workflow='' OR p.queue='' AND p.workflow=g.workflow))
 			AND NOT EXISTS (SELECT 1 FROM ` + usesOf(`g.under`, `NULL`) + ` e(value)
 				LEFT JOIN LATERAL (SELECT * FROM pawl.limits l WHERE l.namespace=$2::text AND l.name=e.value->>0 OFFSET 0) l ON true
 				LEFT JOIN LATERAL (SELECT * FROM pawl.limit_keys k WHERE k.namespace=$2::text AND k.name=e.value->>0 AND k.key=e.value->>1 OFFSET 0) k ON true

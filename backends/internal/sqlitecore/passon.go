@@ -32,7 +32,7 @@ var (
 			build=`+runBuild+`, lease_build=(SELECT e.lease_build FROM runs e WHERE e.id=?1), parts=parts & ~{partRecorded}
 		WHERE id=(SELECT n.id FROM runs e CROSS JOIN `+nextInFlow+` AND n.visible_at<=?7
 				WHERE e.id=?1 AND e.namespace=?2 AND e.worker=?3 AND e.epoch=?4 AND e.seq=?5-1 AND e.leased=1 AND e.status={running} AND e.events=?6 AND e.grp IS NULL AND e.parent IS NULL
-				AND e.parts & {partChildren}=0 AND e.under IS NOT NULL AND e.step_under IS NULL AND e.drawn=1
+				AND e.parts & {partChildren}=0 AND e.under IS NOT NULL AND e.step_under IS NULL AND e.drawn=1 AND e.pin IN ('', e.lease_build)
 				AND NOT EXISTS (SELECT 1 FROM subscriptions s WHERE s.namespace=?2)
 				AND NOT EXISTS (SELECT 1 FROM paused p WHERE p.namespace=?2 AND (p.queue=e.queue AND p.workflow='' OR p.queue='' AND p.workflow=e.workflow))
 				AND NOT EXISTS (SELECT 1 FROM json_each(e.under) u LEFT JOIN limits l ON l.namespace=?2 AND l.name=u.value->>0 LEFT JOIN limit_keys k ON k.namespace=?2 AND k.name=u.value->>0 AND k.key=u.value->>1

@@ -59,7 +59,7 @@ func TestPlans(t *testing.T) {
 		"planFlows": planFlows, "planFlowsBare": planFlowsBare, "planParks": planParks, "planFree": planFree, "planFreeBare": planFreeBare, "planGuard": planGuard, "planTake": planTake + claimColumns,
 		"planKeys": planKeys, "planClocks": planClocks, "planTurns": planTurns, "planStates": planStates, "planAwake": planAwake, "planEmpty": planEmpty, "planParked": planParked, "planWake": planWake,
 		"planFreed": planFreed, "planTold": planTold, "planForget": planForget, "planForgetFair": planForgetFair, "commitUnder": commitUnder, "freeStep": freeStep,
-		"plainKeep": plainKeep, "plainFinal": plainFinal, "plainTold": plainTold,
+		"plainKeep": plainKeep, "plainFinal": plainFinal, "plainTold": plainTold, "passTake": passTake, "passEnd": passEnd, "passFlow": passFlow, "passLast": passLast, "passedBefore": passedBefore,
 		"purge": `DELETE FROM runs WHERE id` + purged,
 	})
 	for name, sql := range statements {
@@ -101,7 +101,7 @@ func TestStatementsTell(t *testing.T) {
 		unpinRun, restartRun, replaceRun, wakeAwaiting, wakeMany, cancelTree, closeTree, eventRun, eventExt, startEvent, stateEvent, planTake,
 	}
 	untold := []string{plainFinal, finalMany.quiet, endMany.quiet}
-	other := []string{claimRuns, claimBare, extendLease, plainKeep, keepMany, commitKeep, setTags, forgetChildren}
+	other := []string{claimRuns, claimBare, extendLease, plainKeep, keepMany, commitKeep, setTags, forgetChildren, passTake, passEnd}
 	for _, sql := range told {
 		require.Contains(t, sql, "told=NULL")
 	}

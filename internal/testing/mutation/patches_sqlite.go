@@ -173,7 +173,7 @@ var sqlitePatches = []Patch{
 	{"limit-key-in-use-is-forgotten", "condition", keyTriggers, `WHEN NEW.held = 0 AND NEW.tat = 0`, `WHEN NEW.held <= 1 AND NEW.tat = 0`, "limit/lowered"},
 	{"limit-key-with-a-weight-is-forgotten", "condition", keyTriggers, `AND NEW.vtime = 0 AND NEW.weight = 1 BEGIN`, `AND NEW.vtime = 0 BEGIN`, "fair/weight-stays"},
 	{"limit-plain-end-tells-no-queue", "order", sqliteCore + "commit.go", `frees(b.hints, b.queue)`, `_ = b.queue`, "hints/of-complete-under-limit"},
-	{"limit-plain-end-remembers-another-queue", "name", sqliteCore + "limitclaim.go", `remember(store.ID(r.id), r.queue)`, `remember(store.ID(r.id), r.workflow)`, "hints/of-complete-under-limit"},
+	{"limit-plain-end-remembers-another-queue", "name", sqlKit + "permits.go", `permit{r.Queue, r.Under}`, `permit{r.Workflow, r.Under}`, "hints/of-complete-under-limit"},
 	{"limit-keys-wait-in-any-namespace", "name", sqliteCore + "limitverbs.go", `INDEXED BY runs_flow WHERE r.namespace=?1 AND`, `INDEXED BY runs_flow WHERE r.namespace>='' AND`, "limit/namespaces"},
 	{"claim-beside-limits-takes-what-is-paused", "condition", sqliteCore + "limitsql.go", "AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "AND x.status<>{sleeping} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)\n\t\tWHERE level.priority IS NOT NULL),\n\twanted", "limit/beside-free-runs"},
 	{"limit-bytes-count-anew", "condition", sqliteCore + "limitplan.go", `(p.begun || len(p.picks) > 0)`, `len(p.picks) > 0`, "limit/bytes-of-many"},
