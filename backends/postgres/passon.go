@@ -98,10 +98,10 @@ func (p *passing) after(ends stmt, setnow any, namespace string) []stmt {
 		return rows(scan)
 	}
 	args := []any{setnow, namespace, p.span, int64(store.DefaultClaimBytes), int64(marksToPass + 2*p.ends)}
-	return []stmt{ends, {sql: passPermits, args: args, rows: p.row()}}
+	return []stmt{ends, {sql: passPermits, args: args, rows: p.row(sqlkit.Passed)}}
 }
 
-func (p *passing) row() func(func(...any) error) error {
+func (p *passing) row(passed func(store.Run) *store.ClaimedRun) func(func(...any) error) error {
 	var ended store.ID
 	row := newRunRow(sqlkit.ID(&ended))
 	return func(scan func(...any) error) error {
@@ -109,7 +109,7 @@ func (p *passing) row() func(func(...any) error) error {
 		if p.runs == nil {
 			p.runs = map[store.ID]*store.ClaimedRun{}
 		}
-		p.runs[ended] = sqlkit.Passed(run)
+		p.runs[ended] = passed(run)
 		return err
 	}
 }
@@ -145,7 +145,7 @@ func (s *Store) passedAgain(ctx context.Context, setnow any, list []*commit) err
 		return nil
 	}
 	p := &passing{}
-	if err := s.read(ctx, stmt{sql: passedBefore, args: []any{setnow, uuids(ids)}, rows: p.row()}); err != nil {
+	if err := s.read(ctx, stmt{sql: passedBefore, args: []any{setnow, uuids(ids)}, rows: p.row(sqlkit.PassedBefore)}); err != nil {
 		return err
 	}
 	for _, b := range list {
