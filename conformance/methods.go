@@ -48,7 +48,7 @@ var methods = map[string]string{
 	"workflows/bounded-": "Registry.ListWorkflows", "workflows/pages": "Registry.ListWorkflows",
 	"lock/": "Registry.Lock",
 
-	"limit/": "Leases.Claim, Runs.Create", "limit/ends-when-": "Leases.Commit", "limit/ends-when-run-is-ended-by-force": "Runs.Cancel", "limit/ends-when-run-is-canceled-with-its-parent": "Runs.Cancel",
+	"limit/": "Leases.Claim, Runs.Create", "limit/ends-when-": "Leases.Commit", "limit/pass-on": "Leases.Commit", "limit/pass-on-": "Leases.Commit", "limit/ends-when-run-is-ended-by-force": "Runs.Cancel", "limit/ends-when-run-is-canceled-with-its-parent": "Runs.Cancel",
 	"limit/returns": "Limiter.LimitKeys", "limit/list": "Limiter.ListLimits, Limiter.PutLimits", "limit/updated-at": "Limiter.PutLimits, Limiter.SetLimit", "limit/set": "Limiter.SetLimit", "limit/set-only": "Limiter.SetLimit",
 	"limit/lowered": "Limiter.PutLimits", "limit/raised": "Limiter.PutLimits", "limit/undefined": "Limiter.PutLimits", "limit/restart": "Runs.Restart", "limit/fork": "Runs.Fork", "limit/purge": "Runs.Purge",
 	"limit/import": "Importer.Import", "limit/fired": "Schedules.Fire", "limit/paused": "Runs.Pause", "limit/paused-queue": "Registry.PauseTarget", "limit/canceled-waiting": "Runs.Cancel", "limit/cleanup": "Runs.Cancel",

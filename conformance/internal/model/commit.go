@@ -19,6 +19,7 @@ func (s *Store) Commit(ctx context.Context, p store.CommitParams) ([]store.Commi
 	now := clock(p.Now)
 	out := make([]store.CommitResult, len(p.Commits))
 	seen := map[store.ID]bool{}
+	s.passing = &bound{left: store.DefaultClaimBytes}
 	for i := range p.Commits {
 		c := &p.Commits[i]
 		if seen[c.Lease.Run] {
@@ -42,6 +43,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		s.leak(r, -1)
 	}
 	if r == nil || r.Epoch != c.Lease.Epoch || r.holder != c.Lease.Worker {
+		s.zombiePasses(r, c, now)
 		return store.CommitResult{Err: leaseLost(c.Lease)}
 	}
 	if c.Seq <= r.seq { // P4, also when that commit has ended the lease
@@ -49,7 +51,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 			s.leak(r, -1)
 		}
 		res := r.result()
-		res.Repeated = true
+		res.Repeated, res.Next = true, s.passedAgain(r, c, now)
 		return res
 	}
 	if !r.leased() {
@@ -104,11 +106,16 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		}
 	}
 	s.ended = nil
-	if c.Transition != nil {
-		s.transition(r, c.Transition, unseen, now)
+	var next *store.ClaimedRun
+	if t := c.Transition; t != nil {
+		plain := len(r.StepUnder) == 0
+		s.transition(r, t, unseen, now)
+		if t.PassOn > 0 && plain {
+			next = s.passOn(r, t, now)
+		}
 	}
 	res := r.result()
-	res.Spawned, res.Ended = spawned, s.ended
+	res.Spawned, res.Ended, res.Next = spawned, s.ended, next
 	return res
 }
 

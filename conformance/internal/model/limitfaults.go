@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"time"
 
 	"github.com/pawlhq/pawl/store"
 )
@@ -59,6 +60,29 @@ const (
 	LimitStepsLeak                               // a permit of a step stays with the end of its lease
 )
 
+// Faults of commits that pass permits on.
+const (
+	PassLeaks          = LimitLeaks + 50 + iota // the permit that is passed on counts anew, and the old one stays
+	PassUncounted                               // it does not count for the run that gets it
+	PassTwice                                   // a repeated commit passes permits on again
+	PassForgets                                 // a repeated commit does not have the run
+	PassStale                                   // it has the run also when that lease is over
+	PassZombie                                  // a commit whose lease is lost passes permits on
+	PassOvertakes                               // a run that needs a replay is overtaken
+	PassHistory                                 // it gets the permits itself
+	PassUnordered                               // the last run of a flow goes first
+	PassEarly                                   // a run that is due later gets permits
+	PassIgnoresRate                             // permits are passed on under a rate
+	PassIgnoresFair                             // and under a fair limit
+	PassIgnoresPause                            // and in a paused queue
+	PassIgnoresLowered                          // and when more leases are under a limit than it permits
+	PassJumpsFlows                              // and past runs of other flows that wait
+	PassAnyFlow                                 // and to runs of other workflows and priorities
+	PassAnySize                                 // whatever the size of the runs
+	PassShort                                   // the lease is shorter than the commit asks
+	PassWithoutLimits                           // runs under no limit are leased, too
+)
+
 // LimitLeaks plus the number of a transition keeps the permits of the leases that it ends.
 const LimitLeaks LimitFault = 100
 
@@ -84,6 +108,18 @@ func (s *Store) leaksOn(r *run, kind store.TransitionKind) {
 	if s.breaks == LimitStepsLeak && len(r.StepUnder) > 0 {
 		s.leak(&run{Run: store.Run{Namespace: r.Namespace, StepUnder: r.StepUnder}}, 1)
 	}
+}
+
+// zombiePasses passes the permits of a lost lease on, if that is the fault.
+func (s *Store) zombiePasses(r *run, c *store.Commit, now time.Time) {
+	if s.breaks != PassZombie || r == nil || c.Transition == nil || c.Transition.PassOn == 0 {
+		return
+	}
+	s.countPermits()
+	if next := s.heir(&run{Run: r.Run}, now); next != nil {
+		next.lease(c.Lease.Worker, "", c.Transition.PassOn, now)
+	}
+	s.counted = nil
 }
 
 // turnAnew begins the turns of a limit's keys anew, if that is the fault.

@@ -55,6 +55,7 @@ type Store struct {
 	at             time.Time                             // of the claim, for LimitForgetsExpired
 	offered        []store.ID                            // the runs that claims may return, and purges may delete; nil: all
 	deaf           atomic.Pointer[func(store.Hint) bool] // which hints are lost: see LoseHints
+	passing        *bound                                // of the runs that a call's commits pass permits on to
 	ended          []store.RunCount                      // by the cancels of the item or commit under way
 	markers        map[string]int                        // rows of programs: see Tx.Mark
 
@@ -104,6 +105,8 @@ type run struct {
 	resume store.Status // while paused: what it is to be again
 
 	charged bool // the attempt has taken the tokens of the run's limits
+
+	passed store.Lease // that the end of the run has passed its permits on to
 }
 
 // New makes an empty store.

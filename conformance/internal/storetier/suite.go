@@ -48,7 +48,7 @@ func Cases() []Case {
 		createCases, signalStartCases, reuseCases, debounceCases, exportCases, getCases, claimCases, boundCases, orderCases, extendCases, commitCases, atomicCases, stepCases, sleepCases,
 		childrenCases, signalCases, answerCases, tagCases, streamCases, treeCases, stateCases, cancelCases, pauseCases, restartCases, listCases, journalCases, auditCases, outboxCases, purgeCases,
 		scheduleCases, fireCases, registryCases, buildCases, lockCases, payloadCases, timeCases, namespaceCases, errorCases,
-		permitCases, endCases(), rateCases, fairCases, stepLimitCases, hintCases, importCases, diagnoseCases, counterCases, closeCases,
+		permitCases, endCases(), passOnCases, rateCases, fairCases, stepLimitCases, hintCases, importCases, diagnoseCases, counterCases, closeCases,
 		clockCases, ruleCases, againCases, nameCases, sizeCases, durableCases, wholeCases, collisionCases, faultCases, txCases, costCases(), hintRowCases(),
 	)
 }
