@@ -143,6 +143,8 @@ var limitEngineCases = []Case{
 		e.eq("at work at most", g.atMost("k"), 3)
 		e.idleLimit(three)
 	}},
+	{Name: "limit/pass-on", Promise: "P21", Rule: "Many runs under a limit of one that two processes execute are at work one at a time, in their order, each once, and all of them end.", Run: limitPassOn},
+	{Name: "limit/pass-on-answer", Promise: "P4", Rule: "If the answer to the end of a run under a limit is lost, the next run begins all the same: its lease does not have to expire, and no crash is counted. A signal that came meanwhile reaches it.", Run: limitPassOnAnswer},
 	{Name: "limit/by-key", Promise: "P21", Rule: "A limit with a key counts the runs of each key apart.", Run: func(e *E) {
 		var g atWork
 		one := limit.New("one", limit.Concurrency(1))

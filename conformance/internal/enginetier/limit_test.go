@@ -38,6 +38,9 @@ func TestLimitCasesFindFaults(t *testing.T) {
 		{model.LimitLeaksFree, "limit/step-record"},
 		{model.LimitIgnoresRate, "limit/rate"},
 		{model.LimitBurstIsTokens, "limit/rate"},
+		{model.PassUncounted, "limit/pass-on"},
+		{model.PassUnordered, "limit/pass-on"},
+		{model.PassForgets, "limit/pass-on-answer"},
 		{model.LimitUnfair, "limit/fair"},
 		{model.LimitIgnoresSet, "limit/set"},
 	} {

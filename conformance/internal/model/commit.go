@@ -106,14 +106,7 @@ func (s *Store) commit(namespace string, c *store.Commit, now time.Time) store.C
 		}
 	}
 	s.ended = nil
-	var next *store.ClaimedRun
-	if t := c.Transition; t != nil {
-		plain := len(r.StepUnder) == 0
-		s.transition(r, t, unseen, now)
-		if t.PassOn > 0 && plain {
-			next = s.passOn(r, t, now)
-		}
-	}
+	next := s.endLease(r, c.Transition, unseen, now)
 	res := r.result()
 	res.Spawned, res.Ended, res.Next = spawned, s.ended, next
 	return res

@@ -7,6 +7,19 @@ import (
 	"github.com/pawlhq/pawl/store"
 )
 
+// endLease makes a transition, and passes the permits of the run on if it asks for that.
+func (s *Store) endLease(r *run, t *store.Transition, unseen bool, now time.Time) *store.ClaimedRun {
+	if t == nil {
+		return nil
+	}
+	plain := len(r.StepUnder) == 0 // the permits of a step end
+	s.transition(r, t, unseen, now)
+	if t.PassOn == 0 || !plain {
+		return nil
+	}
+	return s.passOn(r, t, now)
+}
+
 // passOn leases the next run of the flow of a run that has ended, in its place (P21). It passes permits on whenever
 // the contract permits it, with one exception: it takes each claimable run of another flow that has one of the keys
 // for one that a claim has left.

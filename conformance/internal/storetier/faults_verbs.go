@@ -68,6 +68,7 @@ var leaseVerbs = []verbUnderFault{
 			return n/2 + 100*(n%2)
 		})
 	}},
+	{name: "Commit that passes permits on", prepare: passUnderFault},
 	{name: "Commit of a retry", prepare: func(c *C) attempt {
 		run := c.start()
 		return c.commitOf(store.Commit{Lease: run.Lease, Seq: 1, Transition: retryIn(time.Hour)}, func() int { return c.get(run.Run.ID).Attempt - 1 })

@@ -1,6 +1,7 @@
 package storetier
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -623,6 +624,46 @@ func checkPassBytes(c *C) {
 	}
 	c.takes("the next run", 1, waiting[len(got)])
 	c.heldUnder("l", "k", int64(len(got)+1))
+}
+
+// passUnderFault is the end of a run that asks for its permits to be passed on.
+func passUnderFault(c *C) attempt {
+	run, rest := c.oneOf("l", 3)
+	end := store.Commit{Lease: run.Lease, Seq: 1, Transition: passOn()}
+	answered, next := false, (*store.ClaimedRun)(nil)
+	return attempt{
+		call: func(ctx context.Context, s store.Store) (bool, error) {
+			answered = false
+			res, err := s.Commit(ctx, store.CommitParams{Namespace: c.ns, Commits: []store.Commit{end}, Now: c.now})
+			if err != nil {
+				return false, err
+			}
+			if res[0].Err != nil {
+				return false, res[0].Err
+			}
+			answered, next = true, res[0].Next
+			return !res[0].Repeated, nil
+		},
+		effect: func() int {
+			runs := map[store.ID]store.Run{}
+			for _, r := range c.gets(run.Run.ID, rest[0], rest[1]) { // at one moment
+				runs[r.ID] = r
+			}
+			if runs[rest[0]].Epoch > 1 || runs[rest[1]].Epoch > 0 {
+				return 100 // it has passed permits on twice
+			}
+			if runs[run.Run.ID].Status != store.Completed {
+				return int(100 * runs[rest[0]].Epoch)
+			}
+			c.heldUnder("l", "k", runs[rest[0]].Epoch)
+			if passed := runs[rest[0]].Epoch > 0; answered && passed {
+				c.check(next != nil && next.Run.ID == rest[0], "the permits were passed on, and the result does not have the run")
+			} else if answered {
+				c.eq("Next of an end that has passed nothing on", next, (*store.ClaimedRun)(nil))
+			}
+			return 1
+		},
+	}
 }
 
 func checkPassClaimers(c *C) {
