@@ -191,7 +191,8 @@ type Leases interface {
 	// it permits, and if a claim has left a run that differs in one of these because of one of the keys. So no
 	// run that waits for a permit is overtaken by one that comes later.
 	// P12: the inputs, metas and failures of the runs that a call leases have no more than [DefaultClaimBytes]
-	// together. P4: the result of a Repeated commit has the run for as long as that lease is valid.
+	// together. P4: the result of a Repeated commit has the run for as long as that lease is valid. As of a claim
+	// that is sent again, a run whose state was set since, or that was canceled, may be left out.
 	//
 	// P6: every commit but a [GiveBack] sets the run's Crashes: to zero, which says that the run
 	// has made progress, or to the number that the commit gives.

@@ -160,21 +160,33 @@ var passOnCases = []Case{
 		c.heldUnder("l", "k", 1)
 	}},
 	{"limit/pass-on-again", "P4", "an end that is sent again passes nothing on again, and its result has the run for as long as that lease is valid", checkPassAgain},
-	{"limit/pass-on-again-with-event", "P5", "the result of an end that is sent again tells of a signal that has come for the run meanwhile", func(c *C) {
-		run, rest := c.oneOf("l", 2)
-		end := store.Commit{Lease: run.Lease, Seq: 1, Transition: passOn()}
-		if c.commit(end).Next == nil {
-			c.takes("the claim", 9, rest[0])
-			return
+	{"limit/pass-on-again-with-event", "P5", "the result of an end that is sent again tells of what has come for the run meanwhile", func(c *C) {
+		for what, event := range map[string]func(id store.ID){
+			"a signal": func(id store.ID) { c.signal(id, "n", "payload") },
+			"state":    func(id store.ID) { c.setState(id, "k", "v") },
+			"a cancel": func(id store.ID) { c.cancel(id) },
+			"a pause":  func(id store.ID) { c.pause(id) },
+		} {
+			run, rest := c.oneOf(what, 2)
+			end := store.Commit{Lease: run.Lease, Seq: 1, Transition: passOn()}
+			if c.commit(end).Next == nil {
+				c.takes("the claim", 9, rest[0])
+				continue
+			}
+			event(rest[0])
+			again := c.tryCommit(end)
+			c.eq("Repeated", again.Repeated, true)
+			if again.Next == nil {
+				c.check(what == "state" || what == "a cancel", "the result does not have the run, to which came %s", what)
+				continue // as of a claim that is sent again: it may be left out
+			}
+			in := again.Next.Inbox
+			c.eq("the run, to which came "+what, again.Next.Run, c.get(rest[0]))
+			c.eq("Events and Status", []any{in.Events, in.Status}, []any{again.Next.Run.Events, again.Next.Run.Status})
+			c.check(what != "a signal" && what != "state" || in.Events == 1, "the inbox counts %d events, expected 1 of %s", in.Events, what)
+			c.check(what != "a signal" || in.MoreSignals || len(in.Signals) == 1, "the inbox has %d signals and tells of no more", len(in.Signals))
+			c.check(what != "state" || in.MoreState || len(in.State) == 1, "the inbox has %d entries of state and tells of no more", len(in.State))
 		}
-		c.signal(rest[0], "n", "payload")
-		again := c.tryCommit(end)
-		c.eq("Repeated", again.Repeated, true)
-		if again.Next == nil {
-			return // as of a claim that is sent again: it may be left out
-		}
-		in := again.Next.Inbox
-		c.check(in.Events == 0 || in.MoreSignals || len(in.Signals) == 1, "the inbox counts %d events, has %d signals and tells of no more", in.Events, len(in.Signals))
 	}},
 	{"limit/pass-on-lost", "P2", "a commit whose lease is lost, or that skips a number, passes nothing on", func(c *C) {
 		run, rest := c.oneOf("l", 3)
@@ -199,6 +211,97 @@ var passOnCases = []Case{
 		rest = rest[1:]
 		refused("an end by the first holder, after that", store.Commit{Lease: run.Lease, Seq: 1, Transition: passOn()})
 		c.passes("the last end", next, rest[0])
+	}},
+	{"limit/pass-on-retried", "P21", "a run that is retried from its beginning gets permits like a new one, with its attempt and its failure, and commits from 1 on", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "k"), use("l", "k"))
+		run := c.one(c.takes("the first claim", 9, ids[0]))
+		c.commit(store.Commit{Lease: run.Lease})
+		c.advance(time.Microsecond)
+		c.commit(store.Commit{Lease: run.Lease, Transition: retryIn(0)})
+		other := c.one(c.takes("the second claim", 9, ids[1]))
+		next, _ := c.passes("the end", other, ids[0])
+		c.eq("Attempt and epoch", []any{next.Run.Attempt, next.Lease.Epoch}, []any{2, int64(2)})
+		c.check(next.Run.Failure != nil, "the run has no failure, expected that of its last attempt")
+		c.commit(store.Commit{Lease: next.Lease, Seq: 1, Steps: []store.StepRecord{step(1, "a", "")}})
+		c.passesNothing("the last end", next)
+	}},
+	{"limit/pass-on-history-together", "P7", "if runs end in one call and the first that waits needs a replay, none of the later ones gets permits", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 2})
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))
+		runs := c.takes("the first claim", 9, ids[0], ids[1])
+		c.advance(time.Microsecond)
+		c.commit(store.Commit{Lease: runs[0].Lease, Steps: []store.StepRecord{step(1, "a", "")}, Transition: retryIn(0)})
+		runs[0] = c.one(c.takes("the last one", 1, ids[2]))
+		later := append(ids[:1:1], c.createUnder(use("l", "k"), use("l", "k"))...)
+		for _, res := range c.commits(store.Commit{Lease: runs[0].Lease, Transition: passOn()}, store.Commit{Lease: runs[1].Lease, Transition: passOn()}) {
+			c.ok("an end", res.Err)
+			c.eq("Next", res.Next, (*store.ClaimedRun)(nil))
+		}
+		c.takes("the claim", 9, later[:2]...)
+	}},
+	{"limit/pass-on-pins", "P19", "permits are not passed on to a run that is pinned to another build than the one that ends", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))
+		pinned := c.one(c.takes("the run that is pinned", 1, ids[0]))
+		c.commit(store.Commit{Lease: pinned.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: retryIn(0)}) // due like the third
+		run := c.one(c.takes("the second run", 9, ids[1]))
+		if res := c.end(run, passOn()); res.Next != nil {
+			c.eq("the run", res.Next.Run.ID, ids[2])
+		} else {
+			c.eq("the pinned run", runIDs(c.claimFor(oldBuild).Runs), ids[:1])
+		}
+		c.heldUnder("l", "k", 1)
+	}},
+	{"limit/pass-on-others", "P24", "an end passes on no permits but its own: those of an end before it, in another call, go to claims", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 3})
+		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"), use("l", "k"))
+		runs := c.takes("the first claim", 9, ids[:3]...)
+		c.end(runs[0], complete(""))
+		c.end(runs[1], complete(""))
+		rest := ids[3:]
+		before := c.get(rest[0])
+		if res := c.end(runs[2], passOn()); res.Next != nil {
+			c.passed("the end", runs[2].Lease, before, res.Next)
+			rest = rest[1:]
+		}
+		c.heldUnder("l", "k", int64(3-len(rest)))
+		c.takes("the rest", 9, rest...)
+		c.heldUnder("l", "k", 3)
+	}},
+	{"limit/pass-on-keys", "P21", "ends of several keys in one call pass the permits of each key on to its own runs", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 2})
+		keys := []string{"a", "b", "c"}
+		var lists [][]store.LimitUse
+		for range 4 {
+			for _, k := range keys {
+				lists = append(lists, use("l", k))
+			}
+		}
+		ids := c.createUnder(lists...)
+		var ends []store.Commit
+		for _, run := range c.takes("the first claim", 9, ids[:6]...) {
+			ends = append(ends, store.Commit{Lease: run.Lease, Transition: passOn()})
+		}
+		got := map[store.ID]bool{}
+		for i, res := range c.commits(ends...) {
+			c.ok("an end", res.Err)
+			if res.Next != nil {
+				c.eq("the key", res.Next.Run.Under, kept(lists[i]))
+				c.check(!got[res.Next.Run.ID], "two ends have passed their permits on to one run")
+				got[res.Next.Run.ID] = true
+			}
+		}
+		for _, run := range c.claimN(9) {
+			c.check(!got[run.Run.ID], "a claim got a run that had the permits already")
+			got[run.Run.ID] = true
+		}
+		for i, id := range ids[6:] {
+			c.check(got[id], "run %d has no permits", i+7)
+		}
+		for _, k := range keys {
+			c.heldUnder("l", k, 2)
+		}
 	}},
 	{"limit/pass-on-invalid-item", "P3", "beside a commit that is refused, another one of the call passes its permits on, or a claim gets them", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 2})
@@ -472,7 +575,7 @@ func checkPassFlows(c *C) {
 	c.putLimit("l", oneAtATime)
 	ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))
 	pinned := c.one(c.takes("the run that is pinned", 1, ids[0]))
-	c.commit(store.Commit{Lease: pinned.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: giveBack()})
+	c.commit(store.Commit{Lease: pinned.Lease, Pin: &store.Pin{Build: oldBuild}, Transition: retryIn(0)})
 	run := c.one(c.takes("the second run", 9, ids[1]))
 	c.eq("the claim at the limit, with a pinned run", runIDs(c.claim(wide).Runs), []store.ID{})
 	c.passesNothing("an end, with a run of another pin", run)
@@ -624,6 +727,30 @@ func checkPassBytes(c *C) {
 	}
 	c.takes("the next run", 1, waiting[len(got)])
 	c.heldUnder("l", "k", int64(len(got)+1))
+	c.checkPassBytesOfKeys(size, n)
+}
+
+// checkPassBytesOfKeys is the same with a key for each run.
+func (c *C) checkPassBytesOfKeys(size, n int) {
+	c.Helper()
+	for i := range n {
+		c.create(store.NewRun{Queue: "keys", Under: use("l", fmt.Sprint(i))})
+	}
+	c.putLimit("l", oneAtATime)
+	var ends []store.Commit
+	for _, run := range c.claim(store.ClaimParams{Demands: []store.Demand{demand("keys", n)}}).Runs {
+		c.create(store.NewRun{Queue: "keys", Under: run.Run.Under, Input: make([]byte, size)})
+		ends = append(ends, store.Commit{Lease: run.Lease, Transition: passOn()})
+	}
+	c.eq("runs of as many keys", len(ends), n)
+	total := 0
+	for _, res := range c.commits(ends...) {
+		c.ok("an end", res.Err)
+		if res.Next != nil {
+			total += len(res.Next.Run.Input)
+		}
+	}
+	c.check(total <= store.DefaultClaimBytes, "the runs of a call that ends runs of several keys have %d bytes, expected at most %d", total, store.DefaultClaimBytes)
 }
 
 // passUnderFault is the end of a run that asks for its permits to be passed on.
