@@ -16,7 +16,7 @@ func TestPassOn(t *testing.T) {
 	url, schema := pgtest.Schema(t)
 	s := open(t, url, schema)
 	ctx := t.Context()
-	create := func(namespace, key string, n int) {
+	create := func(namespace, key string, n int) (ids []store.ID) {
 		runs := make([]store.NewRun, n)
 		for i := range runs {
 			runs[i] = store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "l", Key: key}}}
@@ -25,7 +25,9 @@ func TestPassOn(t *testing.T) {
 		require.NoError(t, err)
 		for _, res := range made {
 			require.NoError(t, res.Err)
+			ids = append(ids, res.ID)
 		}
+		return ids
 	}
 	claim := func(namespace string) []store.ClaimedRun {
 		got, err := s.Claim(ctx, store.ClaimParams{Namespace: namespace, Worker: "w1", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 10}}})
@@ -36,8 +38,9 @@ func TestPassOn(t *testing.T) {
 		require.NoError(t, s.PutLimits(ctx, store.PutLimitsParams{Namespace: namespace, Limits: []store.Limit{{Name: "l", Rule: store.LimitRule{Concurrency: 2}}}}))
 	}
 	// Runs of another key and of another namespace, which wait.
-	create("other", "k", 4)
+	create("other", "fourth", 4)
 	require.Len(t, claim("other"), 2)
+	require.Empty(t, claim("other"))
 	create("n", "another", 4)
 	create("n", "k", 8)
 	require.Len(t, claim("n"), 4)
@@ -62,9 +65,12 @@ func TestPassOn(t *testing.T) {
 		return next
 	}
 	require.Empty(t, ends(one...), "no run of its key waits")
-	create("n", "fourth", 5)
+	create("n", "fourth", 2)
 	runs := claim("n")
 	require.Len(t, runs, 2)
+	_, err := s.Pause(ctx, store.PauseParams{Namespace: "n", IDs: create("n", "fourth", 1)})
+	require.NoError(t, err)
+	create("n", "fourth", 3)
 	next := ends(runs[0])
 	require.Len(t, next, 1, "one end")
 	next = ends(runs[1], next[0])
