@@ -118,7 +118,12 @@ func (b *commit) passRow(scan func(...any) error) error {
 // passedBack finds the run to which a repeated commit has passed the permits on.
 func (b *commit) passedBack() Stmt {
 	return Stmt{
-		SQL: passedBefore, Args: []any{b.Lease.Run[:], b.namespace, passStamp(b.Lease), b.now}, Rows: b.passRow,
+		SQL: passedBefore, Args: []any{b.Lease.Run[:], b.namespace, passStamp(b.Lease), b.now},
 		Unneeded: func() bool { return !b.missed() || !b.res.Repeated },
+		Rows: func(scan func(...any) error) error {
+			err := b.passRow(scan)
+			b.passed.run = sqlkit.PassedBefore(b.passed.run.Run)
+			return err
+		},
 	}
 }

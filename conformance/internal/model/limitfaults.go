@@ -81,6 +81,7 @@ const (
 	PassAnySize                                 // whatever the size of the runs
 	PassShort                                   // the lease is shorter than the commit asks
 	PassWithoutLimits                           // runs under no limit are leased, too
+	PassAnyBuild                                // also runs that are pinned to another build than that of the lease
 )
 
 // LimitLeaks plus the number of a transition keeps the permits of the leases that it ends.

@@ -76,7 +76,8 @@ func (s *Store) passedTo(r *run, lease store.Lease) *store.ClaimedRun {
 
 // heir returns the run to which an ended one may pass its permits on; nil: there is none.
 func (s *Store) heir(ended *run, now time.Time) *run {
-	if s.held(ended) && s.breaks != PassIgnoresPause {
+	pin := ended.PinnedTo()
+	if s.held(ended) && s.breaks != PassIgnoresPause || pin != "" && pin != ended.build && s.breaks != PassAnyBuild {
 		return nil
 	}
 	for _, u := range ended.Under {

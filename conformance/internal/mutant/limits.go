@@ -82,5 +82,6 @@ var limitMutants = []Mutant{
 	{"pass-on-of-any-size", "P12", "permits are passed on to runs of any size", breaksLimits(model.PassAnySize)},
 	{"pass-on-too-short", "P21", "a lease that is passed on is shorter than the commit asks", breaksLimits(model.PassShort)},
 	{"pass-on-without-limits", "P21", "runs under no limit are leased by the end of another", breaksLimits(model.PassWithoutLimits)},
+	{"pass-on-to-any-build", "P19", "permits are passed on to a run that is pinned to another build than that of the lease", breaksLimits(model.PassAnyBuild)},
 	{"fair-forgets", "P23", "each claim begins the turns anew", breaksLimits(model.LimitFairForgets)},
 }

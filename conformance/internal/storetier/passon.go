@@ -188,29 +188,36 @@ var passOnCases = []Case{
 			c.check(what != "state" || in.MoreState || len(in.State) == 1, "the inbox has %d entries of state and tells of no more", len(in.State))
 		}
 	}},
-	{"limit/pass-on-lost", "P2", "a commit whose lease is lost, or that skips a number, passes nothing on", func(c *C) {
-		run, rest := c.oneOf("l", 3)
-		refused := func(what string, cm store.Commit) {
-			c.Helper()
-			res := c.tryCommit(cm)
-			c.fails(what, res.Err, store.ErrLeaseLost)
-			c.eq(what+": Next", res.Next, (*store.ClaimedRun)(nil))
-			for _, id := range rest {
-				c.status(id, store.Pending)
+	{"limit/pass-on-lost", "P2", "a commit whose lease is lost, or that skips a number, passes nothing on", checkPassLost},
+	{"limit/pass-on-large-input", "P12", "a run with a large input gets permits with its input, or not before a claim", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		first := c.createUnder(use("l", "k"))
+		c.advance(time.Microsecond)
+		input := make([]byte, min(100<<10, c.s.Limits().Payload))
+		large := c.create(store.NewRun{Under: use("l", "k"), Input: input})
+		run := c.one(c.takes("the first run", 1, first...))
+		c.takes("the claim at the limit", 9)
+		next, _ := c.passes("the end", run, large)
+		c.bytes("its input", next.Run.Input, input)
+	}},
+	{"limit/pass-on-due", "P18", "permits that were passed on leave nothing due behind", func(c *C) {
+		for i, rule := range []store.LimitRule{oneAtATime, {Concurrency: 2}} { // the second leaves room
+			limit := fmt.Sprint("l", i)
+			c.putLimit(limit, rule)
+			ids := c.createUnder(use(limit, "k"), use(limit, "k"), use(limit, "k"), use(limit, "k"))
+			runs := c.takes("the first claim", 9, ids[:rule.Concurrency]...)
+			c.takes("the claim at the limit", 9)
+			next, _ := c.passes("the end", runs[0], ids[rule.Concurrency])
+			for _, run := range append(runs[1:], next) {
+				c.end(run, complete(""))
 			}
-			c.heldUnder("l", "k", 1)
+			for runs := c.claimN(9); len(runs) > 0; runs = c.claimN(9) {
+				for _, run := range runs {
+					c.end(run, complete(""))
+				}
+			}
+			c.eq("NextDue", c.claim(store.ClaimParams{Max: 9}).NextDue, time.Time{})
 		}
-		refused("an end that skips a number", store.Commit{Lease: run.Lease, Seq: 2, Transition: passOn()})
-		other := run.Lease
-		other.Worker = "another"
-		refused("an end by another worker", store.Commit{Lease: other, Seq: 1, Transition: passOn()})
-		c.advance(aLease)
-		taken := c.one(c.takes("the takeover", 9, run.Run.ID))
-		refused("an end by the first holder", store.Commit{Lease: run.Lease, Seq: 1, Transition: passOn()})
-		next, _ := c.passes("the end by the second holder", taken, rest[0])
-		rest = rest[1:]
-		refused("an end by the first holder, after that", store.Commit{Lease: run.Lease, Seq: 1, Transition: passOn()})
-		c.passes("the last end", next, rest[0])
 	}},
 	{"limit/pass-on-retried", "P21", "a run that is retried from its beginning gets permits like a new one, with its attempt and its failure, and commits from 1 on", func(c *C) {
 		c.putLimit("l", oneAtATime)
@@ -251,6 +258,18 @@ var passOnCases = []Case{
 		} else {
 			c.eq("the pinned run", runIDs(c.claimFor(oldBuild).Runs), ids[:1])
 		}
+		c.heldUnder("l", "k", 1)
+	}},
+	{"limit/pass-on-pinned-away", "P19", "a run that its holder has pinned to another build passes no permits on to a run of that build", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "k"), use("l", "k"))
+		pin := &store.Pin{Build: oldBuild}
+		c.commit(store.Commit{Lease: c.one(c.takes("the run that waits", 1, ids[0])).Lease, Pin: pin, Transition: retryIn(0)})
+		run := c.one(c.takes("the run that ends", 9, ids[1]))
+		c.commit(store.Commit{Lease: run.Lease, Pin: pin})
+		c.eq("the claim of its build", runIDs(c.claimFor(oldBuild).Runs), []store.ID{}) // which leaves the run that waits
+		c.eq("Next", c.commit(store.Commit{Lease: run.Lease, Seq: 2, Transition: passOn()}).Next, (*store.ClaimedRun)(nil))
+		c.eq("the claim of its build", runIDs(c.claimFor(oldBuild).Runs), ids[:1])
 		c.heldUnder("l", "k", 1)
 	}},
 	{"limit/pass-on-others", "P24", "an end passes on no permits but its own: those of an end before it, in another call, go to claims", func(c *C) {
@@ -619,6 +638,7 @@ func checkPassRefused(c *C) {
 	last, _ := c.passes("the end at the lowered limit", runs[2], ids[3])
 	c.heldUnder("l", "k", 1)
 	for _, target := range [][2]string{{aQueue, ""}, {"", aWorkflow}} {
+		c.takes("the claim at the limit", 9)
 		c.setPaused(target[0], target[1], true)
 		c.passesNothing("an end in what is paused", last)
 		c.takes("the claim of what is paused", 9)
@@ -627,6 +647,44 @@ func checkPassRefused(c *C) {
 		last = c.one(c.takes("what is no longer paused", 9, ids[4]))
 		ids = append(ids, c.createUnder(use("l", "k"))...)[1:]
 	}
+}
+
+func checkPassLost(c *C) {
+	refused := func(what string, rest []store.ID, limit string, cm store.Commit) {
+		c.Helper()
+		cm.Transition = passOn()
+		res := c.tryCommit(cm)
+		c.fails(what, res.Err, store.ErrLeaseLost)
+		c.eq(what+": Next", res.Next, (*store.ClaimedRun)(nil))
+		for _, id := range rest {
+			c.status(id, store.Pending)
+		}
+		c.heldUnder(limit, "k", 1)
+	}
+	// Each has a limit of its own: a store may not try again where nothing was passed on.
+	run, rest := c.oneOf("a", 3)
+	refused("an end that skips a number", rest, "a", store.Commit{Lease: run.Lease, Seq: 2})
+	run, rest = c.oneOf("b", 3)
+	other := run.Lease
+	other.Worker = "another"
+	refused("an end by another worker", rest, "b", store.Commit{Lease: other, Seq: 1})
+	run, rest = c.oneOf("c", 3)
+	other = run.Lease
+	other.Epoch++
+	refused("an end with an epoch that was never given", rest, "c", store.Commit{Lease: other, Seq: 1})
+	run, rest = c.oneOf("d", 3)
+	c.advance(aLease)
+	var taken store.ClaimedRun
+	for _, r := range c.claimN(9) { // also those of the other limits
+		if r.Run.ID == run.Run.ID {
+			taken = r
+		}
+	}
+	refused("an end by the first holder", rest, "d", store.Commit{Lease: run.Lease, Seq: 1})
+	next, _ := c.passes("the end by the second holder", taken, rest[0])
+	rest = rest[1:]
+	refused("an end by the first holder, after that", rest, "d", store.Commit{Lease: run.Lease, Seq: 1})
+	c.passes("the last end", next, rest[0])
 }
 
 func checkPassAgain(c *C) {
