@@ -419,10 +419,10 @@ type commit struct {
 	*store.Commit
 	moment
 	namespace string
-	queue     string // of a run that is known to be under limits
-	under     []store.LimitUse
-	passes    bool // it is to try to pass the permits of its run on
-	watched   bool // an end was not as expected lately: see watchedFor
+	queue     string           // of a run that is known to be under limits
+	under     []store.LimitUse // of a run that asks to pass its permits on
+	passes    bool             // it is to try to pass the permits of its run on
+	watched   bool             // an end was not as expected lately: see watchedFor
 	stamp     int64
 	inTurn    bool // unneeded statements are skipped
 	res       *store.CommitResult
