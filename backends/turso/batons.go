@@ -50,8 +50,9 @@ func newStream(now time.Time) *stream {
 func (s *streams) old(st *stream, now time.Time) bool { return now.Sub(st.begun) >= s.life }
 
 const (
-	maxStored = 40 // SQL texts that a stream stores; the server allows 50
-	maxSeen   = 1000
+	maxStored      = 40    // SQL texts that a stream stores; the server allows 50
+	maxStoredBytes = 5_000 // of a text; the server refuses to store one that is longer
+	maxSeen        = 1000
 )
 
 // note records that a text is sent.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlitecore"
+	"github.com/pawlhq/pawl/backends/internal/sqlkit"
 	"github.com/pawlhq/pawl/internal/testing/sqldtest"
 	"github.com/pawlhq/pawl/store"
 )
@@ -344,4 +345,19 @@ func TestKeptStreams(t *testing.T) {
 		a.note(store.NewID().String())
 	}
 	require.LessOrEqual(t, len(a.seen), maxSeen)
+}
+
+// TestLongTextsAreNotStored: the server refuses to store long texts, and the statements work nevertheless.
+func TestLongTextsAreNotStored(t *testing.T) {
+	t.Parallel()
+	s, _ := tapped(t, sqldtest.Shared(t), sqldtest.Namespace(t))
+	for _, n := range []int{maxStoredBytes - 1, maxStoredBytes, 2 * maxStoredBytes} {
+		text := "SELECT 1 -- "
+		text += strings.Repeat("x", n-len(text))
+		for range 4 {
+			var one int64
+			require.NoError(t, s.runner.Write(t.Context(), []sqlitecore.Stmt{{SQL: text, Rows: sqlkit.One(&one)}}), "%d bytes", n)
+			require.EqualValues(t, 1, one)
+		}
+	}
 }

@@ -35,7 +35,7 @@ func newPipeline(on *stream, jobs []*job) *pipeline {
 			if _, stored := on.ids[sql]; stored {
 				continue
 			}
-			if !on.seen[sql] || len(on.ids) == maxStored {
+			if !on.seen[sql] || len(on.ids) == maxStored || len(sql) >= maxStoredBytes {
 				on.note(sql)
 				continue
 			}
