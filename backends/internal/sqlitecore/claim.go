@@ -21,6 +21,17 @@ const laneTable = `WITH RECURSIVE
 		WHERE NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue=j.value->>'q' AND workflow='')
 		AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?2 AND queue='' AND workflow=j.value->>'w'))`
 
+// freshTable follows laneTable and contains the distinct priorities of fresh runs in each lane.
+const freshTable = `,
+	fresh(queue, workflow, pin, priority) AS (
+		SELECT queue, workflow, pin, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=lane.queue AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.fresh=1)
+			FROM lane WHERE ` + someFresh + `
+		UNION ALL SELECT queue, workflow, pin, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
+			AND x.priority<fresh.priority AND x.fresh=1) FROM fresh WHERE priority IS NOT NULL)`
+
+// someFresh says whether the namespace has fresh runs.
+const someFresh = `EXISTS (SELECT 1 FROM runs WHERE namespace=?2 AND fresh=1)`
+
 // claimLevels lists the distinct priorities in use in each lane that is not paused. One seek in
 // runs_claim finds each priority, below the one before. CROSS JOIN and the repeated index condition
 // make the planner use these seeks. Parameters: ?1 the lanes, ?2 the namespace.
@@ -40,7 +51,9 @@ func news(at string) string {
 		OR EXISTS (SELECT 1 FROM lane CROSS JOIN limit_flows f ON f.namespace=?2 AND f.queue=lane.queue AND f.workflow=lane.workflow AND f.pin=lane.pin
 			AND f.state<2 AND f.head_at<=` + at + `)
 		OR EXISTS (SELECT 1 FROM lane CROSS JOIN limit_parks p ON p.namespace=?2 AND p.queue=lane.queue AND p.workflow=lane.workflow AND p.pin=lane.pin
-			AND p.wake_at IS NOT NULL AND p.wake_at<=` + at + `))`
+			AND p.wake_at IS NOT NULL AND p.wake_at<=` + at + `)
+		OR EXISTS (SELECT 1 FROM fresh CROSS JOIN runs x ON x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
+			AND x.priority=fresh.priority AND x.fresh=1 AND x.visible_at<=` + at + `))`
 }
 
 // parkFreed is the latest wake_at of a park whose key has got a permit; other times are of runs or tokens.
@@ -48,17 +61,19 @@ const parkFreed = 0
 
 // soon is the earliest time at which a run under limits may be claimable in the lanes, as far as the last
 // plans know; below zero: there may be some in other queues. A namespace without any reads nothing.
-const soon = `iif(EXISTS (SELECT 1 FROM limit_flows WHERE namespace=?2) OR EXISTS (SELECT 1 FROM limit_parks WHERE namespace=?2), (SELECT min(at) FROM (
+const soon = `iif(EXISTS (SELECT 1 FROM limit_flows WHERE namespace=?2) OR EXISTS (SELECT 1 FROM limit_parks WHERE namespace=?2) OR ` + someFresh + `, (SELECT min(at) FROM (
 		SELECT min(wake_at) AS at FROM limit_parks WHERE namespace=?2 AND wake_at=-1
 		UNION ALL SELECT (SELECT min(f.head_at) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=lane.queue AND f.workflow=lane.workflow AND f.pin=lane.pin AND f.state<2) FROM lane
 		UNION ALL SELECT (SELECT min(p.wake_at) FROM limit_parks p WHERE p.namespace=?2 AND p.queue=lane.queue AND p.workflow=lane.workflow AND p.pin=lane.pin
-			AND p.wake_at IS NOT NULL) FROM lane)), NULL)`
+			AND p.wake_at IS NOT NULL) FROM lane
+		UNION ALL SELECT (SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
+			AND x.priority=fresh.priority AND x.fresh=1) FROM fresh WHERE priority IS NOT NULL)), NULL)`
 
 // claimDue selects the runs to be taken: ?3 now, ?4 the maximum number of runs, ?5 the stamp, ?7
 // the end of the lease, ?8 the build. If the same request arrives twice, the second finds the runs
 // that the first has taken: mine. It takes none if runs under limits may be claimable, because their
 // order decides: see plan.
-var claimDue = sqlkit.Text(claimLevels + `,
+var claimDue = sqlkit.Text(claimLevels + freshTable + `,
 	mine AS MATERIALIZED (SELECT r.id FROM level CROSS JOIN runs r
 		WHERE r.namespace=?2 AND r.queue=level.queue AND r.workflow=level.workflow AND r.pin=level.pin AND r.priority=level.priority
 		AND r.visible_at=?7 AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=0 AND r.stamp=?5),
@@ -107,7 +122,7 @@ const isAsked = `EXISTS (SELECT 1 FROM workers INDEXED BY workers_asked WHERE na
 // claimNext returns the time (?5), whether worker ?3 is asked for a sign of life, and the earliest
 // time in the lanes except that of runs with stamp ?4; then each lane with a due run, and the run's
 // time.
-var claimNext = sqlkit.Text(claimLevels + `,
+var claimNext = sqlkit.Text(claimLevels + freshTable + `,
 	first(queue, workflow, at) AS MATERIALIZED (
 		SELECT queue, workflow, (SELECT x.visible_at FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin
 			AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 AND x.stamp<>?4 ORDER BY x.visible_at LIMIT 1)
@@ -115,7 +130,7 @@ var claimNext = sqlkit.Text(claimLevels + `,
 	SELECT ?5, ` + isAsked + `, min(at), json_group_array(json_object('q', queue, 'w', workflow, 'at', at)) FILTER (WHERE at<=?5), ` + soon + ` FROM first`)
 
 // claimPeek is claimNext for all runs, with the time as ?4: it reads only the index.
-var claimPeek = sqlkit.Text(claimLevels + `
+var claimPeek = sqlkit.Text(claimLevels + freshTable + `
 	SELECT ?4, ` + isAsked + `, min((SELECT min(x.visible_at) FROM runs x WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin
 		AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ` + soon + `
 	FROM level WHERE priority IS NOT NULL`)

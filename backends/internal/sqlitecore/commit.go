@@ -22,10 +22,11 @@ var (
 	plainKeep = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?
 		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND pausing=0 AND events=?`)
 	// Parameters: those of plainKeep, and after the parts: status, output, failure, now. plainFinal leaves out what
-	// has to be told; plainTold does not.
-	plainFinal = plainEnd + untold
-	plainTold  = tells(plainEnd)
-	plainEnd   = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
+	// has to be told; plainTold does not. endPermits follows plainLimited.
+	plainFinal   = plainEnd + untold
+	plainLimited = plainEnd + untoldStep
+	plainTold    = tells(plainEnd)
+	plainEnd     = sqlkit.Text(`UPDATE runs SET seq=?, stamp=?, crashes=0, parts=parts | ?, status=?, output=?, failure=?, finished_at=?,
 			visible_at=NULL, leased=0, pausing=0, wakes=0
 		WHERE id=? AND namespace=? AND worker=? AND epoch=? AND seq=?-1 AND leased=1 AND status={running} AND events=? AND grp IS NULL AND parts & {partChildren} = 0`)
 
@@ -38,7 +39,7 @@ var (
 	commitKeep = commitMark + commitFence
 	// Parameters: status, output, whether the present failure stays if there is no new one, failure
 	// twice, now.
-	commitFinal = commitMark + `, told=NULL, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
+	commitFinal = commitMark + `, told=NULL, drawn=0, status=?, output=?, failure=CASE WHEN ? THEN coalesce(?, failure) ELSE ? END, finished_at=?,
 		visible_at=NULL, leased=0, pausing=0, wakes=0` + commitFence + `, parent, grp, parts, ` + limitedQueue
 
 	// A canceling run stays canceling and is claimable at once, so that its end can be recorded,
@@ -167,7 +168,7 @@ func (c *Core) answer(b *commit) {
 			b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
 		}
 	}
-	if b.applied && b.isPlain() && b.Transition != nil && !b.tells() { // perhaps because it has to be told
+	if b.applied && b.isPlain() && b.Transition != nil && !b.watched { // perhaps because it has to be told
 		c.watched.Store(watchedFor)
 	}
 	switch {
@@ -236,7 +237,7 @@ func (c *Core) applyApart(ctx context.Context, list []*commit) (some bool, err e
 	for _, b := range list {
 		stmts = b.statements(stmts)
 	}
-	err = c.runner.Write(ctx, stmts)
+	err = c.runner.Write(ctx, permitsOf(list).end(stmts))
 	if n := len(list); errors.Is(err, ErrTooLong) && n > 1 {
 		if some, err = c.applyApart(ctx, list[:n/2]); err != nil {
 			return some, err
@@ -262,11 +263,11 @@ var (
 		AND status={running} AND events=j.value->>7`)
 	finalRest = sqlkit.Text(` AND grp IS NULL AND runs.parent IS NULL AND parts & {partChildren}=0
 	RETURNING stamp, `) + limitedQueue
-	finalMany = finalForms{finalUpdate + untoldMany + finalRest, tells(finalUpdate + finalRest)}
+	finalMany = finalForms{finalUpdate + untoldMany + finalRest, finalUpdate + untoldStepMany + finalRest, tells(finalUpdate + finalRest)}
 
 	// endMany ends runs that have no children: all ?5 of them, or none. countMany and wakeMany
 	// handle their groups and parents.
-	endMany = finalForms{finalUpdate + untoldMany + endAll(` AND r.under IS NULL AND r.step_under IS NULL`), tells(finalUpdate + endAll(``))}
+	endMany = finalForms{finalUpdate + untoldMany + endAll(` AND r.under IS NULL AND r.step_under IS NULL`), finalUpdate + untoldStepMany + endAll(` AND r.step_under IS NULL`), tells(finalUpdate + endAll(``))}
 )
 
 func endAll(condition string) string {
@@ -275,15 +276,20 @@ func endAll(condition string) string {
 	RETURNING stamp, ` + limitedQueue)
 }
 
-// finalForms are two forms of a statement that ends runs. quiet leaves out those that have to be told.
-type finalForms struct{ quiet, told string }
+// finalForms are forms of a statement that ends runs. quiet leaves out those that have to be told; endPermits follows
+// limited.
+type finalForms struct{ quiet, limited, told string }
 
 // of returns the form for commits.
 func (f *finalForms) of(list []*commit) string {
-	if slices.ContainsFunc(list, (*commit).tells) {
+	switch {
+	case list[0].watched: // so are the others
 		return f.told
+	case slices.ContainsFunc(list, (*commit).limited):
+		return f.limited
+	default:
+		return f.quiet
 	}
-	return f.quiet
 }
 
 // putSteps is putStep for many steps: see table.
@@ -403,6 +409,7 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, f
 	}
 	if ends.list != nil {
 		stmts = append(stmts, Stmt{SQL: final.of(list), Args: append(ends.args(first.now, first.namespace), last...), Rows: ended})
+		stmts = permitsOf(list).end(stmts)
 	}
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
@@ -438,8 +445,10 @@ type commit struct {
 	passed  passed
 }
 
-// tells reports whether the triggers should be told of the end of the run.
-func (b *commit) tells() bool { return b.queue != "" || b.watched }
+// limited reports whether the commit is to end a run that is known to be under limits, without telling the triggers.
+func (b *commit) limited() bool {
+	return b.queue != "" && !b.watched && b.isPlain() && b.Transition != nil
+}
 
 func (b *commit) missed() bool { return !b.applied && b.plainly == 0 && !b.passed.did() }
 
@@ -544,8 +553,13 @@ func (b *commit) plain() (Stmt, bool) {
 	p := sqlkit.PlanOf(b.Commit)
 	s.Args = append(s.Args, b.Seq, b.stamp, p.Parts)
 	if sqlkit.Ends(b.Commit) {
-		if s.SQL = plainFinal; b.tells() {
+		switch {
+		case b.watched:
 			s.SQL = plainTold
+		case b.limited():
+			s.SQL = plainLimited
+		default:
+			s.SQL = plainFinal
 		}
 		s.Args = append(s.Args, int64(p.Status), blob(p.Output), text(p.Failure), b.now)
 	}

@@ -89,12 +89,15 @@ func New(r Runner, config Config) *Core {
 	c.verbs = sqlkit.NewVerbs(db{c})
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?4", now, 1)
-		c.take = strings.ReplaceAll(claimRuns, "<=?3", "<="+now)
+		c.take = lines.Replace(strings.ReplaceAll(claimRuns, "<=?3", "<="+now))
 		c.bare = strings.ReplaceAll(claimBare, "<=?3", "<="+now)
 		c.next = strings.ReplaceAll(claimNext, "?5", now)
 	}
 	return c
 }
+
+// lines makes a text shorter: a server stores no text of 5,000 bytes or more.
+var lines = strings.NewReplacer("\n\t\t\t", " ", "\n\t\t", " ", "\n\t", " ")
 
 // Clock returns the store's time.
 func (c *Core) Clock(ctx context.Context) (time.Time, error) {

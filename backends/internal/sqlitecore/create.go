@@ -13,8 +13,8 @@ import (
 var (
 	insertColumns = `INSERT INTO runs (status, id, namespace, workflow, queue, priority, visible_at, parts,
 		external_id, suffix, created_at, deadline, input, meta, parent, grp, ordinal, on_close, reuse, digest, under, limited, tags`
-	insertPending = insertColumns + `) `
-	insertMarks   = sqlkit.Text(`{pending},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?`)
+	insertPending = insertColumns + `, fresh) `
+	insertMarks   = sqlkit.Text(`{pending},?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, `) + beginsFresh(`?20`, `?2`, `?4`, `?3`, `?5`)
 
 	createRun = insertPending + `VALUES (` + insertMarks + `) ON CONFLICT DO NOTHING`
 	// createEager takes the lease in the same write, unless the run's lane is paused.
@@ -174,10 +174,10 @@ func createOne(stmts []Stmt, namespace string, r *store.NewRun, res *store.Creat
 // run in the order of insertArgs, then those of an eager start.
 var createMany = sqlkit.Text(`WITH t(v, eager) AS MATERIALIZED (SELECT value, value->>18 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM paused WHERE namespace=?3
 		AND (queue=j.value->>2 AND workflow='' OR queue='' AND workflow=j.value->>1)) FROM json_each(?1) j)
-	` + insertColumns + `, epoch, leased, worker, started_at, lease_build)
+	` + insertColumns + `, epoch, leased, worker, started_at, lease_build, fresh)
 	SELECT CASE WHEN eager THEN {running} ELSE {pending} END, unhex(v->>0), ?3, v->>1, v->>2, v->>3, CASE WHEN eager THEN v->>19 ELSE v->>4 END, v->>5,
 		v->>6, v->>7, ?4, v->>8, substr(?2, v->>9, v->>10), substr(?2, v->>11, v->>12), NULL, v->>13, v->>14, v->>15, v->>20, substr(?2, v->>21, v->>22), v->>24, v->>24 IS NOT NULL, v->>25,
-		eager, eager, CASE WHEN eager THEN v->>18 END, CASE WHEN eager THEN ?4 END, CASE WHEN eager THEN v->>23 END
+		eager, eager, CASE WHEN eager THEN v->>18 END, CASE WHEN eager THEN ?4 END, CASE WHEN eager THEN v->>23 END, ` + beginsFresh(`(v->>24)`, `?3`, `v->>2`, `v->>1`, `v->>3`) + `
 	FROM t WHERE true ON CONFLICT DO NOTHING RETURNING id, leased`)
 
 // largeInputs follows createMany.

@@ -106,7 +106,7 @@ type limitedClaim struct {
 	awake   []awakePark
 	listed  int64 // the most flows of a list that were read
 	loose   int   // the most parks, and flows of a lane that have become due, that were read
-	some    map[string]*waiting
+	fresh   map[flowOf]*waiting
 }
 
 // awakePark is a park whose key may permit more.
@@ -154,7 +154,7 @@ func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err erro
 	}
 	again = l.plan.more || w.more || woken > 0
 	full := l.left <= 0 && l.Wanted() > 0
-	moved := taken > 0 || len(w.states) > 0 || len(w.empty) > 0 || len(w.awake) > 0
+	moved := taken > 0 || len(w.states) > 0 || len(w.flowed) > 0 || len(w.empty) > 0 || len(w.awake) > 0
 	return again && moved && !full, true, nil
 }
 
@@ -174,12 +174,12 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 	most := int64(max(1, l.left))
 	l.listed = min(most+16, 200)
 	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, begun: len(l.runs) > 0, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}
-	l.awake, l.some = nil, map[string]*waiting{}
+	l.awake, l.fresh = nil, map[flowOf]*waiting{}
 	rules := map[string]store.LimitRule{}
 	lanes := sqlkit.JSON(l.lanes)
-	flows, free := planFlows, planFree
+	flows, fresh, free := planFlows, planFresh, planFree
 	if l.Bare {
-		flows, free = planFlowsBare, planFreeBare
+		flows, fresh, free = planFlowsBare, planFreshBare, planFreeBare
 	}
 	few := min(most, l.core.expected)
 	args := []any{lanes, l.Namespace, l.now, l.listed, 4*few + 32, few, int64(l.loose)}
@@ -197,6 +197,7 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 		}},
 		{SQL: flows, Args: args, Rows: func(scan func(...any) error) error { return l.flowRow(scan, rules) }},
 		{SQL: planParks, Args: args, Rows: l.parkRow},
+		{SQL: fresh, Args: args[:4], Rows: func(scan func(...any) error) error { return l.freshRow(scan, rules) }},
 	}
 	if l.left > 0 {
 		stmts = append(stmts, Stmt{SQL: free, Args: []any{lanes, l.Namespace, l.now, most}, Rows: l.freeRow})
@@ -207,6 +208,7 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 	if err := l.core.runner.Read(ctx, stmts); err != nil {
 		return err
 	}
+	l.freshBounds()
 	l.bounds()
 	return nil
 }
@@ -244,23 +246,7 @@ func (l *limitedClaim) flowRow(scan func(...any) error, rules map[string]store.L
 		&f.park.name, &f.park.key, &f.park.tokens, &most, &runs, &keys); err != nil {
 		return err
 	}
-	f.headID = slices.Clone(f.headID)
-	i := slices.IndexFunc(l.lanes, func(n sqlkit.Lane) bool { return n.Queue == f.queue && n.Workflow == f.workflow && n.Pin == f.pin })
-	if i < 0 {
-		return fmt.Errorf("a flow of another lane: %s/%s", f.queue, f.workflow)
-	}
-	f.demand = l.lanes[i].Demand
-	var states [][]any
-	if err := decode(keys, &states); err != nil {
-		return err
-	}
-	for _, s := range states {
-		k := limitKey{s[0].(string), s[1].(string)}
-		if l.plan.keys[k] == nil {
-			l.plan.keys[k] = &keyState{rule: rules[k.name], held: number(s[2]), tat: number(s[3]), vtime: number(s[4]), weight: number(s[5])}
-		}
-	}
-	if err := l.uses(f, rules); err != nil {
+	if err := l.placed(f, keys, rules); err != nil {
 		return err
 	}
 	var list [][]any
@@ -279,6 +265,78 @@ func (l *limitedClaim) flowRow(scan func(...any) error, rules map[string]store.L
 	}
 	l.plan.flows = append(l.plan.flows, f)
 	return nil
+}
+
+// freshRow reads a fresh run, which belongs to a flow without a row.
+func (l *limitedClaim) freshRow(scan func(...any) error, rules map[string]store.LimitRule) error {
+	f := &waiting{fresh: true}
+	var keys string
+	var size int64
+	if err := scan(&f.headID, &f.queue, &f.workflow, &f.pin, &f.priority, &f.text, &f.headAt, &size, &keys); err != nil {
+		return err
+	}
+	of := flowOf{f.queue, f.workflow, f.pin, f.priority, f.text}
+	run := dueRun{id: slices.Clone(f.headID), priority: f.priority, at: f.headAt, size: size, limited: true, fresh: true, queue: f.queue, workflow: f.workflow}
+	if l.fresh[of] == nil {
+		if err := l.placed(f, keys, rules); err != nil {
+			return err
+		}
+		l.fresh[of] = f
+		l.plan.flows = append(l.plan.flows, f)
+	}
+	f = l.fresh[of]
+	run.demand = f.demand
+	f.runs = append(f.runs, run)
+	return nil
+}
+
+// flowOf identifies a flow.
+type flowOf struct {
+	queue, workflow, pin string
+	priority             int64
+	text                 string
+}
+
+// freshBounds puts the fresh runs of each flow in order, and notes what was not read of the lists of fresh runs: each has
+// those of a lane with one priority.
+func (l *limitedClaim) freshBounds() {
+	n := map[flowOf]int{} // by list: without a text
+	last := map[flowOf]*dueRun{}
+	for of, f := range l.fresh {
+		slices.SortFunc(f.runs, func(a, b dueRun) int { return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(a.id, b.id)) })
+		f.headAt, f.headID = f.runs[0].at, f.runs[0].id
+		of.text = ""
+		n[of] += len(f.runs)
+		if r := &f.runs[len(f.runs)-1]; last[of] == nil || r.after(last[of]) {
+			last[of] = r
+		}
+	}
+	for of, r := range last {
+		if n[of] >= int(l.listed) {
+			l.plan.behind = append(l.plan.behind, bound{demand: r.demand, run: *r})
+		}
+	}
+}
+
+// placed finds the lane of a flow, and reads what is known of its keys.
+func (l *limitedClaim) placed(f *waiting, keys string, rules map[string]store.LimitRule) error {
+	f.headID = slices.Clone(f.headID)
+	i := slices.IndexFunc(l.lanes, func(n sqlkit.Lane) bool { return n.Queue == f.queue && n.Workflow == f.workflow && n.Pin == f.pin })
+	if i < 0 {
+		return fmt.Errorf("a flow of another lane: %s/%s", f.queue, f.workflow)
+	}
+	f.demand = l.lanes[i].Demand
+	var states [][]any
+	if err := decode(keys, &states); err != nil {
+		return err
+	}
+	for _, s := range states {
+		k := limitKey{s[0].(string), s[1].(string)}
+		if l.plan.keys[k] == nil {
+			l.plan.keys[k] = &keyState{rule: rules[k.name], held: number(s[2]), tat: number(s[3]), vtime: number(s[4]), weight: number(s[5])}
+		}
+	}
+	return l.uses(f, rules)
 }
 
 // uses reads what a flow needs from its text: the limits of the run, those of its step, and whether the
@@ -332,7 +390,7 @@ func (l *limitedClaim) bounds() {
 				l.plan.behind = append(l.plan.behind, bound{demand: f.demand, unordered: true})
 			}
 		}
-		if f.state != flowReady {
+		if f.state != flowReady || f.fresh {
 			continue
 		}
 		k := list{f.queue, f.workflow, f.pin, f.fair, 0}
@@ -385,12 +443,15 @@ func boundOf(f *waiting) bound {
 
 // planned is what a plan changes.
 type planChanges struct {
-	ids, seen      []any // runs; those that need permits with their times
+	ids, seen      []any // runs; those that need permits with what they were like
 	size           int64
 	keys, clocks   []any
+	turned         bool  // times of keys
+	heads, gone    []any // flows of which runs are taken, and those of them that seem to have no more
 	fairs          []any
 	turns          []any
 	states, parked []any
+	flowed         []any // fresh runs that are parked
 	awake, empty   []any
 	wake, freed    []any
 	more           bool // there are parked flows that the next plan can look at
@@ -398,7 +459,7 @@ type planChanges struct {
 
 // none reports whether nothing changes.
 func (w *planChanges) none() bool {
-	return len(w.ids)+len(w.keys)+len(w.turns)+len(w.clocks)+len(w.states)+len(w.parked)+len(w.awake)+len(w.empty)+len(w.wake)+len(w.freed) == 0
+	return len(w.ids)+len(w.keys)+len(w.turns)+len(w.clocks)+len(w.states)+len(w.parked)+len(w.flowed)+len(w.awake)+len(w.empty)+len(w.wake)+len(w.freed) == 0
 }
 
 // changes lists what the plan changes.
@@ -409,14 +470,17 @@ func (l *limitedClaim) changes() *planChanges {
 		id := hex.EncodeToString(r.id)
 		w.ids = append(w.ids, id)
 		if r.limited {
-			w.seen = append(w.seen, []any{id, r.at})
+			w.seen = append(w.seen, []any{id, r.at, flag(r.fresh)})
 		}
 		w.size += r.size
 	}
 	clocks := map[string]bool{}
 	for k, s := range p.keys {
+		if s.taken > 0 {
+			w.keys = append(w.keys, []any{k.name, k.key, s.taken, s.tat, s.vtime})
+		}
 		if s.turned {
-			w.keys = append(w.keys, []any{k.name, k.key, s.tat, s.vtime})
+			w.turned = true
 			if s.rule.Fair {
 				w.turns = append(w.turns, []any{k.name, k.key, s.vtime})
 				clocks[k.name] = true
@@ -436,13 +500,36 @@ func (l *limitedClaim) settle(w *planChanges) {
 	p := l.plan
 	freed, wake := map[limitKey]bool{}, map[limitKey]bool{}
 	stays := map[*waiting]bool{}
+	// parked returns when the flow may go, as far as that is known.
+	parked := func(f *waiting, at park, until int64) (t any) {
+		if until > 0 {
+			t = until
+		} else if !freed[at.limitKey] {
+			freed[at.limitKey] = true
+			w.freed = append(w.freed, []any{at.name, at.key, p.keys[at.limitKey].held})
+		}
+		for _, u := range f.uses { // its other keys may let others go
+			if f.state != flowParked && u.limitKey != at.limitKey && !u.full() && !wake[u.limitKey] {
+				wake[u.limitKey] = true
+				w.wake = append(w.wake, []any{u.name, u.key})
+			}
+		}
+		return t
+	}
 	for _, f := range p.flows {
-		gone := f.first() == nil && !f.cut && f.taken > 0
+		empty := f.first() == nil && !f.cut
+		gone := empty && f.taken > 0
+		if f.taken > 0 && !f.fresh {
+			w.heads = append(w.heads, f.id)
+			if gone {
+				w.gone = append(w.gone, f.id)
+			}
+		}
 		state, at, until := int64(flowReady), park{}, int64(0)
 		switch ok, where, t := p.permit(f); {
 		case gone && f.state != flowParked:
-			continue // or not due: the trigger has found the next run
-		case f.first() == nil && !f.cut:
+			continue // or not due: planHeads finds the next run
+		case empty:
 			if f.fair != "" || f.state == flowLater {
 				state = flowLater
 			}
@@ -451,26 +538,15 @@ func (l *limitedClaim) settle(w *planChanges) {
 				l.core.permits.Wait(where.name, where.key)
 			}
 		}
-		if state == f.state && at == f.park {
+		switch {
+		case state == f.state && at == f.park:
 			stays[f] = true
-			continue
-		}
-		w.states = append(w.states, []any{f.id, f.text, state, at.name, at.key, at.tokens})
-		if state != flowParked {
-			continue
-		}
-		var t any
-		if until > 0 {
-			t = until
-		} else if !freed[at.limitKey] {
-			freed[at.limitKey] = true
-			w.freed = append(w.freed, []any{at.name, at.key, p.keys[at.limitKey].held})
-		}
-		w.parked = append(w.parked, []any{f.id, t})
-		for _, u := range f.uses { // its other keys may let others go
-			if f.state != flowParked && u.limitKey != at.limitKey && !u.full() && !wake[u.limitKey] {
-				wake[u.limitKey] = true
-				w.wake = append(w.wake, []any{u.name, u.key})
+		case f.fresh:
+			w.flowed = append(w.flowed, []any{hex.EncodeToString(f.first().id), at.name, at.key, at.tokens, parked(f, at, until)})
+		default:
+			w.states = append(w.states, []any{f.id, f.text, state, at.name, at.key, at.tokens})
+			if state == flowParked {
+				w.parked = append(w.parked, []any{f.id, parked(f, at, until)})
 			}
 		}
 	}
@@ -518,32 +594,38 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 	}
 	hints, reply := sqlkit.NewHints(l.Namespace), *l.out
 	mine := []any{sqlkit.JSON(l.lanes), l.Namespace, l.stamp, l.until}
+	// Of two claims with one stamp, of which one is sent again, each has plans of its own.
+	plan := []any{l.Namespace, sqlkit.NewStamp(), l.version}
 	var said int64
 	stmts := []Stmt{
-		{SQL: planGuard, Args: []any{l.Namespace, l.stamp, l.version, list(w.seen), int64(len(w.seen))}},
-		{SQL: planTake + columns, Args: []any{l.Namespace, list(w.ids), l.now, l.version, l.stamp, l.Worker, l.until, l.Build}, Rows: taken.run},
+		{SQL: planGuard, Args: append(plan[:3:3], list(w.seen), int64(len(w.seen)))},
 	}
 	add := func(sql string, rows []any, affected *int64) {
 		if len(rows) > 0 {
-			stmts = append(stmts, Stmt{SQL: sql, Args: []any{l.Namespace, l.stamp, l.version, list(rows)}, Affected: affected})
+			stmts = append(stmts, Stmt{SQL: sql, Args: append(plan[:3:3], list(rows)), Affected: affected})
 		}
 	}
 	add(planKeys, w.keys, nil)
+	stmts = append(stmts, Stmt{SQL: planTake + columns, Args: []any{l.Namespace, list(w.ids), l.now, l.version, l.stamp, l.Worker, l.until, l.Build, plan[1]}, Rows: taken.run})
+	add(planGone, w.gone, nil)
+	add(planHeads, w.heads, nil)
 	add(planClocks, w.clocks, nil)
 	add(planTurns, w.turns, nil)
 	add(planStates, w.states, nil)
+	add(planFlow, w.flowed, nil)
+	add(planFlowed, w.flowed, nil)
 	add(planAwake, w.awake, nil)
 	add(planEmpty, w.empty, nil)
 	add(planParked, w.parked, nil)
+	add(planFlowPark, w.flowed, nil)
 	add(planWake, w.wake, &woken)
 	add(planFreed, w.freed, nil)
-	if len(w.keys) > 0 {
+	if w.turned {
 		stmts = append(stmts, Stmt{SQL: planForget, Args: []any{l.Namespace, l.now}})
 		if len(w.fairs) > 0 {
 			stmts = append(stmts, Stmt{SQL: planForgetFair, Args: []any{l.Namespace, l.now, list(w.fairs)}})
 		}
 	}
-	plan := []any{l.Namespace, l.stamp, l.version}
 	stmts = append(stmts,
 		Stmt{SQL: planTold, Args: plan, Rows: func(scan func(...any) error) error {
 			var queue string

@@ -43,7 +43,8 @@ type limitKey struct{ name, key string }
 type keyState struct {
 	rule                     store.LimitRule
 	held, tat, vtime, weight int64
-	turned                   bool // tat or vtime has changed
+	turned                   bool  // tat or vtime has changed
+	taken                    int64 // permits that the plan takes
 }
 
 // A use is what a run needs of a key.
@@ -61,6 +62,7 @@ type dueRun struct {
 	size     int64
 	demand   int
 	limited  bool
+	fresh    bool // its flow has no row
 	queue    string
 	workflow string
 	taken    bool // of those that need no permit
@@ -100,6 +102,7 @@ type waiting struct {
 	turn     int64
 	state    int64
 	park     park
+	fresh    bool // it has no row, and no id; its runs are fresh
 
 	runs  []dueRun // the first ones that are due
 	cut   bool     // there are more
@@ -160,6 +163,7 @@ func (p *plan) take(f *waiting) {
 	for i := range f.uses {
 		u := &f.uses[i]
 		u.held++
+		u.taken++
 		if every := u.rule.Every(); every > 0 && u.tokens > 0 {
 			u.tat, u.turned = max(u.tat, p.now)+u.tokens*every, true
 		}

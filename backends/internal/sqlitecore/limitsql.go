@@ -47,6 +47,10 @@ var (
 	planFlows     = flowsWith(inputLength + `+` + metaLength + `+` + failureLength)
 	planFlowsBare = flowsWith(`0`)
 
+	// planFresh returns the first fresh runs that are due, in no order, with what is known of their keys: ?1 to ?4.
+	planFresh     = freshWith(inputLength + `+` + metaLength + `+` + failureLength)
+	planFreshBare = freshWith(`0`)
+
 	// planParks returns the parks that the plan looks at.
 	planParks = flowLanes + ` SELECT name, key, tokens, queue, workflow, pin, (SELECT n FROM each) FROM awake`
 
@@ -70,6 +74,15 @@ func flowsWith(size string) string {
 	FROM limit_flows f WHERE f.id IN (SELECT id FROM cand)`)
 }
 
+func freshWith(size string) string {
+	return laneTable + freshTable + `
+	SELECT r.id, r.queue, r.workflow, r.pin, r.priority, r.flow, r.visible_at, ` + size + `,
+		(SELECT json_group_array(json_array(k.name, k.key, k.held, k.tat, k.vtime, k.weight)) FROM json_each(r.under) u
+			CROSS JOIN limit_keys k ON k.namespace=?2 AND k.name=u.value->>0 AND k.key=u.value->>1)
+	FROM fresh CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x WHERE x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
+		AND x.priority=fresh.priority AND x.fresh=1 AND x.visible_at<=?3 ORDER BY x.visible_at, x.id LIMIT ?4+0) WHERE fresh.priority IS NOT NULL`
+}
+
 func freeWith(size string) string {
 	return sqlkit.Text(claimLevels + `,
 	due AS (
@@ -83,29 +96,37 @@ func freeWith(size string) string {
 	SELECT w.id, w.priority, w.visible_at, w.d, w.queue, w.workflow, ` + size + ` FROM wanted w CROSS JOIN runs r ON r.id=w.id ORDER BY w.priority DESC, w.visible_at, w.id`)
 }
 
+// runsOfFlow are the runs, r, that wait in a flow, f.
+var runsOfFlow = sqlkit.Text(`runs r INDEXED BY runs_flow WHERE r.namespace=f.namespace AND r.queue=f.queue AND r.workflow=f.workflow AND r.pin=f.pin AND r.priority=f.priority
+	AND r.flow=f.flow AND r.visible_at IS NOT NULL AND r.status<>{paused} AND r.limited=1`)
+
 // A plan is applied by a list of statements, of which the first decides: nobody else has applied a plan in
 // the namespace since this one was made, and the runs that need permits are as they were. What came between
 // otherwise only gives room back.
 var (
-	// planGuard: ?1 namespace, ?2 stamp, ?3 version, ?4 runs that need permits, with their times, ?5 how many.
+	// planGuard: ?1 namespace, ?2 stamp of the plan, ?3 version, ?4 runs that need permits, with their times and whether they are fresh, ?5 how many.
 	planGuard = sqlkit.Text(`INSERT INTO limit_plans (namespace, version, stamp) SELECT ?1, 1, ?2 WHERE ?5=(SELECT count(*) FROM json_each(?4) j CROSS JOIN runs r ON r.id=unhex(j.value->>0)
-		WHERE r.namespace=?1 AND r.visible_at=j.value->>1 AND r.limited=1 AND r.status<>{paused} AND NOT EXISTS (SELECT 1 FROM paused p WHERE p.namespace=?1
+		WHERE r.namespace=?1 AND r.visible_at=j.value->>1 AND r.fresh=j.value->>2 AND r.limited=1 AND r.status<>{paused} AND NOT EXISTS (SELECT 1 FROM paused p WHERE p.namespace=?1
 			AND (p.queue=r.queue AND p.workflow='' OR p.queue='' AND p.workflow=r.workflow)))
 		ON CONFLICT DO UPDATE SET version=version+1, stamp=excluded.stamp WHERE version=?3`)
-	// planned says whether the plan was applied: ?1 namespace, ?2 stamp, ?3 the version before.
+	// planned says whether the plan was applied: ?1 namespace, ?2 its stamp, ?3 the version before.
 	planned     = ` EXISTS (SELECT 1 FROM limit_plans WHERE namespace=?1 AND stamp=?2 AND version=?3+1)`
 	planApplied = `SELECT` + planned
 
-	// planLease takes the runs: parameters of claimSet, ?1 namespace, ?2 the ids, ?4 the version before.
+	// planLease takes the runs: parameters of claimSet, ?1 namespace, ?2 the ids, ?4 the version before, ?9 the stamp of the plan.
 	planLease = sqlkit.Text(claimSet + `(SELECT unhex(value) FROM json_each(?2)) AND (stamp=?5 AND visible_at=?7 OR visible_at<=?3 AND visible_at IS NOT NULL AND status<>{paused}
-			AND EXISTS (SELECT 1 FROM limit_plans WHERE namespace=?1 AND stamp=?5 AND version=?4+1) AND NOT EXISTS (SELECT 1 FROM paused p WHERE p.namespace=?1
+			AND EXISTS (SELECT 1 FROM limit_plans WHERE namespace=?1 AND stamp=?9 AND version=?4+1) AND NOT EXISTS (SELECT 1 FROM paused p WHERE p.namespace=?1
 			AND (p.queue=runs.queue AND p.workflow='' OR p.queue='' AND p.workflow=runs.workflow)))
 	RETURNING `)
-	planTake = strings.Replace(planLease, `leased=1,`, `leased=1, told=NULL, limited=0, drawn=under IS NOT NULL,`, 1)
+	planTake = strings.Replace(planLease, `leased=1,`, `leased=1, limited=0, fresh=0, drawn=under IS NOT NULL,`, 1)
 
-	// The rest: ?4 is a list.
-	planKeys = `INSERT INTO limit_keys (namespace, name, key, tat, vtime) SELECT ?1, j.value->>0, j.value->>1, j.value->>2, j.value->>3 FROM json_each(?4) j WHERE` + planned + `
-		ON CONFLICT DO UPDATE SET tat=excluded.tat, vtime=excluded.vtime`
+	// The rest: ?4 is a list. planKeys counts the permits.
+	planKeys = `INSERT INTO limit_keys (namespace, name, key, held, tat, vtime) SELECT ?1, j.value->>0, j.value->>1, j.value->>2, j.value->>3, j.value->>4 FROM json_each(?4) j
+		WHERE` + planned + ` ON CONFLICT DO UPDATE SET held=held+excluded.held, tat=excluded.tat, vtime=excluded.vtime`
+	// planGone and planHeads correct the flows of which runs are taken.
+	planGone  = `DELETE FROM limit_flows AS f WHERE id IN (SELECT value FROM json_each(?4)) AND` + planned + ` AND NOT EXISTS (SELECT 1 FROM ` + runsOfFlow + `)`
+	planHeads = `UPDATE limit_flows AS f SET (head_at, head_id)=(SELECT r.visible_at, r.id FROM ` + runsOfFlow + ` ORDER BY r.visible_at, r.id LIMIT 1)
+		WHERE id IN (SELECT value FROM json_each(?4)) AND` + planned
 	planClocks = `UPDATE limits SET clock=j.value->>1 FROM json_each(?4) j WHERE limits.namespace=?1 AND limits.name=j.value->>0 AND` + planned
 	// planTurns follows planKeys.
 	planTurns = `UPDATE limit_flows SET turn=(SELECT vtime FROM limit_keys k WHERE k.namespace=?1 AND k.name=fair AND k.key=fair_key) WHERE id IN (SELECT f.id FROM json_each(?4) j
@@ -113,6 +134,17 @@ var (
 	// A flow is found by its text as well, because its id may be that of a new one by now.
 	planStates = `UPDATE limit_flows SET state=j.value->>2, park_name=j.value->>3, park_key=j.value->>4, park_tokens=j.value->>5 FROM json_each(?4) j
 		WHERE limit_flows.id=j.value->>0 AND flow=j.value->>1 AND` + planned
+	// planFlow gives the flows of fresh runs that have to wait their rows, planFlowed says so of the runs, and planFlowPark
+	// parks them.
+	planFlow = `INSERT INTO limit_flows (namespace, queue, workflow, pin, priority, flow, head_at, head_id, state, park_name, park_key, park_tokens)
+		SELECT f.namespace, f.queue, f.workflow, f.pin, f.priority, f.flow, h.visible_at, h.id, 2, j.value->>1, j.value->>2, j.value->>3
+		FROM json_each(?4) j CROSS JOIN runs f ON f.id=unhex(j.value->>0) AND f.fresh=1 CROSS JOIN runs h ON h.id=(SELECT r.id FROM ` + runsOfFlow + ` ORDER BY r.visible_at, r.id LIMIT 1)
+		WHERE` + planned
+	planFlowed   = `UPDATE runs SET fresh=0 WHERE id IN (SELECT r.id FROM json_each(?4) j CROSS JOIN runs f ON f.id=unhex(j.value->>0) CROSS JOIN ` + runsOfFlow + `) AND fresh=1 AND` + planned
+	planFlowPark = `INSERT INTO limit_parks (namespace, name, key, tokens, queue, workflow, pin, wake_at)
+		SELECT f.namespace, f.park_name, f.park_key, f.park_tokens, f.queue, f.workflow, f.pin, j.value->>4 FROM json_each(?4) j CROSS JOIN runs r ON r.id=unhex(j.value->>0)
+			CROSS JOIN limit_flows f ON f.namespace=r.namespace AND f.queue=r.queue AND f.workflow=r.workflow AND f.pin=r.pin AND f.priority=r.priority AND f.flow=r.flow
+		WHERE f.state=2 AND` + planned + ` ON CONFLICT DO UPDATE SET wake_at=coalesce(excluded.wake_at, wake_at)`
 	planAwake = `INSERT INTO limit_parks (namespace, name, key, tokens, queue, workflow, pin, wake_at)
 		SELECT ?1, j.value->>0, j.value->>1, j.value->>2, j.value->>3, j.value->>4, j.value->>5, j.value->>6 FROM json_each(?4) j WHERE` + planned + `
 		ON CONFLICT DO UPDATE SET wake_at=excluded.wake_at`

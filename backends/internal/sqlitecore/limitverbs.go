@@ -29,6 +29,11 @@ var (
 	// unpark: ?1 namespace, ?2 a list of names.
 	unpark    = `UPDATE limit_flows SET state=0, park_name='', park_key='', park_tokens=0 WHERE namespace=?1 AND state=2 AND park_name IN (SELECT value FROM json_each(?2))`
 	emptyPark = `DELETE FROM limit_parks WHERE namespace=?1 AND name IN (SELECT value FROM json_each(?2))`
+	// freshFlows and freshNone give the flows of all fresh runs their rows if a limit is fair: ?1 namespace.
+	freshFlows = `INSERT INTO limit_flows (namespace, queue, workflow, pin, priority, flow, head_at, head_id)
+		SELECT namespace, queue, workflow, pin, priority, flow, visible_at, id FROM runs INDEXED BY runs_fresh WHERE namespace=?1 AND fresh=1
+			AND EXISTS (SELECT 1 FROM limits WHERE namespace=?1 AND fair=1) ORDER BY visible_at, id ON CONFLICT DO NOTHING`
+	freshNone = `UPDATE runs SET fresh=0 WHERE id IN (SELECT id FROM runs INDEXED BY runs_fresh WHERE namespace=?1 AND fresh=1) AND EXISTS (SELECT 1 FROM limits WHERE namespace=?1 AND fair=1)`
 	// judge says which fair limit decides about each flow.
 	judge = `UPDATE limit_flows SET fair=coalesce(j.name, ''), fair_key=coalesce(j.key, ''), turn=coalesce(j.turn, 0)
 		FROM (SELECT f.id, u.name, u.key, u.turn FROM limit_flows f LEFT JOIN (
@@ -47,6 +52,8 @@ func ruled(namespace string, names []string, unneeded func() bool) []Stmt {
 		{SQL: voidPlans, Args: []any{namespace, sqlkit.NewStamp()}, Unneeded: unneeded},
 		{SQL: unpark, Args: []any{namespace, list}, Unneeded: unneeded},
 		{SQL: emptyPark, Args: []any{namespace, list}, Unneeded: unneeded},
+		{SQL: freshFlows, Args: []any{namespace}, Unneeded: unneeded},
+		{SQL: freshNone, Args: []any{namespace}, Unneeded: unneeded},
 		{SQL: judge, Args: []any{namespace}, Unneeded: unneeded},
 	}
 }
@@ -154,11 +161,14 @@ func (c *Core) ListLimits(ctx context.Context, p store.ListLimitsParams) (store.
 
 // limitKeys: ?1 namespace, ?2 limit, ?3 the key or NULL, ?4 after (NULL: from the start), ?5 how many, ?6 now, ?7 how many runs
 // are counted, ?8 and ?9 of the limit's rate: what a full bucket lacks of one token, in time. It reads the
-// flows that wait in the namespace.
+// flows and the fresh runs that wait in the namespace.
 var limitKeys = sqlkit.Text(`WITH used AS MATERIALIZED (
 		SELECT f.queue, f.workflow, f.pin, f.priority, f.flow, f.head_at, e.value->>1 AS key FROM limit_flows f
 			CROSS JOIN json_each(json_array(json(f.flow->'$[0]'), json(f.flow->'$[1]'))) part CROSS JOIN json_each(part.value) e
-		WHERE f.namespace=?1 AND f.head_at<=?6 AND e.value->>0=?2 AND (?3 IS NULL OR e.value->>1=?3) AND (?4 IS NULL OR e.value->>1>?4)),
+		WHERE f.namespace=?1 AND f.head_at<=?6 AND e.value->>0=?2 AND (?3 IS NULL OR e.value->>1=?3) AND (?4 IS NULL OR e.value->>1>?4)
+		UNION ALL SELECT x.queue, x.workflow, x.pin, x.priority, x.flow, min(x.visible_at), e.value->>1 FROM runs x INDEXED BY runs_fresh CROSS JOIN json_each(x.under) e
+		WHERE x.namespace=?1 AND x.fresh=1 AND x.visible_at<=?6 AND e.value->>0=?2 AND (?3 IS NULL OR e.value->>1=?3) AND (?4 IS NULL OR e.value->>1>?4)
+		GROUP BY x.queue, x.workflow, x.pin, x.priority, x.flow, e.value->>1),
 	page AS MATERIALIZED (
 		SELECT key FROM used
 		UNION SELECT key FROM limit_keys WHERE namespace=?1 AND name=?2 AND (?3 IS NULL OR key=?3) AND (?4 IS NULL OR key>?4) AND (held>0 OR weight<>1 OR ?8 AND tat-?9>?6)

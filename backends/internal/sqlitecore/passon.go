@@ -28,7 +28,7 @@ var (
 	// passTake leases the next run if the run that is about to end holds its lease and nothing speaks against it: ?1
 	// the run, ?2 namespace, ?3 worker, ?4 epoch, ?5 seq of the commit, ?6 events seen, ?7 now, ?8 the end of the lease,
 	// ?9 stamp, ?10 the largest size.
-	passTake = sqlkit.Text(`UPDATE runs SET status={running}, epoch=epoch+1, seq=0, stamp=?9, worker=?3, leased=1, limited=0, drawn=1, due_at=visible_at, visible_at=?8, started_at=coalesce(started_at, ?7),
+	passTake = sqlkit.Text(`UPDATE runs SET status={running}, epoch=epoch+1, seq=0, stamp=?9, worker=?3, leased=1, limited=0, fresh=0, drawn=1, due_at=visible_at, visible_at=?8, started_at=coalesce(started_at, ?7),
 			build=`+runBuild+`, lease_build=(SELECT e.lease_build FROM runs e WHERE e.id=?1), parts=parts & ~{partRecorded}
 		WHERE id=(SELECT n.id FROM runs e CROSS JOIN `+nextInFlow+` AND n.visible_at<=?7
 				WHERE e.id=?1 AND e.namespace=?2 AND e.worker=?3 AND e.epoch=?4 AND e.seq=?5-1 AND e.leased=1 AND e.status={running} AND e.events=?6 AND e.grp IS NULL AND e.parent IS NULL
@@ -43,7 +43,7 @@ var (
 			AND status={pending} AND parts & ({partsToReplay} | {partLargeInput})=0 AND `+strings.ReplaceAll(inputLength+`+`+metaLength+`+`+failureLength, `r.`, `runs.`)+`<=?10
 		RETURNING `) + claimColumns
 	// passEnd is plainFinal for the run whose permits the statement before has passed on.
-	passEnd = plainEnd + ` AND changes()=1`
+	passEnd = strings.Replace(plainEnd, `leased=0,`, `leased=0, drawn=0,`, 1) + ` AND changes()=1`
 	// passFlow and passLast correct the flow, if the statement before has ended the run: ?1 the run, ?2 its stamp.
 	passFlow = `UPDATE limit_flows SET (head_at, head_id)=(SELECT n.visible_at, n.id FROM runs e CROSS JOIN ` + nextInFlow + ` WHERE e.id=?1 ORDER BY n.visible_at, n.id LIMIT 1)
 		WHERE id=(SELECT f.id FROM runs e CROSS JOIN ` + flowOfOwn + ` WHERE e.id=?1 AND e.stamp=?2) AND EXISTS (SELECT 1 FROM runs e CROSS JOIN ` + nextInFlow + ` WHERE e.id=?1)`

@@ -113,7 +113,7 @@ func TestDoctorFindsFaultsOfSQLite(t *testing.T) {
 	raw(t, s)(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`)
 	code, found := diagnose(t, s)
 	require.Equal(t, exitOK, code, "this program may use it")
-	require.Contains(t, found["schema"].Seen, "version 99; programs that know version 21 or later can use it")
+	require.Contains(t, found["schema"].Seen, "version 99; programs that know version 22 or later can use it")
 	require.Equal(t, exitOK, s.run("migrate", "status").code)
 	raw(t, s)(`UPDATE compatibility SET minimum=99`)
 	_, found = diagnose(t, s)

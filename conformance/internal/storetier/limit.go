@@ -569,6 +569,34 @@ var permitCases = []Case{
 		c.ok("Cancel with Force", err)
 		c.heldUnder("one", "k", 0)
 	}},
+	{"limit/ends-in-one-call", "P24", "runs of one key that end in one call each end their own permit", func(c *C) {
+		c.putLimit("three", store.LimitRule{Concurrency: 3})
+		ids := c.createUnder(slices.Repeat([][]store.LimitUse{use("three", "k")}, 8)...)
+		runs := c.takes("the first claim", 9, ids[:3]...)
+		ends := make([]store.Commit, len(runs))
+		for i, r := range runs {
+			ends[i] = store.Commit{Lease: r.Lease, Transition: complete("")}
+		}
+		c.commits(ends...)
+		c.heldUnder("three", "k", 0)
+		c.takes("the claim after the ends", 9, ids[3:6]...)
+	}},
+	{"limit/ends-when-a-child-completes", "P24", "a child that completes ends its own permit and no other", func(c *C) {
+		c.putLimit("two", store.LimitRule{Concurrency: 2})
+		list := kids(5)
+		for i := range list {
+			list[i].Under = use("two", "k")
+		}
+		c.family(sleepAwait(store.Await{Group: "g"}), list...)
+		both := c.claimKids(10)
+		c.eq("children that are claimed", len(both), 2)
+		for i := range 3 {
+			c.end(both[0], complete(""))
+			c.heldUnder("two", "k", 1)
+			both = append(both[1:], c.claimKids(10)...)
+			c.eq(fmt.Sprintf("children that have a lease after %d ends", i+1), len(both), 2)
+		}
+	}},
 	{"limit/fired", "P21", "a run that a schedule has fired is under its limits", func(c *C) {
 		c.putLimit("one", oneAtATime)
 		c.putSchedule(store.Schedule{Name: "s", Workflow: aWorkflow, Queue: aQueue, NextAt: c.now})

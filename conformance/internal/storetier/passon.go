@@ -96,6 +96,21 @@ var passOnCases = []Case{
 		c.heldUnder("l", "k", 1)
 	}},
 	{"limit/pass-on-together", "P21", "of runs that end in one call, each passes its permits on to a run of its own, in order, or leaves them to a claim", checkPassTogether},
+	{"limit/pass-on-newcomer", "P1", "a run that gets permits before any claim has looked at it is taken over like any other", func(c *C) {
+		c.putLimit("two", store.LimitRule{Concurrency: 2})
+		ids := c.createUnder(use("two", "k"), use("two", "k"), use("two", "k"))
+		both := c.takes("the first claim", 9, ids[:2]...)
+		c.takes("the claim at the limit", 9)
+		last, _ := c.passes("the first end", both[0], ids[2])
+		c.heldUnder("two", "k", 2)
+		late := c.createUnder(use("two", "k"))[0]
+		c.passes("the second end", both[1], late)
+		c.heldUnder("two", "k", 2)
+		c.end(last, complete(""))
+		c.advance(2 * aLease)
+		c.takes("the claim after the lease", 9, late)
+		c.heldUnder("two", "k", 1)
+	}},
 	{"limit/pass-on-leases", "P1", "a run that has got permits cannot be claimed before its lease ends, and is then taken over like any other", func(c *C) {
 		run, rest := c.oneOf("l", 3)
 		next, passed := c.passes("the end", run, rest[0])

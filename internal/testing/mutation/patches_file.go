@@ -16,6 +16,11 @@ var filePatches = []Patch{
 	{"children-spawn-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "children/spawn-seen-whole"},
 	{"children-close-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "children/close-seen-whole"},
 	{"state-statement-by-statement", "transaction", sqliteRunner, oneTransaction, severalTransactions, "state/seen-whole"},
+
+	// What only shows where flows have rows.
+	{"limit-claim-leaves-the-old-head", "order", sqliteCore + "limitclaim.go", `add(planHeads, w.heads, nil)`, `add(planHeads, nil, nil)`, "limit/due-later"},
+	{"limit-one-priority-a-claim", "number", sqliteCore + "limitsql.go", `UNION ALL SELECT queue, workflow, pin, (SELECT max(f.priority) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=level.queue`, `UNION ALL SELECT queue, workflow, pin, (SELECT max(f.priority) FROM limit_flows f WHERE f.namespace=?1 AND f.queue=level.queue`, "limit/priorities"},
+	{"limit-reads-runs-elsewhere", "name", sqliteCore + "limitsql.go", "FROM runs r INDEXED BY runs_flow\n\t\t\tWHERE r.namespace=?2 AND", "FROM runs r INDEXED BY runs_flow\n\t\t\tWHERE r.namespace>'' AND", "limit/namespaces-alike"},
 }
 
 const (

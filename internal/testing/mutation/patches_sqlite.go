@@ -3,10 +3,11 @@ package main
 import "strings"
 
 const (
-	sqliteCore  = "backends/internal/sqlitecore/"
-	keyTriggers = "migrations/sqlite/00020_limit_triggers.sql"
-	runTriggers = "migrations/sqlite/00021_told.sql"
-	sqlKit      = "backends/internal/sqlkit/" // shared with PostgreSQL
+	sqliteCore    = "backends/internal/sqlitecore/"
+	keyTriggers   = "migrations/sqlite/00020_limit_triggers.sql"
+	runTriggers   = "migrations/sqlite/00021_told.sql"
+	freshTriggers = "migrations/sqlite/00022_fresh.sql"
+	sqlKit        = "backends/internal/sqlkit/" // shared with PostgreSQL
 )
 
 // sqlitePatches are planted in the code that SQLite and Turso share, and in SQLite's own.
@@ -168,7 +169,6 @@ var sqlitePatches = []Patch{
 	{"get-bounded-in-any-namespace", "name", sqliteCore + "runs.go", `ON r.id=unhex(j.value) AND r.namespace=?2 AND`, `ON r.id=unhex(j.value) AND ?2<>'' AND`, "namespaces/get-in-every-form"},
 	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
 	{"limit-step-permit-outlives-free", "condition", runTriggers, `OF told ON runs WHEN OLD.leased = 1 AND OLD.step_under IS NOT NULL AND (NEW.leased = 0 OR NEW.step_under IS NULL) BEGIN`, `OF told ON runs WHEN OLD.leased = 1 AND OLD.step_under IS NOT NULL AND NEW.leased = 0 BEGIN`, "limit/step-free"},
-	{"limit-step-takes-no-permit", "condition", runTriggers, `OF told ON runs WHEN NEW.leased = 1 AND OLD.leased = 0 AND NEW.step_under IS NOT NULL BEGIN`, `OF told ON runs WHEN NEW.leased = 1 AND OLD.leased = 1 AND NEW.step_under IS NOT NULL BEGIN`, "limit/step"},
 	{"limit-end-wakes-nobody", "condition", keyTriggers, `WHEN NEW.held < OLD.held`, `WHEN NEW.held > OLD.held`, "limit/concurrency"},
 	{"limit-key-in-use-is-forgotten", "condition", keyTriggers, `WHEN NEW.held = 0 AND NEW.tat = 0`, `WHEN NEW.held <= 1 AND NEW.tat = 0`, "limit/lowered"},
 	{"limit-key-with-a-weight-is-forgotten", "condition", keyTriggers, `AND NEW.vtime = 0 AND NEW.weight = 1 BEGIN`, `AND NEW.vtime = 0 BEGIN`, "fair/weight-stays"},
@@ -203,7 +203,6 @@ var sqlitePatches = []Patch{
 	{"limit-bytes-count-anew", "condition", sqliteCore + "limitplan.go", `(p.begun || len(p.picks) > 0)`, `len(p.picks) > 0`, "limit/bytes-of-many"},
 	{"limit-park-at-a-deleted-key-sleeps", "number", sqliteCore + "limitsql.go", `AND k.key=j.value->>1), 0)) AND`, `AND k.key=j.value->>1), 1)) AND`, "limit/freed-meanwhile"},
 	{"limit-fair-again-forgets-turns", "condition", sqliteCore + "limitverbs.go", `max(l.clock, coalesce((SELECT vtime`, `min(l.clock, coalesce((SELECT vtime`, "fair/live-turns"},
-	{"limit-one-priority-a-claim", "number", sqliteCore + "limitsql.go", `UNION ALL SELECT queue, workflow, pin, (SELECT max(f.priority) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=level.queue`, `UNION ALL SELECT queue, workflow, pin, (SELECT max(f.priority) FROM limit_flows f WHERE f.namespace=?1 AND f.queue=level.queue`, "limit/priorities"},
 	{"limit-since-of-the-last-flow", "extreme", sqliteCore + "limitverbs.go", `(SELECT min(head_at) FROM used u`, `(SELECT max(head_at) FROM used u`, "limit/since"},
 	{"limit-waiting-runs-count-twice", "condition", sqliteCore + "limitverbs.go", `AND r.pin=u.pin AND r.priority=u.priority AND r.flow=u.flow`, `AND r.pin=u.pin AND r.flow=u.flow`, "limit/since"},
 	{"limit-waiting-runs-are-not-due", "condition", sqliteCore + "limitverbs.go", `AND r.flow=u.flow AND r.visible_at<=?6 AND`, `AND r.flow=u.flow AND`, "limit/since"},
@@ -213,7 +212,6 @@ var sqlitePatches = []Patch{
 	{"limit-fair-only-the-last-limit", "extreme", sqliteCore + "limitsql.go", `SELECT queue, workflow, pin, (SELECT min(f.fair) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=lane.queue`, `SELECT queue, workflow, pin, (SELECT max(f.fair) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=lane.queue`, "fair/several-limits"},
 	{"limit-forgets-keys-elsewhere", "name", sqliteCore + "limitsql.go", "planForgetFair = `DELETE FROM limit_keys WHERE namespace=?1 AND", "planForgetFair = `DELETE FROM limit_keys WHERE ?1<>'' AND", "limit/namespaces-forgotten"},
 	{"limit-forgets-parks-elsewhere", "name", sqliteCore + "limitsql.go", "planEmpty = `DELETE FROM limit_parks WHERE namespace=?1 AND", "planEmpty = `DELETE FROM limit_parks WHERE ?1<>'' AND", "limit/namespaces-parked"},
-	{"limit-reads-runs-elsewhere", "name", sqliteCore + "limitsql.go", "FROM runs r INDEXED BY runs_flow\n\t\t\tWHERE r.namespace=?2 AND", "FROM runs r INDEXED BY runs_flow\n\t\t\tWHERE r.namespace>'' AND", "limit/namespaces-alike"},
 	{"limit-fair-wakes-another-build", "condition", sqliteCore + "limitsql.go", `AND x.pin=a.pin AND x.state=2 AND x.fair>''`, `AND x.state=2 AND x.fair>''`, "limit/pins-of-a-key"},
 	{"limit-fair-wakes-another-queue", "condition", sqliteCore + "limitsql.go", `AND x.park_tokens=a.tokens AND x.queue=a.queue AND x.workflow=a.workflow AND x.pin=a.pin AND x.state=2 AND x.fair>''`, `AND x.park_tokens=a.tokens AND x.workflow=a.workflow AND x.pin=a.pin AND x.state=2 AND x.fair>''`, "limit/workflows-of-a-key"},
 	{"limit-later-of-another-workflow", "condition", sqliteCore + "limitsql.go", "AND x.workflow=lane.workflow\n\t\t\tAND x.pin=lane.pin AND x.head_at<=?3 AND x.state=1", "\n\t\t\tAND x.pin=lane.pin AND x.head_at<=?3 AND x.state=1", "fair/due-later"},
@@ -236,10 +234,37 @@ var sqlitePatches = []Patch{
 	{"outbox-next-is-the-last", "order", sqlKit + "outbox.go", `SELECT min(w.due_at) FROM`, `SELECT max(w.due_at) FROM`, "outbox/next-at"},
 	{"outbox-delete-drops-elsewhere", "name", sqlKit + "outbox.go", "SQLite: `DELETE FROM changes WHERE seq IN (SELECT w.seq FROM changes w WHERE w.namespace=:namespace AND", "SQLite: `DELETE FROM changes WHERE seq IN (SELECT w.seq FROM changes w WHERE :namespace<>'' AND", "outbox/namespaces"},
 
+	// Permits that claims and ends count without triggers.
+	{"limit-claim-counts-no-permits", "condition", sqliteCore + "limitsql.go", `held=held+excluded.held, tat`, `held=held, tat`, "limit/concurrency"},
+	{"limit-claim-counts-one-permit", "number", sqliteCore + "limitclaim.go", `k.name, k.key, s.taken, s.tat`, `k.name, k.key, 1, s.tat`, "limit/concurrency"},
+	{"limit-claims-with-one-stamp-share-plans", "condition", sqliteCore + "limitclaim.go", `plan := []any{l.Namespace, sqlkit.NewStamp(), l.version}`, `plan := []any{l.Namespace, l.stamp, l.version}`, "TestClaimsOverlap"},
+	{"limit-end-keeps-its-permit", "order", sqliteCore + "commit.go", `c.runner.Write(ctx, permitsOf(list).end(stmts))`, `c.runner.Write(ctx, stmts)`, "limit/concurrency"},
+	{"limit-ends-count-as-one", "number", sqliteCore + "permits.go", `held=held-e.n FROM`, `held=held-1 FROM`, "limit/ends-in-one-call"},
+	{"limit-end-of-a-lost-lease-counts", "condition", sqliteCore + "permits.go", `AND r.stamp=j.value->>1 AND r.drawn=1`, `AND r.drawn=1`, "limit/pass-on-lost"},
+	{"limit-end-with-records-counts-twice", "condition", sqliteCore + "commit.go", `, told=NULL, drawn=0, status=?, output=?`, `, told=NULL, status=?, output=?`, "limit/ends-when-a-child-completes"},
+	{"limit-pass-ends-the-permit", "condition", sqliteCore + "passon.go", "`leased=0, drawn=0,`", "`leased=0,`", "limit/pass-on"},
+
+	// Fresh runs.
+	{"fresh-beside-a-fair-limit", "condition", sqliteCore + "permits.go", "` AND f.flow='[' || ` + under + ` || ',[],0]') AND NOT EXISTS (SELECT 1 FROM limits l WHERE l.namespace=` + namespace + ` AND l.fair=1)`", "` AND f.flow='[' || ` + under + ` || ',[],0]')`", "fair/turns"},
+	{"fresh-claimed-beside-a-row", "condition", sqliteCore + "limitsql.go", ` AND r.fresh=j.value->>2 AND`, ` AND`, "TestClaimsOverlap"},
+	{"fresh-is-no-news", "condition", sqliteCore + "claim.go", "OR EXISTS (SELECT 1 FROM fresh", "OR false AND EXISTS (SELECT 1 FROM fresh", "limit/order"},
+	{"fresh-is-never-due", "condition", sqliteCore + "claim.go", `AND x.fresh=1) FROM fresh WHERE priority IS NOT NULL)), NULL)`, `AND x.fresh=9) FROM fresh WHERE priority IS NOT NULL)), NULL)`, "limit/next-due"},
+	{"fresh-of-one-priority", "condition", sqliteCore + "claim.go", `AND x.priority<fresh.priority AND x.fresh=1`, `AND x.priority<fresh.priority AND x.fresh=9`, "limit/priorities"},
+	{"fresh-behind-what-was-read-is-forgotten", "bound", sqliteCore + "limitclaim.go", `if n[of] >= int(l.listed) {`, `if n[of] > int(l.listed) {`, "limit/crowd-of-free-keys"},
+	{"fresh-in-any-order", "order", sqliteCore + "limitclaim.go", `return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(a.id, b.id)) })`, `return bytes.Compare(a.id, b.id) })`, "limit/order"},
+	{"fresh-stays-though-parked", "order", sqliteCore + "limitclaim.go", `add(planFlowed, w.flowed, nil)`, `add(planFlowed, nil, nil)`, "limit/concurrency"},
+	{"fresh-parked-nowhere", "order", sqliteCore + "limitclaim.go", `add(planFlowPark, w.flowed, nil)`, `add(planFlowPark, nil, nil)`, "limit/concurrency"},
+	{"fresh-stays-when-it-comes", "condition", freshTriggers, `AND (NEW.fresh OR NOT EXISTS`, `AND (0 OR NOT EXISTS`, "debounce/replaces"},
+	{"fresh-stays-when-it-leaves", "condition", freshTriggers, `UPDATE runs SET fresh=0 WHERE id=OLD.id AND OLD.fresh AND fresh=1;`, ``, "limit/paused"},
+	{"fresh-stays-when-it-is-claimed", "condition", sqliteCore + "limitsql.go", `leased=1, limited=0, fresh=0, drawn`, `leased=1, limited=0, drawn`, "fair/live"},
+	{"fresh-stays-when-a-permit-is-passed-on", "condition", sqliteCore + "passon.go", `leased=1, limited=0, fresh=0, drawn`, `leased=1, limited=0, drawn`, "limit/pass-on-newcomer"},
+	{"fresh-not-listed-by-key", "condition", sqliteCore + "limitverbs.go", `WHERE x.namespace=?1 AND x.fresh=1 AND x.visible_at<=?6`, `WHERE x.namespace=?1 AND x.fresh=9 AND x.visible_at<=?6`, "limit/waiting-of-a-key"},
+	{"fresh-listed-before-it-is-due", "condition", sqliteCore + "limitverbs.go", `AND x.fresh=1 AND x.visible_at<=?6 AND e`, `AND x.fresh=1 AND e`, "limit/held-counts"},
+	{"fresh-stays-under-a-new-fair-limit", "order", sqliteCore + "limitverbs.go", "{SQL: freshNone, Args: []any{namespace}, Unneeded: unneeded},", "", "fair/live"},
+
 	// What the triggers of limits and changes are not told.
-	{"told-not-of-a-claim", "condition", sqliteCore + "limitsql.go", `leased=1, told=NULL, limited=0`, `leased=1, limited=0`, "limit/concurrency"},
-	{"told-not-of-an-end", "condition", sqliteCore + "commit.go", `plainTold  = tells(plainEnd)`, `plainTold  = plainEnd`, "limit/concurrency"},
-	{"told-not-of-an-end-with-records", "condition", sqliteCore + "commit.go", `, told=NULL, status=?, output=?`, `, status=?, output=?`, "limit/ends-when-run-is-canceled-and-cleans-up"},
+	{"told-not-of-an-end", "condition", sqliteCore + "commit.go", `plainTold    = tells(plainEnd)`, `plainTold    = plainEnd`, "outbox/kinds"},
+	{"told-not-of-an-end-with-records", "condition", sqliteCore + "commit.go", `, told=NULL, drawn=0, status=?, output=?`, `, drawn=0, status=?, output=?`, "limit/ends-when-run-is-canceled-and-cleans-up"},
 	{"told-not-of-a-yield", "condition", sqliteCore + "commit.go", `, told=NULL, step_under=?, limited=`, `, step_under=?, limited=`, "limit/ends-when-run-sleeps"},
 	{"told-not-of-a-free-step", "condition", sqliteCore + "commit.go", `UPDATE runs SET told=NULL, step_under=NULL`, `UPDATE runs SET step_under=NULL`, "limit/step-free"},
 	{"told-not-of-a-pin", "condition", sqliteCore + "commit.go", `UPDATE runs SET told=NULL, pin=?`, `UPDATE runs SET pin=?`, "limit/pinned"},
@@ -251,10 +276,10 @@ var sqlitePatches = []Patch{
 	{"told-not-of-a-resume", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, status=CASE`, `UPDATE runs SET status=CASE`, "limit/paused"},
 	{"told-not-of-an-unpin", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, pin=''`, `UPDATE runs SET pin=''`, "limit/unpinned"},
 	{"told-not-of-a-restart", "condition", sqliteCore + "control.go", `UPDATE runs SET told=NULL, status={pending}, attempt=1`, `UPDATE runs SET status={pending}, attempt=1`, "limit/restart"},
-	{"told-not-of-a-replaced-start", "condition", sqliteCore + "debounce.go", `UPDATE runs SET told=NULL, input=?1`, `UPDATE runs SET input=?1`, "debounce/replaces"},
+	{"told-not-of-a-replaced-start", "condition", sqliteCore + "debounce.go", `UPDATE runs SET told=NULL, input=?1`, `UPDATE runs SET input=?1`, "debounce/limits"},
 	{"told-not-of-a-signal", "condition", sqliteCore + "signals.go", `told=NULL, visible_at=CASE`, `visible_at=CASE`, "limit/woken"},
-	{"told-of-no-permit", "condition", sqliteCore + "permits.go", `AND under IS NULL AND step_under IS NULL AND NOT`, `AND step_under IS NULL AND NOT`, "limit/ends-by-another-handle"},
-	{"told-of-no-permit-of-a-step", "condition", sqliteCore + "permits.go", `AND under IS NULL AND step_under IS NULL AND NOT`, `AND under IS NULL AND NOT`, "limit/step-ends-by-another-handle"},
+	{"told-of-no-permit", "condition", sqliteCore + "permits.go", "= ` AND under IS NULL` + untoldStep", "= `` + untoldStep", "limit/ends-by-another-handle"},
+	{"told-of-no-permit-of-a-step", "condition", sqliteCore + "permits.go", `= ` + "` AND step_under IS NULL AND NOT", "= ` AND NOT", "limit/step-ends-by-another-handle"},
 	{"told-of-no-subscription", "condition", sqliteCore + "permits.go", ` AND NOT EXISTS (SELECT 1 FROM subscriptions n WHERE n.namespace=runs.namespace)`, ``, "outbox/kinds"},
 	{"a-lost-transaction-leaves-calls-waiting", "condition", "backends/sqlite/runner.go", `finish(other, other.err)`, `if other == j { finish(other, other.err) }`, "TestSharedTransactionEnds"},
 
