@@ -155,3 +155,17 @@ func TestMarksOfABulkStart(t *testing.T) {
 	}
 	require.Equal(t, []string{"large", "small"}, keys)
 }
+
+// TestSpaceComesBack checks that a start under a limit records that the namespace has limits, if a database that has gone
+// back in time has lost it.
+func TestSpaceComesBack(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	s := open(t, url, schema).(*postgres.Store)
+	createMany(t, s, 2, 1)
+	require.NoError(t, s.ForgetSpaces(t.Context()))
+	createMany(t, s, 2, 1)
+	c, err := open(t, url, schema).Claim(t.Context(), store.ClaimParams{Namespace: "n", Worker: "w1", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 9}}})
+	require.NoError(t, err)
+	require.Len(t, c.Runs, 4)
+}
