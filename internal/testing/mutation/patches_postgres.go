@@ -168,7 +168,7 @@ var postgresPatches = []Patch{
 	{"limit-end-forgets-its-step", "condition", pg + "commit.go", `AND r.step_under IS NULL THEN r.epoch`, `THEN r.epoch`, "limit/step-ends-together"},
 	{"limit-end-marked-twice", "transaction", pg + "commit.go", `AND r.told=r.epoch THEN r.under`, `THEN r.under`, "limit/step-ends-together"},
 	{"limit-end-marked-by-both", "transaction", told, ` AND NEW.told IS NOT DISTINCT FROM OLD.told)`, `)`, "limit/concurrency"},
-	{"limit-end-of-what-is-told", "condition", told, `AND NEW.told IS NOT DISTINCT FROM OLD.told)`, `AND NEW.told IS NULL)`, "limit/held-counts"},
+	{"limit-end-of-what-is-told", "condition", told, `AND NEW.told IS NOT DISTINCT FROM OLD.told)`, `AND NEW.told IS NULL)`, "limit/ends-when-run-sleeps"},
 	{"limit-claims-past-marks-unread", "bound", pg + "limitclaim.go", `n < foldsAtOnce; n++ {`, `n < 1; n++ {`, "sizes/keys"},
 	{"limit-folds-more-and-wakes-nobody", "order", pg + "limitclaim.go", `append(l.room(nil, nil), l.fold())...`, `l.fold()`, "sizes/keys"},
 	{"limit-claims-past-flows-unread", "order", pg + "limitplan.go", `case best == nil || b.head.before(best):`, `case best == nil:`, "limit/crowd-at-a-full-key"},
