@@ -12,8 +12,9 @@ import (
 // Limits are stored as follows. A run that waits under limits is in a flow: the runs of one lane that need
 // the same permits. The row of a run names its flow, and an index lists the waiting runs of a flow. Flows and
 // keys have rows of their own, which only a transaction with the lock of the namespace's limits writes: claims,
-// for the most part. Everything else that ends a lease, or lets a run wait, leaves a mark that a trigger
-// inserts, and waits for nobody. A claim first folds the marks into the rows of flows and keys.
+// for the most part. Everything else that ends a lease, or lets a run wait, leaves a mark and waits for nobody. A
+// trigger inserts it, unless the statement does so for all of its runs: see telling and tellingStarts. A claim first
+// folds the marks into the rows of flows and keys.
 //
 // A flow whose key is full is parked at that key. A claim looks only at the flows that are ready, and at those
 // parked at keys that have got room. If a key has room, and flows are parked at it, then at least one of them
