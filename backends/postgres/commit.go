@@ -79,6 +79,9 @@ var (
 			AND NOT coalesce(r.id = ANY((SELECT k.runs FROM known k)::uuid[]), false)` + plainSteps + `)
 		SELECT coalesce(array_agg(u.n), '{}'::bigint[]), (SELECT k.runs IS NOT NULL FROM known k), ` + freedQueues + ` FROM u`
 
+	// toldCommits, toldBold and toldBare leave the marks of limits themselves: see telling.
+	toldCommits, toldBold, toldBare = telling(plainCommits), telling(boldCommits), telling(bareCommits)
+
 	// statefulCommits and statefulBold are plainCommits and boldCommits for a call with commits that write state.
 	// Parameters: $30 how many writes each commit has, $31 to $34 the columns of w.
 	statefulCommits, statefulBold = withState(plainCommits), withState(boldCommits)
@@ -193,6 +196,19 @@ var (
 	commitsNow = `SELECT id, status, events, visible_at, pausing, epoch, seq, worker, leased, under FROM pawl.runs
 		WHERE id = ANY($1::uuid[]) AND namespace=$2::text`
 )
+
+// telling makes a form of plainCommits leave the marks of the permits that end. The trigger, which takes much longer,
+// does not fire for the rows whose told changes. It knows better about a permit of a step. No other lease has the epoch.
+func telling(sql string) string {
+	sql = strings.NewReplacer(
+		`SET seq=c.seq, `, sqlkit.Text(`SET seq=c.seq, told=CASE WHEN c.status>{running} AND r.flow IS NOT NULL AND r.step_under IS NULL THEN r.epoch ELSE r.told END, `),
+		`THEN r.queue END AS queue`, sqlkit.Text(`THEN r.queue END AS queue, r.namespace, r.pin, CASE WHEN c.status>{running} AND r.told=r.epoch THEN r.under END AS freed`),
+	).Replace(sql)
+	return strings.Replace(sql, `)
+		SELECT coalesce(array_agg(u.n)`, `),
+		marks AS (INSERT INTO pawl.limit_marks (namespace, freed, pin, run) SELECT u.namespace, u.freed, u.pin, u.id FROM u WHERE u.freed IS NOT NULL)
+		SELECT coalesce(array_agg(u.n)`, 1)
+}
 
 var parameter = regexp.MustCompile(`\$\d+`)
 
@@ -346,12 +362,18 @@ func (s *Store) plainly(ctx context.Context, namespace string, setnow any, list 
 		}
 	}()
 	sql, boldly, args := plainCommits, boldCommits, append(plainArgs(setnow, namespace, list), !ends, list[0].Lease.Worker)
-	bare := false
+	bare, tell := false, ends && s.hasLimits(namespace)
 	switch {
 	case slices.ContainsFunc(list, (*commit).stateful):
 		sql, boldly, args = statefulCommits, statefulBold, append(args, stateArgs(list)...)
 	case !slices.ContainsFunc(list, (*commit).steps):
-		sql, args, bare = bareCommits, slices.Delete(args, 1, 1+stepParams), true
+		if args, bare = slices.Delete(args, 1, 1+stepParams), true; tell {
+			sql = toldBare
+		} else {
+			sql = bareCommits
+		}
+	case tell:
+		sql, boldly = toldCommits, toldBold
 	}
 	commits := stmt{
 		sql:  sql,

@@ -59,6 +59,12 @@ func (s *Store) Marks(ctx context.Context) (n int, err error) {
 	return n, s.pool.QueryRow(ctx, s.sql(`SELECT count(*) FROM pawl.limit_marks`)).Scan(&n)
 }
 
+// ForgetSpaces deletes what is known of namespaces with limits.
+func (s *Store) ForgetSpaces(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, s.sql(`DELETE FROM pawl.limit_spaces`))
+	return err
+}
+
 // ClaimUnderLimits makes the first transaction of a claim in a namespace with limits. It calls between after the claim
 // has chosen the runs, and before it takes them.
 func (s *Store) ClaimUnderLimits(ctx context.Context, p store.ClaimParams, between func()) ([]store.ClaimedRun, error) {

@@ -100,8 +100,8 @@ func TestLimitKeysBehindManyMarks(t *testing.T) {
 	const each, runs = 1000, postgres.MarksAtOnce + 2000
 	for made := 0; made < runs; made += each {
 		p := store.CreateParams{Namespace: "n"}
-		for i := range each { // a run leaves a mark if the one before it is of another flow
-			p.Runs = append(p.Runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "one", Key: []string{"a", "b"}[i%2]}}})
+		for i := range each { // a run leaves a mark if it is the first of its flow in the call
+			p.Runs = append(p.Runs, store.NewRun{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "one", Key: fmt.Sprint(i)}}})
 		}
 		_, err := s.Create(t.Context(), p)
 		require.NoError(t, err)
@@ -116,12 +116,12 @@ func TestLimitKeysBehindManyMarks(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Equal(t, runs-postgres.MarksAtOnce, marks())
-	keys, err := s.LimitKeys(t.Context(), store.LimitKeysParams{Namespace: "n", Limit: "one"})
+	keys, err := s.LimitKeys(t.Context(), store.LimitKeysParams{Namespace: "n", Limit: "one", Rows: store.MaxPage})
 	require.NoError(t, err)
 	require.Zero(t, marks())
-	require.Len(t, keys.Keys, 2)
+	require.Len(t, keys.Keys, each)
 	for _, k := range keys.Keys {
-		require.EqualValues(t, min(runs/2, store.MaxWaiting), k.Waiting)
+		require.EqualValues(t, runs/each, k.Waiting)
 	}
 }
 
@@ -154,4 +154,18 @@ func TestMarksOfABulkStart(t *testing.T) {
 		keys = append(keys, r.Run.Under[0].Key)
 	}
 	require.Equal(t, []string{"large", "small"}, keys)
+}
+
+// TestSpaceComesBack checks that a start under a limit records that the namespace has limits, if a database that has gone
+// back in time has lost it.
+func TestSpaceComesBack(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	s := open(t, url, schema).(*postgres.Store)
+	createMany(t, s, 2, 1)
+	require.NoError(t, s.ForgetSpaces(t.Context()))
+	createMany(t, s, 2, 1)
+	c, err := open(t, url, schema).Claim(t.Context(), store.ClaimParams{Namespace: "n", Worker: "w1", LeaseFor: time.Minute, Demands: []store.Demand{{Queue: "q", Workflows: []string{"w"}, Max: 9}}})
+	require.NoError(t, err)
+	require.Len(t, c.Runs, 4)
 }

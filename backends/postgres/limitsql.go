@@ -12,8 +12,9 @@ import (
 // Limits are stored as follows. A run that waits under limits is in a flow: the runs of one lane that need
 // the same permits. The row of a run names its flow, and an index lists the waiting runs of a flow. Flows and
 // keys have rows of their own, which only a transaction with the lock of the namespace's limits writes: claims,
-// for the most part. Everything else that ends a lease, or lets a run wait, leaves a mark that a trigger
-// inserts, and waits for nobody. A claim first folds the marks into the rows of flows and keys.
+// for the most part. Everything else that ends a lease, or lets a run wait, leaves a mark and waits for nobody. A
+// trigger inserts it, unless the statement does so for all of its runs: see telling and tellingStarts. A claim first
+// folds the marks into the rows of flows and keys.
 //
 // A flow whose key is full is parked at that key. A claim looks only at the flows that are ready, and at those
 // parked at keys that have got room. If a key has room, and flows are parked at it, then at least one of them
@@ -88,12 +89,13 @@ var (
 			FROM came c WHERE f.flow=ANY(ARRAY[c.flow]) AND f.pin=ANY(ARRAY[c.pin]) AND ((c.at, c.run)<(f.head_at, f.head_id) OR f.state=3 AND f.limit_name IS NULL AND c.at<f.at)
 				AND NOT EXISTS (SELECT 1 FROM gone_runs g WHERE g.left_flow=f.flow AND g.run=f.head_id)),
 		left_behind AS (UPDATE pawl.limit_flows f SET state=1 FROM gone_runs c WHERE f.flow=ANY(ARRAY[c.left_flow]) AND f.pin=ANY(ARRAY[c.pin]) AND f.head_id=c.run),
+		fairs AS MATERIALIZED (SELECT l.name, l.clock FROM pawl.limits l WHERE l.namespace=$2::text AND l.fair),
 		fresh AS (INSERT INTO pawl.limit_flows (flow, pin, namespace, lane, queue, under, step_under, taken, names, keys, head_at, head_id, state, at, fair, turn)
 			SELECT c.flow, c.pin, c.namespace, ` + laneName(`c`) + `, c.queue, c.under, c.step_under, c.taken, u.names, u.keys, c.at, c.run,
-				CASE WHEN c.at<=coalesce($1::bigint, (date_part('epoch', clock_timestamp())*1000000)::bigint) THEN 1 ELSE 3 END, c.at, coalesce(u.fair, ''), CASE WHEN u.fair IS NULL THEN 0 ELSE greatest(u.clock, (SELECT k.vtime FROM pawl.limit_keys k
-					WHERE k.namespace=$2::text AND k.name=u.fair AND k.key=u.fair_key)) END
-			FROM came c CROSS JOIN LATERAL (SELECT array_agg(e.value->>0) AS names, array_agg(e.value->>1) AS keys, ` + fairOf(`e.value->>1`) + `
-				FROM ` + usesOf(`c.under`, `c.step_under`) + ` e(value) LEFT JOIN pawl.limits l ON l.namespace=$2::text AND l.name=e.value->>0 AND l.fair) u
+				CASE WHEN c.at<=coalesce($1::bigint, (date_part('epoch', clock_timestamp())*1000000)::bigint) THEN 1 ELSE 3 END, c.at, coalesce(t.fair, ''), CASE WHEN t.fair IS NULL THEN 0 ELSE greatest(t.clock, (SELECT k.vtime FROM pawl.limit_keys k
+					WHERE k.namespace=$2::text AND k.name=t.fair AND k.key=t.fair_key)) END
+			FROM came c CROSS JOIN LATERAL (SELECT array_agg(e.value->>0) AS names, array_agg(e.value->>1) AS keys FROM ` + usesOf(`c.under`, `c.step_under`) + ` e(value)) u
+				CROSS JOIN LATERAL (SELECT ` + fairOf(`e.key`) + ` FROM unnest(u.names, u.keys) e(name, key) JOIN fairs l ON l.name=e.name WHERE EXISTS (TABLE fairs)) t
 			WHERE (SELECT count(*) FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin)=0)
 		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM (TABLE kept UNION ALL TABLE dropped) k), true) <> '[]',
 			coalesce(max(g.seq), 0), count(*) FROM gone g`
@@ -117,7 +119,7 @@ var (
 				CROSS JOIN named CROSS JOIN (VALUES (2), (4)) s(state)
 				CROSS JOIN LATERAL (SELECT f.* FROM pawl.limit_flows f WHERE f.namespace=$2::text AND f.limit_name=w.name AND f.limit_key=w.key AND f.lane=named.name AND f.state=s.state
 					ORDER BY f.turn, f.head_at, f.head_id LIMIT $10::bigint) x),
-		u AS MATERIALIZED (SELECT f.flow, f.pair, u.name, u.key, coalesce(k.held, 0) AS held, coalesce(k.tat, 0) AS tat, coalesce(k.vtime, 0) AS vtime, coalesce(k.weight, 1) AS weight,
+		u AS MATERIALIZED (SELECT f.flow, f.pair, u.name, u.key, k.held, k.tat, k.vtime, k.weight,
 				CASE WHEN rule.concurrency>0 THEN rule.concurrency-coalesce(k.held, 0) END AS room
 			FROM f CROSS JOIN LATERAL unnest(f.names, f.keys) u(name, key) LEFT JOIN rule ON rule.name=u.name
 			LEFT JOIN LATERAL (SELECT * FROM pawl.limit_keys k WHERE k.namespace=$2::text AND k.name=u.name AND k.key=u.key OFFSET 0) k ON true),
@@ -126,7 +128,7 @@ var (
 		UNION ALL SELECT 1, NULL, NULL, rule.name, '', '', '', rule.concurrency, rule.every, rule.burst, rule.clock, 0, rule.fair, '', 0 FROM rule
 		UNION ALL SELECT 2, f.flow, f.head_id, coalesce(f.under, ''), coalesce(f.step_under, ''), coalesce(f.limit_name, ''), coalesce(f.limit_key, ''), f.pair, f.priority, f.d, f.state,
 			f.head_at, f.taken, f.fair, f.turn FROM f
-		UNION ALL SELECT 3, u.flow, NULL, u.name, u.key, '', '', u.pair, u.held, u.tat, u.vtime, u.weight, false, '', 0 FROM u
+		UNION ALL SELECT 3, u.flow, NULL, u.name, u.key, '', '', u.pair, u.held, u.tat, u.vtime, u.weight, false, '', 0 FROM u WHERE u.held IS NOT NULL
 		UNION ALL SELECT 4, f.flow, c.id, c.past, '', '', '', f.pair, f.priority, f.d, c.visible_at, c.size, false, '', 0 FROM f JOIN room USING (flow, pair) CROSS JOIN LATERAL (
 			SELECT x.id, x.visible_at, ` + past(`x`) + `, ` + lengths(`x`) + ` AS size FROM pawl.runs x WHERE ` + flowRuns + ` AND x.visible_at<=` + now + `
 			ORDER BY x.visible_at, x.id LIMIT greatest(1, least($7::bigint, room.room))) c

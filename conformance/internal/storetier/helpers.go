@@ -97,6 +97,15 @@ func fill(r store.NewRun) store.NewRun {
 	return r
 }
 
+// eachStart is how runs are started: without a signal, and with one.
+var eachStart = []func(store.NewRun) store.NewRun{
+	func(r store.NewRun) store.NewRun { return r },
+	func(r store.NewRun) store.NewRun {
+		r.ExternalID, r.Signal = store.NewID().String(), &store.StartSignal{ID: store.NewID(), Name: "n"}
+		return r
+	},
+}
+
 // creates sends runs as they are and returns their results.
 func (c *C) creates(rs ...store.NewRun) []store.CreateResult {
 	c.Helper()

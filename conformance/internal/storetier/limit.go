@@ -246,29 +246,33 @@ var permitCases = []Case{
 		}
 	}},
 	{"limit/started-in-one-call", "P24", "runs of several keys, queues and priorities that one call starts can be claimed at once", func(c *C) {
-		var runs []store.NewRun
-		for _, r := range []store.NewRun{{}, {}, {Priority: 1}, {Queue: aQueue + "-2"}} {
-			for _, key := range []string{"a", "b", "a"} {
-				r.Under = use("l", key)
-				runs = append(runs, fill(r))
+		for _, how := range eachStart {
+			var runs []store.NewRun
+			for _, r := range []store.NewRun{{}, {}, {Priority: 1}, {Queue: aQueue + "-2"}} {
+				for _, key := range []string{"a", "b", "a"} {
+					r.Under = use("l", key)
+					runs = append(runs, how(fill(r)))
+				}
 			}
+			ids := c.createAll(runs...)
+			got := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 99), demand(aQueue+"-2", 99)}})
+			c.once(runIDs(got.Runs), ids)
 		}
-		ids := c.createAll(runs...)
-		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 99), demand(aQueue+"-2", 99)}})
-		c.once(runIDs(got.Runs), ids)
 	}},
 	{"limit/started-in-any-order", "P13", "runs of a key that one call starts for several times are claimed at their times, whatever their order in the call", func(c *C) {
-		for i, order := range [][]int{{3, 1, 2, 0}, {0, 2, 1, 3}, {2, 3, 1, 0}} {
-			ids := make([]store.ID, 4)
-			runs := make([]store.NewRun, 4)
-			for j, minutes := range order {
-				runs[j] = fill(store.NewRun{Under: use("l", fmt.Sprint(i)), After: time.Duration(minutes) * time.Minute})
-				ids[minutes] = runs[j].ID
-			}
-			c.createAll(runs...)
-			for minutes, id := range ids {
-				c.finish(c.takes(fmt.Sprintf("after %d minutes", minutes), 9, id))
-				c.advance(time.Minute)
+		for h, how := range eachStart {
+			for i, order := range [][]int{{3, 1, 2, 0}, {0, 2, 1, 3}, {2, 3, 1, 0}} {
+				ids := make([]store.ID, 4)
+				runs := make([]store.NewRun, 4)
+				for j, minutes := range order {
+					runs[j] = how(fill(store.NewRun{Under: use("l", fmt.Sprint(h, i)), After: time.Duration(minutes) * time.Minute}))
+					ids[minutes] = runs[j].ID
+				}
+				c.createAll(runs...)
+				for minutes, id := range ids {
+					c.finish(c.takes(fmt.Sprintf("after %d minutes", minutes), 9, id))
+					c.advance(time.Minute)
+				}
 			}
 		}
 	}},
@@ -1042,6 +1046,20 @@ var permitCases = []Case{
 		c.commit(store.Commit{Lease: run.Lease, Transition: &store.Transition{Kind: store.Release, Under: use("one", "k")}})
 		c.endElsewhere(c.takes("the claim with the permit of the step", 1, ids[0])[0])
 		c.takes("the claim after the end", 2, ids[1])
+	}},
+	{"limit/step-ends-together", "P24", "the ends of a run that holds a permit of a step beside its own, and of one that does not, end all of these permits", func(c *C) {
+		c.putLimit("own", store.LimitRule{Concurrency: 5})
+		c.putLimit("one", oneAtATime)
+		ids := c.createUnder(use("own", "x"), use("own", "x"), use("own", "x"))
+		runs := c.takes("the first claim", 9, ids...)
+		c.advance(time.Microsecond)
+		c.end(runs[0], stepUnder(use("one", "k")))
+		runs[0] = c.takes("the claim with the permit of the step", 9, ids[0])[0]
+		c.heldUnder("own", "x", 3)
+		c.heldUnder("one", "k", 1)
+		c.finish(runs[:2])
+		c.heldUnder("own", "x", 1)
+		c.heldUnder("one", "k", 0)
 	}},
 	{"limit/next-due", "P21", "a run that a concurrency holds back is neither in NextDue nor in Waiting; one that is permitted is", func(c *C) {
 		c.putLimit("one", oneAtATime)

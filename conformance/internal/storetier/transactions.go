@@ -81,6 +81,44 @@ type stepTx struct {
 	marker string
 }
 
+// startAndCancel starts runs under a limit in a transaction and cancels some, as script says, and claims the others after it.
+func (c *C) startAndCancel(t store.Transactor, k *harness.TxKind, how func(store.NewRun) store.NewRun, script string, after time.Duration) {
+	c.Helper()
+	key := store.NewID().String()
+	start := func(n int) []store.ID {
+		var runs []store.NewRun
+		for range n {
+			runs = append(runs, how(fill(store.NewRun{Under: use("l", key), After: after})))
+		}
+		ids := c.createAll(runs...)
+		slices.SortFunc(ids, byID)
+		return ids
+	}
+	var old []store.ID
+	rest, before := strings.CutPrefix(script, "/")
+	if before {
+		old = start(1)
+	}
+	tx, in := c.join(t, k, newMarker())
+	c.at(in, func() {
+		for _, what := range rest {
+			if what == '-' {
+				c.cancel(old[0])
+				old = old[1:]
+				continue
+			}
+			c.advance(time.Microsecond)
+			old = append(old, start(map[rune]int{'+': 1, '=': 2}[what])...)
+		}
+	})
+	c.ok("commit", tx.Commit())
+	if after > 0 {
+		c.eq("runs before the time", runIDs(c.claimN(9)), []store.ID{})
+		c.advance(after)
+	}
+	c.finish(c.takes("runs after "+script, 9, old...))
+}
+
 func (c *C) stepTx(t store.Transactor, k *harness.TxKind) stepTx {
 	c.Helper()
 	target, mark := k.Step()
@@ -322,32 +360,11 @@ var txCases = []Case{
 	}},
 	{"tx/starts-and-cancels-under-limits", "P24", "runs under a limit that a transaction has started go after it, whichever others of the same key it has started and canceled", func(c *C) {
 		c.eachKind(ofPrograms, func(t store.Transactor, k *harness.TxKind) {
-			for _, script := range []string{"+++--", "+++--++-", "+-++-", "++-+-+", "+-+", "/-++-+", "/+++---", "/+-++-"} { // +: start, -: cancel the oldest, /: before it
-				for _, after := range []time.Duration{0, time.Minute} {
-					key := store.NewID().String()
-					var old []store.ID
-					script, before := strings.CutPrefix(script, "/")
-					if before {
-						old = append(old, c.create(store.NewRun{Under: use("l", key), After: after}))
+			for _, how := range eachStart {
+				for _, script := range []string{"+++--", "+++--++-", "+-++-", "++-+-+", "+-+", "+-=-", "=--+=-", "/-++-+", "/+++---", "/+-++-", "/-=--="} { // +: start, =: start two, -: cancel the oldest, /: before it
+					for _, after := range []time.Duration{0, time.Minute} {
+						c.startAndCancel(t, k, how, script, after)
 					}
-					tx, in := c.join(t, k, newMarker())
-					c.at(in, func() {
-						for _, what := range script {
-							if what == '+' {
-								c.advance(time.Microsecond)
-								old = append(old, c.create(store.NewRun{Under: use("l", key), After: after}))
-								continue
-							}
-							c.cancel(old[0])
-							old = old[1:]
-						}
-					})
-					c.ok("commit", tx.Commit())
-					if after > 0 {
-						c.eq("runs before the time", runIDs(c.claimN(9)), []store.ID{})
-						c.advance(after)
-					}
-					c.finish(c.takes("runs after "+script, 9, old...))
 				}
 			}
 		})

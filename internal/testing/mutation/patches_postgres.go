@@ -5,6 +5,7 @@ import "strings"
 const (
 	pg    = "backends/postgres/"
 	marks = "migrations/postgres/00022_marks.sql"
+	told  = "migrations/postgres/00023_told.sql"
 )
 
 // postgresPatches are planted in the backend for PostgreSQL. Faults of locks and of what two
@@ -159,6 +160,15 @@ var postgresPatches = []Patch{
 	{"limit-mark-missing-for-those-left-behind", "condition", marks, `IF NOT OLD.leased AND OLD.flow IS NOT NULL THEN`, `IF false THEN`, "limit/first-leaves"},
 	{"limit-mark-of-who-leaves-too", "condition", marks, `CROSS JOIN LATERAL (VALUES (x.id), ('ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)) m(id)`, `CROSS JOIN LATERAL (VALUES (x.id)) m(id)`, "tx/starts-and-cancels-under-limits"},
 	{"limit-mark-kept-when-its-run-leaves", "condition", marks, "    PERFORM set_config('pawl_tx.flow', flow, true)", "    PERFORM set_config('pawl_tx.left', flow, true)", "tx/starts-and-cancels-under-limits"},
+	{"limit-mark-kept-when-others-start", "condition", pg + "create.go", `set_config('pawl_tx.flow', '', true)`, `set_config('pawl_tx.left', '', true)`, "tx/starts-and-cancels-under-limits"},
+	{"limit-mark-at-the-last-start", "order", pg + "create.go", `ORDER BY m.flow, m.pin, m.visible_at, m.id)`, `ORDER BY m.flow, m.pin, m.visible_at DESC, m.id DESC)`, "limit/started-in-any-order"},
+	{"limit-mark-of-one-start", "bound", pg + "create.go", `ORDER BY f.visible_at, f.id)`, `ORDER BY f.visible_at, f.id LIMIT 1)`, "limit/started-in-one-call"},
+	{"limit-start-in-an-unknown-namespace", "condition", pg + "create.go", `EXISTS (SELECT 1 FROM made m WHERE m.flow IS NOT NULL) ON`, `EXISTS (SELECT 1 FROM made m WHERE m.flow IS NULL) ON`, "TestSpaceComesBack"},
+	{"limit-end-without-its-mark", "transaction", pg + "commit.go", `FROM u WHERE u.freed IS NOT NULL)`, `FROM u WHERE u.freed IS NULL AND false)`, "limit/concurrency"},
+	{"limit-end-forgets-its-step", "condition", pg + "commit.go", `AND r.step_under IS NULL THEN r.epoch`, `THEN r.epoch`, "limit/step-ends-together"},
+	{"limit-end-marked-twice", "transaction", pg + "commit.go", `AND r.told=r.epoch THEN r.under`, `THEN r.under`, "limit/step-ends-together"},
+	{"limit-end-marked-by-both", "transaction", told, ` AND NEW.told IS NOT DISTINCT FROM OLD.told)`, `)`, "limit/concurrency"},
+	{"limit-end-of-what-is-told", "condition", told, `AND NEW.told IS NOT DISTINCT FROM OLD.told)`, `AND NEW.told IS NULL)`, "limit/ends-when-run-sleeps"},
 	{"limit-claims-past-marks-unread", "bound", pg + "limitclaim.go", `n < foldsAtOnce; n++ {`, `n < 1; n++ {`, "sizes/keys"},
 	{"limit-folds-more-and-wakes-nobody", "order", pg + "limitclaim.go", `append(l.room(nil, nil), l.fold())...`, `l.fold()`, "sizes/keys"},
 	{"limit-claims-past-flows-unread", "order", pg + "limitplan.go", `case best == nil || b.head.before(best):`, `case best == nil:`, "limit/crowd-at-a-full-key"},
