@@ -65,9 +65,8 @@ END;
 CREATE TRIGGER runs_limit_came AFTER UPDATE OF told ON runs
 WHEN NEW.limited = 1 AND NEW.visible_at IS NOT NULL AND NEW.status <> 4
     AND (OLD.limited = 0 OR OLD.visible_at IS NOT NEW.visible_at OR OLD.status = 4 OR OLD.pin <> NEW.pin OR OLD.flow IS NOT NEW.flow)
-    AND (NEW.fresh OR NOT EXISTS (SELECT 1 FROM limit_flows f WHERE f.namespace=NEW.namespace AND f.queue=NEW.queue AND f.workflow=NEW.workflow AND f.pin=NEW.pin AND f.priority=NEW.priority
-        AND f.flow=NEW.flow AND (f.head_at, f.head_id)<=(NEW.visible_at, NEW.id))) BEGIN
-    UPDATE runs SET fresh=0 WHERE id=NEW.id AND fresh=1;
+    AND NOT EXISTS (SELECT 1 FROM limit_flows f WHERE f.namespace=NEW.namespace AND f.queue=NEW.queue AND f.workflow=NEW.workflow AND f.pin=NEW.pin AND f.priority=NEW.priority
+        AND f.flow=NEW.flow AND (f.head_at, f.head_id)<=(NEW.visible_at, NEW.id)) BEGIN
     UPDATE runs SET fresh=0 WHERE fresh=1 AND id IN (SELECT r.id FROM runs r INDEXED BY runs_flow WHERE r.namespace=NEW.namespace AND r.queue=NEW.queue AND r.workflow=NEW.workflow
             AND r.pin=NEW.pin AND r.priority=NEW.priority AND r.flow=NEW.flow AND r.visible_at IS NOT NULL AND r.status<>4 AND r.limited=1
             ORDER BY r.visible_at, r.id LIMIT 9);

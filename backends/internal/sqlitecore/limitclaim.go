@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/backends/internal/sqlkit"
@@ -327,8 +328,10 @@ func (l *limitedClaim) placed(f *waiting, keys string, rules map[string]store.Li
 	}
 	f.demand = l.lanes[i].Demand
 	var states [][]any
-	if err := decode(keys, &states); err != nil {
-		return err
+	if keys != "[]" {
+		if err := decode(keys, &states); err != nil {
+			return err
+		}
 	}
 	for _, s := range states {
 		k := limitKey{s[0].(string), s[1].(string)}
@@ -342,12 +345,18 @@ func (l *limitedClaim) placed(f *waiting, keys string, rules map[string]store.Li
 // uses reads what a flow needs from its text: the limits of the run, those of its step, and whether the
 // tokens of the first ones are taken.
 func (l *limitedClaim) uses(f *waiting, rules map[string]store.LimitRule) error {
-	var parts [3]json.RawMessage
-	if err := json.Unmarshal([]byte(f.text), &parts); err != nil {
-		return fmt.Errorf("stored flow: %w", err)
+	parts := [3]string{2: "0"}
+	if under, plain := strings.CutSuffix(f.text, ",[],0]"); plain {
+		parts[0] = under[1:]
+	} else {
+		var raw [3]json.RawMessage
+		if err := json.Unmarshal([]byte(f.text), &raw); err != nil {
+			return fmt.Errorf("stored flow: %w", err)
+		}
+		parts = [3]string{string(raw[0]), string(raw[1]), string(raw[2])}
 	}
 	for i := range 2 {
-		uses, err := sqlkit.ParseUses(string(parts[i]))
+		uses, err := sqlkit.ParseUses(parts[i])
 		if err != nil {
 			return err
 		}
@@ -357,7 +366,7 @@ func (l *limitedClaim) uses(f *waiting, rules map[string]store.LimitRule) error 
 				l.plan.keys[k] = &keyState{rule: rules[k.name], weight: 1}
 			}
 			n := use{k, l.plan.keys[k], u.Tokens}
-			if i == 0 && string(parts[2]) != "0" {
+			if i == 0 && parts[2] != "0" {
 				n.tokens = 0
 			}
 			f.uses = append(f.uses, n)

@@ -33,18 +33,19 @@ func ParseUses(text string) ([]store.LimitUse, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var raw [][3]json.RawMessage
+	var raw [][3]any // a limit, a key, and up to MaxTokens tokens
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
 		return nil, fmt.Errorf("stored limits: %w", err)
 	}
 	uses := make([]store.LimitUse, len(raw))
-	for i := range raw {
-		u := &uses[i]
-		for j, dest := range []any{&u.Limit, &u.Key, &u.Tokens} {
-			if err := json.Unmarshal(raw[i][j], dest); err != nil {
-				return nil, fmt.Errorf("stored limits: %w", err)
-			}
+	for i, u := range raw {
+		limit, isName := u[0].(string)
+		key, isKey := u[1].(string)
+		tokens, isNumber := u[2].(float64)
+		if !isName || !isKey || !isNumber {
+			return nil, fmt.Errorf("stored limits: %s", text)
 		}
+		uses[i] = store.LimitUse{Limit: limit, Key: key, Tokens: int64(tokens)}
 	}
 	return uses, nil
 }

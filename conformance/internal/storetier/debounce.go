@@ -257,6 +257,22 @@ var debounceCases = []Case{
 		c.advance(quiet)
 		c.bytes("claimed input", c.claim1().Run.Input, large)
 	}},
+	{"debounce/joins-those-that-wait", "P21", "a run that comes under a limit because its start was replaced waits behind those that have waited for it", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		ids := c.createUnder(use("l", "a"), use("l", "a"))
+		holder := c.takes("the run that holds the permit", 10, ids[0])[0]
+		r := debounced("k", "1")
+		r.Under, r.After = use("l", "b"), time.Second
+		id := c.makes(r)
+		r = debounced("k", "2")
+		r.Under, r.After = use("l", "a"), time.Second
+		c.replaces(id, r)
+		c.advance(time.Second)
+		c.takes("a claim while the key is at its limit", 10)
+		c.end(holder, complete(""))
+		c.end(c.takes("the one that has waited", 10, ids[1])[0], complete(""))
+		c.takes("the one that was replaced", 10, id)
+	}},
 	{"debounce/limits", "P21", "a run that is under other limits since its start was replaced is held back by those alone", func(c *C) {
 		c.putLimit("l", oneAtATime)
 		busy := c.createUnder(use("l", "a"))[0]

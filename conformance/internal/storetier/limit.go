@@ -214,6 +214,27 @@ var permitCases = []Case{
 		c.end(runs[0], complete(""))
 		c.takes("the highest priority and the plain run", 10, high, last[1])
 	}},
+	{"limit/order-of-times", "P7", "runs of one key go in the order of the times at which they are due, whatever the order of their starts", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		var ids []store.ID
+		for i := range 4 {
+			ids = append(ids, c.create(store.NewRun{Under: use("l", "k"), After: time.Duration(4-i) * time.Second}))
+		}
+		c.advance(10 * time.Second)
+		for _, id := range slices.Backward(ids) {
+			c.end(c.one(c.takes("the earliest", 10, id)), complete(""))
+		}
+	}},
+	{"limit/order-of-keys", "P7", "a claim takes runs of hundreds of keys before a later run under no limit", func(c *C) {
+		c.putLimit("l", oneAtATime)
+		var uses [][]store.LimitUse
+		for i := range 205 {
+			uses = append(uses, use("l", fmt.Sprint(i)))
+		}
+		ids := append(c.createUnder(uses...), c.createUnder(nil)...)
+		c.takes("the first claim", 201, ids[:201]...)
+		c.takes("the second claim", 10, ids[201:]...)
+	}},
 	{"limit/priorities", "P7", "one claim takes runs of several priorities under a limit, the highest first", func(c *C) {
 		c.putLimit("l", oneAtATime)
 		var ids []store.ID
