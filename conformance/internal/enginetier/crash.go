@@ -252,7 +252,7 @@ var crashEngineCases = []Case{
 				}
 			}
 		}
-		eng := engine.New(w, engine.Namespace("engine"), engine.Logger(quiet), engine.RetryFor(e.d(10*time.Second)))
+		eng := engine.New(w, engine.Namespace("engine"), engine.Logger(quiet), engine.RetryFor(e.d(time.Minute)))
 		defer eng.Close()
 		bridge.Of(eng).Know("wf", "wf")
 		id := store.NewID()
