@@ -237,7 +237,7 @@ func (c *Core) applyApart(ctx context.Context, list []*commit) (some bool, err e
 	for _, b := range list {
 		stmts = b.statements(stmts)
 	}
-	err = c.runner.Write(ctx, permitsOf(list).end(stmts))
+	err = c.runner.Write(ctx, permitsOf(list, (*commit).limited).end(stmts))
 	if n := len(list); errors.Is(err, ErrTooLong) && n > 1 {
 		if some, err = c.applyApart(ctx, list[:n/2]); err != nil {
 			return some, err
@@ -322,7 +322,6 @@ const apartFor = 20
 // nextPart returns the next commits of a list, in order, and whether they are ends of runs that can
 // be tried together. Each part is one round trip.
 func nextPart(list []*commit) (part []*commit, ends bool) {
-	isEnd := func(b *commit) bool { return b.isPlain() && b.Transition != nil }
 	for n := range list {
 		if !isEnd(list[n]) || n+1 < len(list) && !isEnd(list[n+1]) {
 			continue
@@ -408,8 +407,11 @@ func (c *Core) updateMany(ctx context.Context, list []*commit, families int64, f
 		stmts = append(stmts, Stmt{SQL: keepMany, Args: []any{keeps.args()[0], first.namespace, families}, Rows: done})
 	}
 	if ends.list != nil {
-		stmts = append(stmts, Stmt{SQL: final.of(list), Args: append(ends.args(first.now, first.namespace), last...), Rows: ended})
-		stmts = permitsOf(list).end(stmts)
+		sql := final.of(list)
+		stmts = append(stmts, Stmt{SQL: sql, Args: append(ends.args(first.now, first.namespace), last...), Rows: ended})
+		if sql == final.limited { // it ends all runs of the list, known or not
+			stmts = permitsOf(list, isEnd).end(stmts)
+		}
 	}
 	if steps.list != nil {
 		stmts = append(stmts, Stmt{SQL: putSteps, Args: steps.args()})
@@ -447,7 +449,7 @@ type commit struct {
 
 // limited reports whether the commit is to end a run that is known to be under limits, without telling the triggers.
 func (b *commit) limited() bool {
-	return b.queue != "" && !b.watched && b.isPlain() && b.Transition != nil
+	return b.queue != "" && !b.watched && isEnd(b)
 }
 
 func (b *commit) missed() bool { return !b.applied && b.plainly == 0 && !b.passed.did() }
@@ -567,6 +569,9 @@ func (b *commit) plain() (Stmt, bool) {
 	s.Args = append(s.Args, b.Lease.Run[:], b.namespace, b.Lease.Worker, b.Lease.Epoch, b.Seq, b.Seen)
 	return s, true
 }
+
+// isEnd reports whether a commit of the usual kind ends its run.
+func isEnd(b *commit) bool { return b.isPlain() && b.Transition != nil }
 
 // isPlain reports whether the commit is of the usual kind.
 func (b *commit) isPlain() bool { return sqlkit.Plain(b.Commit) }

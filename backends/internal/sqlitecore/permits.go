@@ -34,8 +34,8 @@ const endPermits = `UPDATE limit_keys SET held=held-e.n FROM (SELECT u.value->>0
 // endedPermits are the commits of a write that may end runs under limits without telling the triggers.
 type endedPermits []*commit
 
-func permitsOf(list []*commit) endedPermits {
-	return slices.DeleteFunc(slices.Clone(list), func(b *commit) bool { return !b.limited() })
+func permitsOf(list []*commit, ends func(*commit) bool) endedPermits {
+	return slices.DeleteFunc(slices.Clone(list), func(b *commit) bool { return !ends(b) })
 }
 
 // end adds the statement that ends their permits.

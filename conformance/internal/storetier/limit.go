@@ -606,6 +606,22 @@ var permitCases = []Case{
 		c.heldUnder("three", "k", 0)
 		c.takes("the claim after the ends", 9, ids[3:6]...)
 	}},
+	{"limit/ends-of-two-handles", "P24", "runs that two handles of the store have claimed, and that one ends in one call, each end their own permit", func(c *C) {
+		c.putLimit("two", store.LimitRule{Concurrency: 2})
+		ids := c.startsUnder(6, use("two", "k"))
+		for i := 0; i < len(ids); i += 2 {
+			runs := c.takes("the claim of the one", 1, ids[i])
+			more, err := c.claimOn(c.s2, store.ClaimParams{Max: 1})
+			c.ok("Claim of the other", err)
+			c.eq("the claim of the other", runIDs(more), ids[i+1:i+2])
+			runs = append(runs, more...)
+			if i == 2 {
+				slices.Reverse(runs)
+			}
+			c.commits(store.Commit{Lease: runs[0].Lease, Transition: complete("")}, store.Commit{Lease: runs[1].Lease, Transition: complete("")})
+			c.heldUnder("two", "k", 0)
+		}
+	}},
 	{"limit/ends-when-a-child-completes", "P24", "a child that completes ends its own permit and no other", func(c *C) {
 		c.putLimit("two", store.LimitRule{Concurrency: 2})
 		list := kids(5)

@@ -238,7 +238,7 @@ var sqlitePatches = []Patch{
 	{"limit-claim-counts-no-permits", "condition", sqliteCore + "limitsql.go", `held=held+excluded.held, tat`, `held=held, tat`, "limit/concurrency"},
 	{"limit-claim-counts-one-permit", "number", sqliteCore + "limitclaim.go", `k.name, k.key, s.taken, s.tat`, `k.name, k.key, 1, s.tat`, "limit/concurrency"},
 	{"limit-claims-with-one-stamp-share-plans", "condition", sqliteCore + "limitclaim.go", `plan := []any{l.Namespace, sqlkit.NewStamp(), l.version}`, `plan := []any{l.Namespace, l.stamp, l.version}`, "TestClaimsOverlap"},
-	{"limit-end-keeps-its-permit", "order", sqliteCore + "commit.go", `c.runner.Write(ctx, permitsOf(list).end(stmts))`, `c.runner.Write(ctx, stmts)`, "limit/concurrency"},
+	{"limit-end-keeps-its-permit", "order", sqliteCore + "commit.go", `c.runner.Write(ctx, permitsOf(list, (*commit).limited).end(stmts))`, `c.runner.Write(ctx, stmts)`, "limit/concurrency"},
 	{"limit-ends-count-as-one", "number", sqliteCore + "permits.go", `held=held-e.n FROM`, `held=held-1 FROM`, "limit/ends-in-one-call"},
 	{"limit-end-of-a-lost-lease-counts", "condition", sqliteCore + "permits.go", `AND r.stamp=j.value->>1 AND r.drawn=1`, `AND r.drawn=1`, "limit/pass-on-lost"},
 	{"limit-end-with-records-counts-twice", "condition", sqliteCore + "commit.go", `, told=NULL, drawn=0, status=?, output=?`, `, told=NULL, status=?, output=?`, "limit/ends-when-a-child-completes"},

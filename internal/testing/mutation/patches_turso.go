@@ -5,6 +5,7 @@ const turso = "backends/turso/"
 // tursoPatches are planted in Turso's own code, and in the statements for many items that only
 // Turso uses.
 var tursoPatches = []Patch{
+	{"limit-ends-of-known-runs-alone", "condition", sqliteCore + "commit.go", `permitsOf(list, isEnd)`, `permitsOf(list, (*commit).limited)`, "limit/ends-of-two-handles"},
 	{"commit-many-ignores-the-epoch", "condition", sqliteCore + "commit.go", "AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "AND worker=j.value->>5 AND epoch>=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "commit/old-epoch-of-any-kind"},
 	{"commit-many-ignores-the-worker", "condition", sqliteCore + "commit.go", "AND worker=j.value->>5 AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "AND epoch=j.value->>6 AND seq=(j.value->>1)-1 AND leased=1\n\t\tAND status={running} AND events=j.value->>7 AND pausing=0", "commit/other-worker-of-any-kind"},
 	{"commit-many-hides-a-pause", "condition", sqliteCore + "commit.go", `AND events=j.value->>7 AND pausing=0`, `AND events=j.value->>7`, "pause/running-at-next-transition"},
