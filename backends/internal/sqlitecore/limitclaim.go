@@ -184,8 +184,10 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 	}
 	few := min(most, l.core.expected)
 	args := []any{lanes, l.Namespace, l.now, l.listed, 4*few + 32, few, int64(l.loose)}
+	var some int64 // 0: no flow has a row
+	none := func() bool { return some == 0 }
 	stmts := []Stmt{
-		{SQL: planVersion, Args: []any{l.Namespace}, Rows: sqlkit.One(&l.version)},
+		{SQL: planBegin, Args: []any{l.Namespace}, Rows: func(scan func(...any) error) error { return scan(&l.version, &some) }},
 		{SQL: planRules, Args: []any{l.Namespace}, Rows: func(scan func(...any) error) error {
 			var name, rule string
 			var clock int64
@@ -196,8 +198,6 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 			rules[name], l.plan.clocks[name] = r, clock
 			return err
 		}},
-		{SQL: flows, Args: args, Rows: func(scan func(...any) error) error { return l.flowRow(scan, rules) }},
-		{SQL: planParks, Args: args, Rows: l.parkRow},
 		{SQL: fresh, Args: args[:4], Rows: func(scan func(...any) error) error { return l.freshRow(scan, rules) }},
 	}
 	if l.left > 0 {
@@ -206,6 +206,10 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 	if l.idle = *l.out; l.core.config.Batched {
 		stmts = append(stmts, l.next(&l.idle))
 	}
+	stmts = append(stmts,
+		Stmt{SQL: planRows, Args: []any{l.Namespace}, Gate: true},
+		Stmt{SQL: flows, Args: args, Rows: func(scan func(...any) error) error { return l.flowRow(scan, rules) }, Unneeded: none},
+		Stmt{SQL: planParks, Args: args, Rows: l.parkRow, Unneeded: none})
 	if err := l.core.runner.Read(ctx, stmts); err != nil {
 		return err
 	}
@@ -268,6 +272,9 @@ func (l *limitedClaim) flowRow(scan func(...any) error, rules map[string]store.L
 	return nil
 }
 
+// freshFlow ends the text of a flow of runs that wait for no step's permits and have no tokens: as fresh ones do.
+const freshFlow = ",[],0]"
+
 // freshRow reads a fresh run, which belongs to a flow without a row.
 func (l *limitedClaim) freshRow(scan func(...any) error, rules map[string]store.LimitRule) error {
 	f := &waiting{fresh: true}
@@ -276,6 +283,7 @@ func (l *limitedClaim) freshRow(scan func(...any) error, rules map[string]store.
 	if err := scan(&f.headID, &f.queue, &f.workflow, &f.pin, &f.priority, &f.text, &f.headAt, &size, &keys); err != nil {
 		return err
 	}
+	f.text = "[" + f.text + freshFlow
 	of := flowOf{f.queue, f.workflow, f.pin, f.priority, f.text}
 	run := dueRun{id: slices.Clone(f.headID), priority: f.priority, at: f.headAt, size: size, limited: true, fresh: true, queue: f.queue, workflow: f.workflow}
 	if l.fresh[of] == nil {
@@ -346,7 +354,7 @@ func (l *limitedClaim) placed(f *waiting, keys string, rules map[string]store.Li
 // tokens of the first ones are taken.
 func (l *limitedClaim) uses(f *waiting, rules map[string]store.LimitRule) error {
 	parts := [3]string{2: "0"}
-	if under, plain := strings.CutSuffix(f.text, ",[],0]"); plain {
+	if under, plain := strings.CutSuffix(f.text, freshFlow); plain {
 		parts[0] = under[1:]
 	} else {
 		var raw [3]json.RawMessage

@@ -54,8 +54,14 @@ var (
 	// planParks returns the parks that the plan looks at.
 	planParks = flowLanes + ` SELECT name, key, tokens, queue, workflow, pin, (SELECT n FROM each) FROM awake`
 
+	// planBegin returns the version of the plans, and whether there are flows with rows, or parks: ?1 namespace. planRows
+	// fails if there are none.
 	planVersion = `SELECT coalesce((SELECT version FROM limit_plans WHERE namespace=?1), 0)`
-	planRules   = `SELECT name, coalesce(set_rule, rule), clock FROM limits WHERE namespace=?1`
+	planBegin   = planVersion + `, ` + someRows
+	planRows    = `SELECT CASE WHEN ` + someRows + ` THEN 1 ELSE json('none') END`
+	someRows    = `EXISTS (SELECT 1 FROM limit_flows WHERE namespace=?1) OR EXISTS (SELECT 1 FROM limit_parks WHERE namespace=?1)`
+
+	planRules = `SELECT name, coalesce(set_rule, rule), clock FROM limits WHERE namespace=?1`
 
 	// planFree selects the runs that need no permit: ?1 to ?3, ?4 how many.
 	planFree     = freeWith(inputLength + `+` + metaLength + `+` + failureLength)
@@ -76,7 +82,7 @@ func flowsWith(size string) string {
 
 func freshWith(size string) string {
 	return laneTable + freshTable + `
-	SELECT r.id, r.queue, r.workflow, r.pin, r.priority, r.flow, r.visible_at, ` + size + `,
+	SELECT r.id, r.queue, r.workflow, r.pin, r.priority, r.under, r.visible_at, ` + size + `,
 		(SELECT json_group_array(json_array(k.name, k.key, k.held, k.tat, k.vtime, k.weight)) FROM json_each(r.under) u
 			CROSS JOIN limit_keys k ON k.namespace=?2 AND k.name=u.value->>0 AND k.key=u.value->>1)
 	FROM fresh CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x WHERE x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
