@@ -323,10 +323,10 @@ func (s *Store) Fork(ctx context.Context, p store.ForkParams) (store.CreateResul
 	return res, err
 }
 
-// Runs that are locked by another write are left to the next purge. A run that was restarted after
-// the statement's snapshot fails the conditions when it is locked: it is active, or has ended after
-// the time from which the age is counted. A subquery of one row reads the state of the parent, so
-// that the plan uses the indexes.
+// Runs that are locked by another write are left to the next purge, and so are runs whose parent is. A run that was
+// restarted after the statement's snapshot fails the conditions when it is locked: it is active, or has ended after
+// the time from which the age is counted; a parent that was restarted is not final when it is locked. A subquery of one
+// row reads the state of the parent, so that the plan uses the indexes.
 var (
 	purge = sqlkit.Text(purgeWith + `
 	DELETE FROM pawl.runs WHERE id=ANY(ARRAY(SELECT id FROM v))`)
@@ -337,12 +337,14 @@ var (
 	SELECT count(*) FROM did`)
 )
 
-var purgeWith = `WITH v AS MATERIALIZED (
-		SELECT r.id FROM pawl.runs r WHERE r.namespace=$2::text AND r.finished_at IS NOT NULL AND r.finished_at<=` + now + `-$3::bigint
+var purgeWith = `WITH old AS MATERIALIZED (
+		SELECT r.id, r.parent FROM pawl.runs r WHERE r.namespace=$2::text AND r.finished_at IS NOT NULL AND r.finished_at<=` + now + `-$3::bigint
 			AND ($4::text='' OR r.workflow=$4::text) AND r.status=ANY($5::bigint[])
 			AND coalesce((SELECT p.status FROM pawl.runs p WHERE p.id=r.parent), {canceled})>={final}
 			AND ` + sqlkit.NotCounted("r") + `
 		ORDER BY r.finished_at, r.id LIMIT $6::bigint FOR UPDATE OF r SKIP LOCKED),
+	parents AS MATERIALIZED (SELECT p.id FROM pawl.runs p WHERE p.id=ANY(ARRAY(SELECT parent FROM old WHERE parent IS NOT NULL)) AND p.status>={final} FOR SHARE OF p SKIP LOCKED),
+	v AS MATERIALIZED (SELECT o.id FROM old o WHERE o.parent IS NULL OR o.parent IN (SELECT id FROM parents) OR NOT EXISTS (SELECT 1 FROM pawl.runs p WHERE p.id=o.parent)),
 	d1 AS (DELETE FROM pawl.steps WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d2 AS (DELETE FROM pawl.state WHERE run_id=ANY(ARRAY(SELECT id FROM v))),
 	d3 AS (DELETE FROM pawl.groups WHERE run_id=ANY(ARRAY(SELECT id FROM v))),

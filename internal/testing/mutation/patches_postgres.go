@@ -83,7 +83,8 @@ var postgresPatches = []Patch{
 	{"restart-counts-a-child-twice", "condition", pg + "control.go", `finished_at=NULL, grp=NULL, ordinal=0`, `finished_at=NULL, ordinal=0`, "restart/child-counts-once"},
 	{"fork-copies-the-named-step", "bound", pg + "control.go", `OR s.position<(SELECT b.position`, `OR s.position<=(SELECT b.position`, "fork/keeps-steps-before"},
 	{"purge-of-what-is-young", "condition", pg + "control.go", "r.finished_at<=` + now + `-$3::bigint", "r.finished_at<=` + now + `-0*$3::bigint", "purge/only-final-and-old"},
-	{"purge-of-children-whose-parent-lives", "condition", pg + "control.go", `WHERE p.id=r.parent), {canceled})>={final}`, `WHERE p.id=r.parent), 8)>=0`, "purge/keeps-children-of-live-parents"},
+	{"purge-of-children-whose-parent-lives", "condition", pg + "control.go", finalParent, strings.NewReplacer(", {canceled})>={final}", ", 8)>=0", "AND p.status>={final}", "").Replace(finalParent), "purge/keeps-children-of-live-parents"},
+	{"purge-beside-a-restart", "lock", pg + "control.go", ` FOR SHARE OF p SKIP LOCKED)`, `)`, "TestPurgeLeavesChildrenOfLockedParents"},
 	{"purge-leaves-signals", "condition", pg + "control.go", `DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v))`, `DELETE FROM pawl.signals WHERE run_id=ANY(ARRAY(SELECT id FROM v)) AND false`, "purge/with-all-that-belongs"},
 
 	// Coordination.
@@ -185,3 +186,9 @@ var postgresPatches = []Patch{
 	{"workers-asked-while-they-speak", "condition", sqlKit + "registry.go", `AND w.seen_at<=:now-:silent`, `AND w.seen_at<=:now-0*:silent`, "workers/asked-whom"},
 	{"workers-asked-twice", "condition", sqlKit + "registry.go", askedOnce, strings.NewReplacer(" AND w.asked_at IS NULL", "", " AND asked_at IS NULL", "").Replace(askedOnce), "workers/asked-once"},
 }
+
+// finalParent is the text of two conditions, of which each would suffice if nothing were restarted meanwhile.
+const finalParent = `AND coalesce((SELECT p.status FROM pawl.runs p WHERE p.id=r.parent), {canceled})>={final}
+			AND ` + "`" + ` + sqlkit.NotCounted("r") + ` + "`" + `
+		ORDER BY r.finished_at, r.id LIMIT $6::bigint FOR UPDATE OF r SKIP LOCKED),
+	parents AS MATERIALIZED (SELECT p.id FROM pawl.runs p WHERE p.id=ANY(ARRAY(SELECT parent FROM old WHERE parent IS NOT NULL)) AND p.status>={final} `
