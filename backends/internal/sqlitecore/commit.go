@@ -168,7 +168,7 @@ func (c *Core) answer(b *commit) {
 			b.res.Spawned = store.Tally(b.res.Spawned, n.Queue, n.Workflow, store.Pending, *b.made[i])
 		}
 	}
-	if b.applied && b.isPlain() && b.Transition != nil && !b.watched { // perhaps because it has to be told
+	if b.applied && isEnd(b) && !b.watched { // perhaps because it has to be told
 		c.watched.Store(watchedFor)
 	}
 	switch {
@@ -448,9 +448,7 @@ type commit struct {
 }
 
 // limited reports whether the commit is to end a run that is known to be under limits, without telling the triggers.
-func (b *commit) limited() bool {
-	return b.queue != "" && !b.watched && isEnd(b)
-}
+func (b *commit) limited() bool { return b.queue != "" && !b.watched && isEnd(b) }
 
 func (b *commit) missed() bool { return !b.applied && b.plainly == 0 && !b.passed.did() }
 
