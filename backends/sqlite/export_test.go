@@ -11,6 +11,9 @@ import (
 // WithDriver opens the database with another driver of database/sql.
 func WithDriver(name string) Option { return func(c *config) { c.driver = name } }
 
+// WithClaimsAtOnce makes claims under limits try to take runs at once before they plan.
+func WithClaimsAtOnce() Option { return func(c *config) { c.atOnce = true } }
+
 // PagesRead returns how many pages the store's connections have asked for so far, whether the pages
 // were in memory or not.
 func (s *Store) PagesRead(t testing.TB) (n int64) {

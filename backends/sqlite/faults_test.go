@@ -28,7 +28,8 @@ func withRows(t testing.TB, path string) {
 	require.NoError(t, err)
 }
 
-// withFaults is inFile with faults and transactions. Flows have rows from the start; in memory, few runs that wait are fresh.
+// withFaults is inFile with faults and transactions. Flows have rows from the start, and one of two handles claims at once, as
+// on Turso; in memory, few runs that wait are fresh, and all claims under limits plan.
 func withFaults() conformance.Harness {
 	var paths sync.Map // of each store
 	path := func(s store.Store) string {
@@ -39,7 +40,7 @@ func withFaults() conformance.Harness {
 	h.New = func(t testing.TB) store.Store {
 		p := migrated(t)
 		withRows(t, p)
-		s := open(t, p)
+		s := open(t, p, sqlite.WithClaimsAtOnce())
 		_, err := raw(t, p).Exec(`CREATE TABLE markers (marker text)`)
 		require.NoError(t, err)
 		paths.Store(s, p)
@@ -49,7 +50,7 @@ func withFaults() conformance.Harness {
 	h.Restart = func(t testing.TB, s store.Store) store.Store {
 		p := path(s)
 		require.NoError(t, s.Close())
-		again := open(t, p)
+		again := open(t, p, sqlite.WithClaimsAtOnce())
 		paths.Store(again, p)
 		return again
 	}

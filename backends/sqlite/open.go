@@ -41,6 +41,7 @@ type config struct {
 	logger      *slog.Logger
 	migrate     bool
 	driver      string // of database/sql
+	atOnce      bool   // claims under limits try without a plan, as on Turso; for tests
 }
 
 func newConfig(location string, opts []Option) (config, error) {
@@ -174,7 +175,7 @@ func (s *Store) open(ctx context.Context, db *sqlx.DB) error {
 // coreConfig returns the configuration of a core that passes hints to publish.
 func (s *Store) coreConfig(publish func(...store.Hint)) sqlitecore.Config {
 	clock := func(context.Context) (time.Time, time.Time, error) { now := time.Now(); return now, now, nil }
-	return sqlitecore.Config{Clock: clock, Limits: s.config.limits, InTurn: true, Publish: publish}
+	return sqlitecore.Config{Clock: clock, Limits: s.config.limits, InTurn: true, AtOnce: s.config.atOnce, Publish: publish}
 }
 
 // parse reads a path or a URL.

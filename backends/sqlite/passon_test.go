@@ -26,7 +26,7 @@ func TestPassOnCorrectsTheFlow(t *testing.T) {
 	ctx := t.Context()
 	require.NoError(t, s.PutLimits(ctx, store.PutLimitsParams{Namespace: "n", Limits: []store.Limit{{Name: "l", Rule: store.LimitRule{Concurrency: 1}}}}))
 	var ids []store.ID
-	for range 4 {
+	for range 10 { // more than wait without a row
 		res, err := s.Create(ctx, store.CreateParams{Namespace: "n", Runs: []store.NewRun{{ID: store.NewID(), Workflow: "w", Queue: "q", Under: []store.LimitUse{{Limit: "l", Key: "k"}}}}})
 		require.NoError(t, err)
 		ids = append(ids, res[0].ID)

@@ -228,7 +228,7 @@ func connect(location string, opts []Option) (*Store, error) {
 	}
 	s.poller.store, s.poller.wake = s, make(chan struct{}, 1)
 	s.core = sqlitecore.New(s.runner, sqlitecore.Config{
-		Clock: s.runner.bounds, ServerNow: serverNow, Version: seen, Seen: s.seen, Limits: c.limits, Batched: true, Publish: s.publish,
+		Clock: s.runner.bounds, ServerNow: serverNow, Version: seen, Seen: s.seen, Limits: c.limits, Batched: true, AtOnce: true, Publish: s.publish,
 	})
 	return s, nil
 }

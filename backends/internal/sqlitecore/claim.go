@@ -23,10 +23,10 @@ const laneTable = `WITH RECURSIVE
 
 // freshTable follows laneTable and contains the distinct priorities of fresh runs in each lane.
 const freshTable = `,
-	fresh(queue, workflow, pin, priority) AS (
-		SELECT queue, workflow, pin, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=lane.queue AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.fresh=1)
+	fresh(d, queue, workflow, pin, n, priority) AS (
+		SELECT d, queue, workflow, pin, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=lane.queue AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.fresh=1)
 			FROM lane WHERE ` + someFresh + `
-		UNION ALL SELECT queue, workflow, pin, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
+		UNION ALL SELECT d, queue, workflow, pin, n, (SELECT max(priority) FROM runs x WHERE x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
 			AND x.priority<fresh.priority AND x.fresh=1) FROM fresh WHERE priority IS NOT NULL)`
 
 // someFresh says whether the namespace has fresh runs.

@@ -59,6 +59,9 @@ type Config struct {
 	// Batched says that beginning a statement costs more than a row, for example if each statement
 	// is sent and parsed every time. The usual writes of a call are then one statement.
 	Batched bool
+	// AtOnce makes claims under limits try to take runs with one write before they plan: it costs the database more
+	// than a plan, and a round trip less.
+	AtOnce bool
 	// Publish receives hints after the write that caused them.
 	Publish func(...store.Hint)
 }
@@ -74,24 +77,26 @@ type Core struct {
 	apart   atomic.Int64 // how many more calls end their runs one by one
 	watched atomic.Int64 // how many more calls tell the triggers of each end
 
-	planning chan struct{} // held by the claim that plans
-	expected int64         // how many runs of a flow its plan reads at first; only that claim uses it
-	plans    atomic.Bool   // the last claim planned, and took runs
+	planning chan struct{}        // held by the claim that plans
+	expected int64                // how many runs of a flow its plan reads at first; only that claim uses it
+	once     map[string]*attempts // by namespace; only the claim that holds planning uses it
+	plans    atomic.Bool          // the last claim planned, and took runs
 	way      *sqlkit.Way
 	permits  sqlkit.Permits
 
-	peek, take, bare, next string // claimPeek, claimRuns, claimBare and claimNext with the server's time
+	peek, take, bare, next, nextOnce string // claimPeek, claimRuns, claimBare, claimNext and onceNext with the server's time
 }
 
 // New makes a core.
 func New(r Runner, config Config) *Core {
-	c := &Core{runner: r, config: config, planning: make(chan struct{}, 1), expected: fewRuns, way: sqlkit.NewWay(), peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext}
+	c := &Core{runner: r, config: config, planning: make(chan struct{}, 1), expected: fewRuns, way: sqlkit.NewWay(), once: map[string]*attempts{}, peek: claimPeek, take: claimRuns, bare: claimBare, next: claimNext, nextOnce: onceNext}
 	c.verbs = sqlkit.NewVerbs(db{c})
 	if now := config.ServerNow; now != "" {
 		c.peek = strings.Replace(claimPeek, "?4", now, 1)
 		c.take = lines.Replace(strings.ReplaceAll(claimRuns, "<=?3", "<="+now))
 		c.bare = strings.ReplaceAll(claimBare, "<=?3", "<="+now)
 		c.next = strings.ReplaceAll(claimNext, "?5", now)
+		c.nextOnce = strings.ReplaceAll(onceNext, "?5", now)
 	}
 	return c
 }

@@ -36,7 +36,8 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 		m = now
 	}
 	defer func() { <-c.planning }()
-	l := &limitedClaim{core: c, ClaimParams: p, moment: m, lanes: sqlkit.Lanes(p), out: out, bytes: sqlkit.AtMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes))}
+	l := &limitedClaim{core: c, ClaimParams: p, moment: m, lanes: sqlkit.Lanes(p), out: out, bytes: sqlkit.AtMost(cmp.Or(p.MaxBytes, store.DefaultClaimBytes)),
+		hints: sqlkit.NewHints(p.Namespace)}
 	l.now = max(m.now, out.Now.UnixMicro())
 	l.stamp, l.until = sqlkit.ClaimStamp(p), m.after(p.LeaseFor)
 	l.left = p.Wanted()
@@ -44,7 +45,44 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 	for i, d := range p.Demands {
 		l.room[i] = d.Max
 	}
-	from, lost := time.Now(), 0
+	from := time.Now()
+	if err := l.claim(ctx); err != nil {
+		return err
+	}
+	c.publishAll(l.hints)
+	c.busy.Store(len(l.runs) > 0)
+	c.plans.Store(len(l.runs) > 0)
+	c.way.Planned(time.Since(from))
+	out.Runs = sqlkit.ClaimedRuns(p, l.runs)
+	return nil
+}
+
+// claim claims at once, or makes plans.
+func (l *limitedClaim) claim(ctx context.Context) error {
+	tries := l.core.attempts(l.Namespace)
+	tried := l.left > 0 && l.core.config.AtOnce && tries.due()
+	if tried {
+		if err := l.atOnce(ctx); err != nil {
+			return err
+		}
+		if len(l.runs) > 0 {
+			tries.succeeded()
+			return nil
+		}
+	}
+	err := l.rounds(ctx)
+	switch {
+	case l.spared:
+		tries.succeeded()
+	case tried && (len(l.runs) > 0 || l.parked):
+		tries.failed()
+	}
+	return err
+}
+
+// rounds makes and applies plans.
+func (l *limitedClaim) rounds(ctx context.Context) error {
+	lost := 0
 	for round := 0; round < maxRounds && lost < maxLost; round++ {
 		again, applied, err := l.round(ctx)
 		if err != nil {
@@ -62,14 +100,9 @@ func (c *Core) limited(ctx context.Context, p *store.ClaimParams, m moment, out 
 		}
 	}
 	if lost == maxLost {
-		out.NextDue = out.Now
+		l.out.NextDue = l.out.Now
 	}
-	c.expected = max(c.expected/2, fewRuns+2*int64(len(l.runs)))
-	c.publishAll(l.hints)
-	c.busy.Store(len(l.runs) > 0)
-	c.plans.Store(len(l.runs) > 0)
-	c.way.Planned(time.Since(from))
-	out.Runs = sqlkit.ClaimedRuns(p, l.runs)
+	l.core.expected = max(l.core.expected/2, fewRuns+2*int64(len(l.runs)))
 	return nil
 }
 
@@ -84,6 +117,9 @@ const (
 	// Parks whose keys may permit more, and flows that have become due, are not read in the order of P7. A plan reads
 	// some of them, or many if there are more.
 	someLoose, manyLoose = 100, 1600
+
+	// manyFresh is how many fresh runs of a list a plan reads at most.
+	manyFresh = 1016
 )
 
 // limitedClaim is a claim that plans.
@@ -106,6 +142,9 @@ type limitedClaim struct {
 	version int64
 	awake   []awakePark
 	listed  int64 // the most flows of a list that were read
+	recent  int64 // the most fresh runs of a list that were read
+	parked  bool  // flows were parked
+	spared  bool  // flows need not be parked; see brief
 	loose   int   // the most parks, and flows of a lane that have become due, that were read
 	fresh   map[flowOf]*waiting
 }
@@ -120,9 +159,6 @@ type awakePark struct {
 
 // round makes and applies one plan. again says that another one may take more.
 func (l *limitedClaim) round(ctx context.Context) (again, applied bool, err error) {
-	if l.hints == nil {
-		l.hints = sqlkit.NewHints(l.Namespace)
-	}
 	if err := l.read(ctx); err != nil {
 		return false, false, err
 	}
@@ -173,7 +209,7 @@ func (l *limitedClaim) read(ctx context.Context) error {
 // readOnce reads what a plan needs, on one snapshot.
 func (l *limitedClaim) readOnce(ctx context.Context) error {
 	most := int64(max(1, l.left))
-	l.listed = min(most+16, 200)
+	l.listed, l.recent = min(most+16, 200), min(most+16, manyFresh)
 	l.plan = &plan{now: l.now, max: l.left, bytes: l.bytes, begun: len(l.runs) > 0, room: slices.Clone(l.room), keys: map[limitKey]*keyState{}, clocks: map[string]int64{}}
 	l.awake, l.fresh = nil, map[flowOf]*waiting{}
 	rules := map[string]store.LimitRule{}
@@ -182,8 +218,8 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 	if l.Bare {
 		flows, fresh, free = planFlowsBare, planFreshBare, planFreeBare
 	}
-	few := min(most, l.core.expected)
-	args := []any{lanes, l.Namespace, l.now, l.listed, 4*few + 32, few, int64(l.loose)}
+	each := min(most, l.core.expected)
+	args := []any{lanes, l.Namespace, l.now, l.listed, 4*each + 32, each, int64(l.loose)}
 	var some int64 // 0: no flow has a row
 	none := func() bool { return some == 0 }
 	stmts := []Stmt{
@@ -198,7 +234,7 @@ func (l *limitedClaim) readOnce(ctx context.Context) error {
 			rules[name], l.plan.clocks[name] = r, clock
 			return err
 		}},
-		{SQL: fresh, Args: args[:4], Rows: func(scan func(...any) error) error { return l.freshRow(scan, rules) }},
+		{SQL: fresh, Args: []any{lanes, l.Namespace, l.now, l.recent}, Rows: func(scan func(...any) error) error { return l.freshRow(scan, rules) }},
 	}
 	if l.left > 0 {
 		stmts = append(stmts, Stmt{SQL: free, Args: []any{lanes, l.Namespace, l.now, most}, Rows: l.freeRow})
@@ -321,7 +357,7 @@ func (l *limitedClaim) freshBounds() {
 		}
 	}
 	for of, r := range last {
-		if n[of] >= int(l.listed) {
+		if n[of] >= int(l.recent) {
 			l.plan.behind = append(l.plan.behind, bound{demand: r.demand, run: *r})
 		}
 	}
@@ -517,6 +553,8 @@ func (l *limitedClaim) settle(w *planChanges) {
 	p := l.plan
 	freed, wake := map[limitKey]bool{}, map[limitKey]bool{}
 	stays := map[*waiting]bool{}
+	many := len(p.picks) >= manyPicks
+	l.spared = l.brief()
 	// parked returns when the flow may go, as far as that is known.
 	parked := func(f *waiting, at park, until int64) (t any) {
 		if until > 0 {
@@ -551,8 +589,11 @@ func (l *limitedClaim) settle(w *planChanges) {
 				state = flowLater
 			}
 		case !ok:
-			if state, at, until = flowParked, where, t; until == 0 {
+			if t == 0 {
 				l.core.permits.Wait(where.name, where.key)
+			}
+			if !l.spared || f.taken == 0 || f.state != flowReady && !many {
+				state, at, until = flowParked, where, t
 			}
 		}
 		switch {
@@ -573,6 +614,26 @@ func (l *limitedClaim) settle(w *planChanges) {
 	if len(l.awake) >= l.loose {
 		w.more = true
 	}
+	l.parked = l.parked || len(w.parked)+len(w.flowed) > 0
+}
+
+// manyPicks is how many runs a claim takes so that a flow that was parked need not be parked again. Then it matters little that
+// another worker parks it.
+const manyPicks = 32
+
+// brief reports whether flows of which runs are taken need not be parked, because their keys probably have permits again when
+// this worker claims next: it has got as many runs as it wanted. Then it can claim at once, as long as nobody parks them.
+func (l *limitedClaim) brief() bool {
+	rows := 0
+	for _, f := range l.plan.flows {
+		if !f.fresh {
+			rows++
+		}
+		if f.fair != "" || !strings.HasSuffix(f.text, freshFlow) || slices.ContainsFunc(f.uses, func(u use) bool { return u.rule.Every() > 0 }) {
+			return false
+		}
+	}
+	return l.core.config.AtOnce && len(l.plan.picks) == l.left && l.left > 0 && rows <= onceFlows
 }
 
 // settlePark decides when a park is looked at again.
@@ -659,21 +720,31 @@ func (l *limitedClaim) write(ctx context.Context, w *planChanges) (applied bool,
 	}
 	*l.out = reply
 	l.rest()
-	for _, r := range taken.runs {
-		if len(r.Run.Under)+len(r.Run.StepUnder) > 0 {
-			l.core.permits.Remember(&r.Run)
-		}
-	}
-	l.runs = append(l.runs, taken.runs...)
+	l.took(taken.runs)
 	l.hints.List = append(l.hints.List, hints.List...)
 	return said != 0 || len(taken.runs) > 0, woken, nil
 }
 
+// took adds runs that were taken.
+func (l *limitedClaim) took(runs []*sqlkit.Taken) {
+	for _, r := range runs {
+		if len(r.Run.Under)+len(r.Run.StepUnder) > 0 {
+			l.core.permits.Remember(&r.Run)
+		}
+	}
+	l.runs = append(l.runs, runs...)
+}
+
 // next asks for what the answer tells beside the runs.
 func (l *limitedClaim) next(out *store.Claimed) Stmt {
-	s := Stmt{SQL: l.core.next, Args: []any{sqlkit.JSON(l.lanes), l.Namespace, l.Worker, l.stamp}, Rows: l.nextRow(out)}
+	return l.nextBy(claimNext, l.core.next, out)
+}
+
+// nextBy does so with a statement that is given the time, or with one that has the server's.
+func (l *limitedClaim) nextBy(given, server string, out *store.Claimed) Stmt {
+	s := Stmt{SQL: server, Args: []any{sqlkit.JSON(l.lanes), l.Namespace, l.Worker, l.stamp}, Rows: l.nextRow(out)}
 	if l.set || l.core.config.ServerNow == "" {
-		s.SQL, s.Args = claimNext, append(s.Args, l.now)
+		s.SQL, s.Args = given, append(s.Args, l.now)
 	}
 	return s
 }

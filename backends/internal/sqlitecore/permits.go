@@ -27,8 +27,8 @@ var (
 // endPermits ends the permits of runs that statements of the same write have ended without telling the triggers: ?1 the
 // runs with the stamps of their commits, ?2 namespace. An end that has told them, or has passed its permits on, leaves
 // drawn=0.
-const endPermits = `UPDATE limit_keys SET held=held-e.n FROM (SELECT u.value->>0 AS name, u.value->>1 AS key, count(*) AS n FROM json_each(?1) j
-		CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.stamp=j.value->>1 AND r.drawn=1 CROSS JOIN json_each(r.under) u GROUP BY 1, 2) e
+const endPermits = `UPDATE limit_keys SET held=held-e.n FROM (SELECT u.value->>0 AS name, u.value->>1 AS key, sum(n) AS n FROM (SELECT r.under, count(*) AS n FROM json_each(?1) j
+		CROSS JOIN runs r ON r.id=unhex(j.value->>0) AND r.stamp=j.value->>1 AND r.drawn=1 GROUP BY 1) lists CROSS JOIN json_each(lists.under) u GROUP BY 1, 2) e
 	WHERE limit_keys.namespace=?2 AND limit_keys.name=e.name AND limit_keys.key=e.key`
 
 // endedPermits are the commits of a write that may end runs under limits without telling the triggers.

@@ -60,6 +60,7 @@ func TestPlans(t *testing.T) {
 		"planKeys": planKeys, "planGone": planGone, "planHeads": planHeads, "planClocks": planClocks, "planTurns": planTurns, "planStates": planStates, "planAwake": planAwake, "planEmpty": planEmpty, "planParked": planParked, "planWake": planWake,
 		"planFreed": planFreed, "planTold": planTold, "planForget": planForget, "planForgetFair": planForgetFair, "commitUnder": commitUnder, "freeStep": freeStep,
 		"plainKeep": plainKeep, "plainFinal": plainFinal, "plainLimited": plainLimited, "plainTold": plainTold, "passTake": passTake, "passEnd": passEnd, "passFlow": passFlow, "passLast": passLast, "passedBefore": passedBefore,
+		"onceTake": onceTake, "onceBare": onceBare, "onceAgain": onceAgain, "onceAgainBare": onceAgainBare, "onceSome": onceSome, "oncePlan": oncePlan, "onceKeys": onceKeys, "onceGone": onceGone, "onceHeads": onceHeads, "onceNext": onceNext, "onceRest": onceRest,
 		"purge": `DELETE FROM runs WHERE id` + purged,
 	})
 	for name, sql := range statements {
@@ -97,7 +98,7 @@ func TestPlans(t *testing.T) {
 func TestStatementsAreShort(t *testing.T) {
 	t.Parallel()
 	c := New(nil, Config{ServerNow: "CAST(round(unixepoch('subsec')*1000)*1000 AS INTEGER)"})
-	for _, sql := range []string{c.take, c.bare, c.peek, c.next, planFlows, planFlowsBare, planParks, planFree, planFresh, planFreshBare} {
+	for _, sql := range []string{c.take, c.bare, c.peek, c.next, planFlows, planFlowsBare, planParks, planFree, planFresh, planFreshBare, c.nextOnce} {
 		require.Less(t, len(sql), 5000, sql)
 	}
 }
@@ -112,8 +113,8 @@ func TestStatementsTell(t *testing.T) {
 	}
 	untold := []string{plainFinal, finalMany.quiet, endMany.quiet}
 	untoldStep := []string{plainLimited, finalMany.limited, endMany.limited} // endPermits follows
-	// planTake, passTake and passEnd have their own statements for permits and flows.
-	other := []string{claimRuns, claimBare, extendLease, plainKeep, keepMany, commitKeep, setTags, forgetChildren, planTake, planFlowed, freshNone, passTake, passEnd}
+	// planTake, onceTake, passTake and passEnd have their own statements for permits and flows.
+	other := []string{claimRuns, claimBare, extendLease, plainKeep, keepMany, commitKeep, setTags, forgetChildren, planTake, planFlowed, freshNone, passTake, passEnd, onceTake, onceBare}
 	for _, sql := range told {
 		require.Contains(t, sql, "told=NULL")
 	}

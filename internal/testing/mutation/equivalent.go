@@ -134,7 +134,7 @@ var equivalents = []Equivalent{
 	{sqliteCore + "limitclaim.go", "again = l.plan.more || w.more || woken > 0", ">", ">=", pace, "the claim plans once more"},
 	{sqliteCore + "limitclaim.go", "hints.WholeQueue(queue)", "hints.WholeQueue(queue)", "", pace, "a hint may be lost"},
 	{sqliteCore + "limitclaim.go", "!a.cut || len(a.flows) == 0", "!a.cut || len(a.flows) == 0", "!a.cut", same, "a list that was cut has flows"},
-	{sqliteCore + "limitclaim.go", "c.expected = max(c.expected/2, fewRuns+2*int64(len(l.runs)))", "c.expected = max(c.expected/2, fewRuns+2*int64(len(l.runs)))", "", pace, "plans read more runs of a flow"},
+	{sqliteCore + "limitclaim.go", "l.core.expected = max(l.core.expected/2, fewRuns+2*int64(len(l.runs)))", "l.core.expected = max(l.core.expected/2, fewRuns+2*int64(len(l.runs)))", "", pace, "plans read more runs of a flow"},
 	{sqliteCore + "limitclaim.go", "c.busy.Store(len(l.runs) > 0)", ">", ">=", pace, "another claim waits a little for more"},
 	{sqliteCore + "limitclaim.go", "f.runs = f.runs[:most]", "f.runs = f.runs[:most]", "", pace, "one more run is known"},
 	{sqliteCore + "limitclaim.go", "if l.idle = *l.out; l.core.config.Batched {", "l.core.config.Batched", "!(l.core.config.Batched)", pace, "the answer is read with the plan"},

@@ -21,7 +21,33 @@ var filePatches = []Patch{
 	{"limit-claim-leaves-the-old-head", "order", sqliteCore + "limitclaim.go", `add(planHeads, w.heads, nil)`, `add(planHeads, nil, nil)`, "limit/due-later"},
 	{"limit-one-priority-a-claim", "number", sqliteCore + "limitsql.go", `UNION ALL SELECT queue, workflow, pin, (SELECT max(f.priority) FROM limit_flows f WHERE f.namespace=?2 AND f.queue=level.queue`, `UNION ALL SELECT queue, workflow, pin, (SELECT max(f.priority) FROM limit_flows f WHERE f.namespace=?1 AND f.queue=level.queue`, "limit/priorities"},
 	{"limit-reads-runs-elsewhere", "name", sqliteCore + "limitsql.go", "FROM runs r INDEXED BY runs_flow\n\t\t\tWHERE r.namespace=?2 AND", "FROM runs r INDEXED BY runs_flow\n\t\t\tWHERE r.namespace>'' AND", "limit/namespaces-alike"},
+
+	// Claims at once.
+	{"once-takes-more-if-sent-again", "condition", sqliteOnce, `SELECT NOT EXISTS (SELECT 1 FROM mine) AND NOT`, `SELECT NOT`, "TestClaimIsSentAgain"},
+	{"once-counts-again", "condition", sqliteOnce, `u WHERE changes()>0 GROUP`, `u WHERE true GROUP`, "TestClaimIsSentAgain"},
+	{"once-finds-nothing-again", "condition", sqliteOnce, `WHERE (SELECT changes())=0 AND`, `WHERE (SELECT changes())<0 AND`, "TestClaimIsSentAgain"},
+	{"once-tells-nobody-of-permits", "condition", sqliteOnce, `AND NOT EXISTS (SELECT 1 FROM limit_parks WHERE namespace=?2 AND wake_at=-1)`, ``, "TestClaimTellsOtherQueues"},
+	{"once-under-a-fair-limit", "condition", sqliteOnce, `WHERE fair<>'' OR state=2`, `WHERE state=2`, "fair/turns"},
+	{"once-past-flows-unread", "bound", sqliteOnce, `AND (SELECT count(*) FROM flows)<=`, `AND (SELECT count(*) FROM flows)<=1+`, "limit/order-of-keys"},
+	{"once-without-the-permit-of-a-step", "condition", sqliteOnce, ` OR substr(flow, -6)<>',[],0]'`, ``, "limit/step-ends-together"},
+	{"once-counts-a-takeover", "condition", sqliteOnce, `iif(r.under IS NULL, '[]', NULL) AS under`, `'[]' AS under`, "limit/pass-on-newcomer"},
+	{"once-beyond-its-bytes", "bound", sqliteOnce, ` OR (SELECT sum(size) FROM wanted)>?9`, ``, "limit/bytes"},
+	{"once-without-tokens", "condition", sqliteOnce, `->>'t'>0, 0, max(`, `->>'t'<0, 0, max(`, "rate/burst-then-even"},
+	{"once-forgets-what-is-held", "condition", sqliteOnce, `->>'c'-coalesce(k.held, 0)))`, `->>'c'-0*coalesce(k.held, 0)))`, "limit/concurrency"},
+	{"once-counts-no-permits", "condition", sqliteOnce, `ON CONFLICT DO UPDATE SET held=held+excluded.held`, `ON CONFLICT DO UPDATE SET held=held`, "limit/concurrency"},
+	{"once-tells-no-plan", "order", sqliteOnce, `SET version=version+1, stamp=excluded.stamp`, `SET version=version, stamp=excluded.stamp`, "TestPlanNoticesClaimAtOnce"},
+	{"once-leaves-the-old-head", "order", sqliteOnce, `{SQL: onceHeads, Args: mine[:2], Unneeded: counted}`, `{SQL: onceHeads, Args: mine[:2], Unneeded: func() bool { return true }}`, "limit/due-later"},
+	{"once-leaves-an-empty-flow", "order", sqliteOnce, `{SQL: onceGone, Args: mine[:2], Unneeded: counted}`, `{SQL: onceGone, Args: mine[:2], Unneeded: func() bool { return true }}`, "limit/first-leaves"},
+	{"once-says-that-full-keys-are-due", "condition", sqliteOnce, `WHERE k.held>=`, `WHERE k.held>9+`, "limit/next-due"},
+	{"once-takes-some-of-different-keys", "condition", sqliteOnce, `WHEN (SELECT min(under)=max(under) FROM due) THEN`, `WHEN true THEN`, "limit/order"},
+	{"once-in-the-order-of-ids", "order", sqliteOnce, `AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=1 ORDER BY x.visible_at, x.id LIMIT ?4+0)`, `AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=1 ORDER BY x.id LIMIT ?4+0)`, "limit/order-of-times"},
+	{"once-in-any-order", "order", sqliteOnce, `FROM wanted ORDER BY priority DESC, visible_at, id LIMIT`, `FROM wanted ORDER BY id LIMIT`, "limit/order-of-times"},
+	{"once-beyond-a-demand", "bound", sqliteOnce, `FROM placed WHERE place<=n ORDER`, `FROM placed WHERE place<=n+1 ORDER`, "limit/demands"},
+	{"once-of-the-lowest-priority", "order", sqliteOnce, `(PARTITION BY d ORDER BY priority DESC, visible_at, id)`, `(PARTITION BY d ORDER BY priority, visible_at, id)`, "limit/priorities"},
+	{"once-early", "condition", sqliteOnce, `AND x.priority=flows.priority AND x.flow=flows.flow AND x.visible_at<=?3`, `AND x.priority=flows.priority AND x.flow=flows.flow AND x.visible_at<=?3+60000000`, "limit/due-later"},
 }
+
+const sqliteOnce = sqliteCore + "limitonce.go"
 
 const (
 	snapshot       = "if len(stmts) == 1 { // a snapshot"

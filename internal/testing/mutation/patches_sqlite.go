@@ -250,7 +250,7 @@ var sqlitePatches = []Patch{
 	{"fresh-is-no-news", "condition", sqliteCore + "claim.go", "OR EXISTS (SELECT 1 FROM fresh", "OR false AND EXISTS (SELECT 1 FROM fresh", "limit/order"},
 	{"fresh-is-never-due", "condition", sqliteCore + "claim.go", `AND x.fresh=1) FROM fresh WHERE priority IS NOT NULL)), NULL)`, `AND x.fresh=9) FROM fresh WHERE priority IS NOT NULL)), NULL)`, "limit/next-due"},
 	{"fresh-of-one-priority", "condition", sqliteCore + "claim.go", `AND x.priority<fresh.priority AND x.fresh=1`, `AND x.priority<fresh.priority AND x.fresh=9`, "limit/priorities"},
-	{"fresh-behind-what-was-read-is-forgotten", "bound", sqliteCore + "limitclaim.go", `if n[of] >= int(l.listed) {`, `if n[of] > int(l.listed) {`, "limit/order-of-keys"},
+	{"fresh-behind-what-was-read-is-forgotten", "bound", sqliteCore + "limitclaim.go", `if n[of] >= int(l.recent) {`, `if n[of] > int(l.recent) {`, "limit/order-of-keys"},
 	{"fresh-in-any-order", "order", sqliteCore + "limitclaim.go", `return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(a.id, b.id)) })`, `return bytes.Compare(a.id, b.id) })`, "limit/order-of-times"},
 	{"fresh-stays-though-parked", "order", sqliteCore + "limitclaim.go", `add(planFlowed, w.flowed, nil)`, `add(planFlowed, nil, nil)`, "limit/concurrency"},
 	{"fresh-parked-nowhere", "order", sqliteCore + "limitclaim.go", `add(planFlowPark, w.flowed, nil)`, `add(planFlowPark, nil, nil)`, "limit/concurrency"},
