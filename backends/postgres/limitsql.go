@@ -88,7 +88,9 @@ var (
 				at=CASE WHEN f.state=3 AND f.limit_name IS NULL THEN least(f.at, c.at) ELSE f.at END
 			FROM came c WHERE f.flow=ANY(ARRAY[c.flow]) AND f.pin=ANY(ARRAY[c.pin]) AND ((c.at, c.run)<(f.head_at, f.head_id) OR f.state=3 AND f.limit_name IS NULL AND c.at<f.at)
 				AND NOT EXISTS (SELECT 1 FROM gone_runs g WHERE g.left_flow=f.flow AND g.run=f.head_id)),
-		left_behind AS (UPDATE pawl.limit_flows f SET state=1 FROM gone_runs c WHERE f.flow=ANY(ARRAY[c.left_flow]) AND f.pin=ANY(ARRAY[c.pin]) AND f.head_id=c.run),
+		behind AS MATERIALIZED (SELECT g.left_flow AS flow, g.pin, g.run, c.at, c.run AS came FROM gone_runs g LEFT JOIN came c ON c.flow=g.left_flow AND c.pin=g.pin),
+		left_behind AS (UPDATE pawl.limit_flows f SET state=1, head_at=least(f.head_at, b.at), head_id=CASE WHEN (b.at, b.came)<(f.head_at, f.head_id) THEN b.came ELSE f.head_id END
+			FROM behind b WHERE f.flow=ANY(ARRAY[b.flow]) AND f.pin=ANY(ARRAY[b.pin]) AND f.head_id=b.run),
 		fairs AS MATERIALIZED (SELECT l.name, l.clock FROM pawl.limits l WHERE l.namespace=$2::text AND l.fair),
 		fresh AS (INSERT INTO pawl.limit_flows (flow, pin, namespace, lane, queue, under, step_under, taken, names, keys, head_at, head_id, state, at, fair, turn)
 			SELECT c.flow, c.pin, c.namespace, ` + laneName(`c`) + `, c.queue, c.under, c.step_under, c.taken, u.names, u.keys, c.at, c.run,

@@ -225,15 +225,15 @@ var permitCases = []Case{
 			c.end(c.one(c.takes("the earliest", 10, id)), complete(""))
 		}
 	}},
-	{"limit/order-of-keys", "P7", "a claim takes runs of hundreds of keys before a later run under no limit", func(c *C) {
+	{"limit/order-of-keys", "P7", "a claim takes runs of a thousand keys before a later run under no limit", func(c *C) {
 		c.putLimit("l", oneAtATime)
 		var uses [][]store.LimitUse
-		for i := range 205 {
+		for i := range 1020 {
 			uses = append(uses, use("l", fmt.Sprint(i)))
 		}
 		ids := append(c.createUnder(uses...), c.createUnder(nil)...)
-		c.takes("the first claim", 201, ids[:201]...)
-		c.takes("the second claim", 10, ids[201:]...)
+		c.takes("the first claim", 1018, ids[:1018]...)
+		c.takes("the second claim", 10, ids[1018:]...)
 	}},
 	{"limit/priorities", "P7", "one claim takes runs of several priorities under a limit, the highest first", func(c *C) {
 		c.putLimit("l", oneAtATime)
@@ -242,7 +242,8 @@ var permitCases = []Case{
 			ids = append(ids, c.create(store.NewRun{Under: use("l", fmt.Sprint(i)), Priority: i}))
 		}
 		slices.Reverse(ids)
-		c.takes("the claim", 10, ids...)
+		c.takes("the first claim", 2, ids[:2]...)
+		c.takes("the second claim", 10, ids[2:]...)
 	}},
 	{"limit/first-leaves", "P24", "of runs that were started together, the others go if the first ones are canceled or paused before anybody claims", func(c *C) {
 		leave := map[string]func(store.ID){"canceled": func(id store.ID) { c.cancel(id) }, "paused": func(id store.ID) { c.pause(id) }}
@@ -1113,6 +1114,41 @@ var permitCases = []Case{
 		c.force(ids[0])
 		none := c.claim(store.ClaimParams{Demands: []store.Demand{demand(aQueue, 0)}})
 		c.check(!none.NextDue.IsZero() && !none.NextDue.After(c.now), "NextDue of a claim for no runs, with a run that is permitted: saw %s, expected that work is due", show(none.NextDue))
+	}},
+	{"limit/first-leaves-beside-an-earlier-one", "P7", "a run is claimed at once, also if the first run of its key, which is due later, leaves at the same time", func(c *C) {
+		for _, fair := range []bool{false, true} {
+			c.putLimit("l", store.LimitRule{Concurrency: 9, Fair: fair})
+			for i, leave := range []func(store.ID){func(id store.ID) { c.cancel(id) }, func(id store.ID) { c.pause(id) }} {
+				key := fmt.Sprint(fair, i)
+				later := c.create(store.NewRun{Under: use("l", key), After: time.Hour})
+				c.takes("the claim before the time", 9)
+				leave(later)
+				c.finish(c.takes("the claim", 9, c.createUnder(use("l", key))...))
+			}
+		}
+	}},
+	{"limit/backlog-of-a-key", "P7", "runs of a key that were started one by one go in the order of their times, as its permits end, beside those of others", func(c *C) {
+		for _, of := range []struct{ permits, runs int }{{2, 60}, {20, 60}, {20, 12}} {
+			limit := fmt.Sprintf("%d of %d", of.permits, of.runs)
+			c.putLimit(limit, store.LimitRule{Concurrency: int64(of.permits)})
+			want := map[string][]store.ID{}
+			for i := range of.runs {
+				key := fmt.Sprint(min(i%4, 1))
+				want[key] = append(want[key], c.createUnder(use(limit, key))...)
+			}
+			for len(want["0"])+len(want["1"]) > 0 {
+				got := c.claimN(3)
+				if len(got) == 0 {
+					c.Fatalf("Claim: saw no run, expected some of %d that wait", len(want["0"])+len(want["1"]))
+				}
+				for _, run := range got {
+					key := run.Run.Under[0].Key
+					c.eq("the next run of key "+key, run.Run.ID, want[key][0])
+					want[key] = want[key][1:]
+				}
+				c.finish(got)
+			}
+		}
 	}},
 	{"limit/held-counts", "P24", "LimitKeys counts the leases and the waiting runs of each key, whatever has happened to them", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 2})

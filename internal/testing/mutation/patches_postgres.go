@@ -117,6 +117,7 @@ var postgresPatches = []Patch{
 	{"cancel-of-the-unrecorded-beside-a-recorded-one", "condition", pg + "children.go", `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id)`, `AND (EXISTS (SELECT 1 FROM pawl.steps s WHERE s.run_id=r.id OR true)`, "cancel/unrecorded-is-final"},
 	{"state-wakes-no-paused-run", "condition", pg + "state.go", `WHEN r.status IN ({sleeping},{paused}) AND r.wakes & $6`, `WHEN r.status IN ({sleeping}) AND r.wakes & $6`, "pause/event-while-paused"},
 	{"list-by-external-id-leaves-out-what-is-canceling", "condition", sqlKit + "select.go", `r.external_id IS NOT NULL AND (r.status<{final} OR r.reuse={reuseNever})`, `r.external_id IS NOT NULL AND (r.status<{canceling} OR r.reuse={reuseNever})`, "list/by-external-id"},
+	{"limit-fold-forgets-who-came-as-the-first-left", "condition", pg + "limitsql.go", `SET state=1, head_at=least(f.head_at, b.at), head_id`, `SET state=1, head_at=f.head_at, head_id`, "limit/first-leaves-beside-an-earlier-one"},
 	{"limit-folds-and-drops-a-key-in-use", "condition", pg + "limitsql.go", "`k.held=f.n AND k.weight=1", "`k.weight=1", "limit/concurrency"},
 	{"limit-folds-and-drops-a-weight", "condition", pg + "limitsql.go", "`k.held=f.n AND k.weight=1 AND", "`k.held=f.n AND", "fair/weight-stays"},
 	{"limit-folds-and-drops-the-time-of-a-rate", "condition", pg + "limitsql.go", "AND k.tat<=` + now + ` AND k.vtime", "AND k.vtime", "rate/with-concurrency"},
