@@ -40,6 +40,7 @@ func main() {
 	flag.StringVar(&b.dir, "dir", "", "where the databases are made (default: a temporary directory)")
 	flag.StringVar(&b.only, "only", "", "only phases whose name contains this")
 	flag.StringVar(&b.db, "db", "sqlite", "sqlite, postgres or sqld (libSQL's server, as behind Turso)")
+	flag.DurationVar(&b.trip, "trip", 0, "with sqld, how much longer each round trip of Pawl takes, as if the server were far away")
 	flag.StringVar(&b.url, "postgres", "", "URL of a PostgreSQL server (default: one is started)")
 	flag.IntVar(&b.churned, "churn", 1_000_000, "runs of the churn under an open snapshot")
 	flag.IntVar(&b.crowd, "crowd", 1_000_000, "finished runs, and sleeping ones, among which runs are claimed")
@@ -98,6 +99,7 @@ type bench struct {
 	runs, reps int
 	dir, only  string
 	db, url    string
+	trip       time.Duration
 	version    string // of the PostgreSQL server
 	churned    int    // runs of the churn
 	crowd      int    // finished, and sleeping, runs in the large tables
@@ -191,7 +193,7 @@ func (b *bench) all(ctx context.Context) error {
 			return err
 		}
 		defer stop()
-		at := sqldSite(srv)
+		at := sqldSite(srv, b.trip)
 		return b.embedded(ctx, &at)
 	}
 	if b.db != "sqlite" {
@@ -531,6 +533,9 @@ func (b *bench) what() string {
 	}
 	if b.db == "sqld" {
 		db = "sqld on the loopback"
+		if b.trip > 0 {
+			db = fmt.Sprintf("sqld %v away", b.trip)
+		}
 	}
 	return fmt.Sprintf("%s, %d cores, %s", db, runtime.GOMAXPROCS(0), runtime.Version())
 }

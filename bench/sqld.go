@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/backends/turso"
@@ -29,8 +30,35 @@ func startSqld() (s *sqldtest.Server, stop func(), err error) {
 	return s, h.end, nil
 }
 
-// sqldSite is on the server, with a namespace for each measurement.
-func sqldSite(srv *sqldtest.Server) site {
+// distant is a connection to a server far away: an answer comes later by the time of a trip there and back.
+type distant struct {
+	net.Conn
+	trip  time.Duration
+	asked atomic.Bool
+}
+
+func (f *distant) Write(p []byte) (int, error) {
+	f.asked.Store(true)
+	return f.Conn.Write(p)
+}
+
+func (f *distant) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	if f.asked.Swap(false) {
+		time.Sleep(f.trip)
+	}
+	return n, err
+}
+
+// sqldSite is on the server, with a namespace for each measurement. Pawl is a trip away from it.
+func sqldSite(srv *sqldtest.Server, trip time.Duration) site {
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := srv.Dial(ctx, network, addr)
+		if err != nil || trip == 0 {
+			return c, err
+		}
+		return &distant{Conn: c, trip: trip}, nil
+	}
 	return site{
 		place: func() (string, func(), error) {
 			var h host
@@ -48,7 +76,7 @@ func sqldSite(srv *sqldtest.Server) site {
 			return err
 		},
 		store: func(ctx context.Context, place string) (store.Store, error) {
-			return turso.Open(ctx, place, turso.WithDialer(srv.Dial), turso.WithLogger(quiet))
+			return turso.Open(ctx, place, turso.WithDialer(dial), turso.WithLogger(quiet))
 		},
 	}
 }

@@ -24,13 +24,16 @@ type under struct {
 
 func unders() []under {
 	key := func(n int) func(int) string { return func(in int) string { return strconv.Itoa(in % n) } }
+	all := []workflow.Option{workflow.Under(pawllimit.New("all", pawllimit.Concurrency(1000)))}
 	one := func() []workflow.Option {
 		return []workflow.Option{workflow.Under(pawllimit.New("one", pawllimit.Concurrency(1)))}
 	}
 	return []under{
 		{"under limits: none", nil, 1000, 1, 1},
-		{"under limits: one of 1,000 without a key", []workflow.Option{workflow.Under(pawllimit.New("all", pawllimit.Concurrency(1000)))}, 1000, 1, 1},
+		{"under limits: one of 1,000 without a key", all, 1000, 1, 1},
 		{"under limits: one of 10 with 10,000 keys", []workflow.Option{workflow.UnderKey(pawllimit.New("keys", pawllimit.Concurrency(10)), key(10_000))}, 1000, 1, 1},
+		{"under limits: none, a worker of 500 slots", nil, 500, 1, 1},
+		{"under limits: one of 1,000, a worker of 500 slots", all, 500, 1, 1},
 		{"under limits: none, a worker of one slot", nil, 1, 1, 10},
 		{"under limits: one of 1, a worker", one(), 1000, 1, 10},
 		{"under limits: one of 1, eight workers", one(), 1000, 8, 10},
