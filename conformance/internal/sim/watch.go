@@ -172,50 +172,56 @@ func (w watched) claim(ctx context.Context, p store.ClaimParams) (store.Claimed,
 			w.replay(s, c)
 			continue
 		}
-		leased := s.worker != ""
-		w.noteLocked(w.from.who, "claim %s: epoch %d recovered %v steps %d", w.name(id), c.Lease.Epoch, c.Recovered, len(c.Steps))
-		if s.due.After(now) && (leased || s.fed == nil) { // what a feed's run waits for may have come earlier
-			if leased {
-				w.failLocked("run %s was claimed %v before the lease of %s ended", w.name(id), s.due.Sub(now), s.worker)
-			} else {
-				w.failLocked("run %s was claimed %v before it was due", w.name(id), s.due.Sub(now))
-			}
-		}
-		if s.final() {
-			w.failLocked("run %s was claimed though it is %v", w.name(id), s.status)
-		}
-		if c.Lease.Epoch != s.epoch+1 {
-			w.failLocked("run %s was claimed with epoch %d after epoch %d", w.name(id), c.Lease.Epoch, s.epoch)
-		}
-		w.limits.claimed(w.world, s, now)
-		if leased {
-			w.count("takeover")
-			if s.holder == w.from {
-				w.count("takeover by the holder itself")
-			}
-			s.crashes++
-			s.worst = max(s.worst, s.crashes)
-		}
-		if c.Run.Crashes != s.crashes {
-			w.failLocked("run %s was claimed with %d crashes, and there were %d", w.name(id), c.Run.Crashes, s.crashes)
-		}
-		if c.Recovered != (s.crashes > 0) {
-			w.failLocked("run %s was claimed with Recovered %v, and it has %d crashes", w.name(id), c.Recovered, s.crashes)
-		}
-		if s.status == store.Sleeping {
-			w.count("suspended and resumed")
-		}
-		w.replay(s, c)
-		s.epoch, s.worker, s.holder, s.seq, s.due = c.Lease.Epoch, p.Worker, w.from, 0, micro(now.Add(p.LeaseFor))
-		s.claim = p.ClaimID
-		if s.status = store.Running; s.cancel {
-			s.status = store.Canceling
-		}
-		if c.Run.Status != s.status {
-			w.failLocked("run %s was claimed as %v, expected %v", w.name(id), c.Run.Status, s.status)
-		}
+		w.leased(c, p.Worker, p.ClaimID, p.LeaseFor, now)
 	}
 	return out, nil
+}
+
+// leased notes the lease of a run that a claim has returned, or a commit that passed permits on.
+func (w watched) leased(c *store.ClaimedRun, worker string, claim int64, leaseFor time.Duration, now time.Time) {
+	id, s := c.Run.ID, w.runs[c.Run.ID]
+	leased := s.worker != ""
+	w.noteLocked(w.from.who, "claim %s: epoch %d recovered %v steps %d", w.name(id), c.Lease.Epoch, c.Recovered, len(c.Steps))
+	if s.due.After(now) && (leased || s.fed == nil) { // what a feed's run waits for may have come earlier
+		if leased {
+			w.failLocked("run %s was claimed %v before the lease of %s ended", w.name(id), s.due.Sub(now), s.worker)
+		} else {
+			w.failLocked("run %s was claimed %v before it was due", w.name(id), s.due.Sub(now))
+		}
+	}
+	if s.final() {
+		w.failLocked("run %s was claimed though it is %v", w.name(id), s.status)
+	}
+	if c.Lease.Epoch != s.epoch+1 {
+		w.failLocked("run %s was claimed with epoch %d after epoch %d", w.name(id), c.Lease.Epoch, s.epoch)
+	}
+	w.limits.claimed(w.world, s, now)
+	if leased {
+		w.count("takeover")
+		if s.holder == w.from {
+			w.count("takeover by the holder itself")
+		}
+		s.crashes++
+		s.worst = max(s.worst, s.crashes)
+	}
+	if c.Run.Crashes != s.crashes {
+		w.failLocked("run %s was claimed with %d crashes, and there were %d", w.name(id), c.Run.Crashes, s.crashes)
+	}
+	if c.Recovered != (s.crashes > 0) {
+		w.failLocked("run %s was claimed with Recovered %v, and it has %d crashes", w.name(id), c.Recovered, s.crashes)
+	}
+	if s.status == store.Sleeping {
+		w.count("suspended and resumed")
+	}
+	w.replay(s, c)
+	s.epoch, s.worker, s.holder, s.seq, s.due = c.Lease.Epoch, worker, w.from, 0, micro(now.Add(leaseFor))
+	s.claim = claim
+	if s.status = store.Running; s.cancel {
+		s.status = store.Canceling
+	}
+	if c.Run.Status != s.status {
+		w.failLocked("run %s was claimed as %v, expected %v", w.name(id), c.Run.Status, s.status)
+	}
 }
 
 // replay compares the steps that a claim returned with those that were recorded.
@@ -379,6 +385,17 @@ func (w watched) committed(c *store.Commit, res store.CommitResult, now time.Tim
 	}
 	if c.Transition != nil {
 		w.transition(s, c.Transition, now)
+	}
+	if next := res.Next; next != nil {
+		w.count("permits passed on")
+		switch to := w.runs[next.Run.ID]; {
+		case to == nil:
+			w.failLocked("the permits of run %s were passed on to run %s, which was never made", w.name(s.id), w.name(next.Run.ID))
+		case s.worker != "" || to.worker != "":
+			w.failLocked("the permits of run %s were passed on to run %s, and one of them is leased", w.name(s.id), to.name)
+		default:
+			w.leased(next, l.Worker, 0, c.Transition.PassOn, now)
+		}
 	}
 	if res.Status != s.status {
 		w.failLocked("run %s is %v after a commit with %v, expected %v", w.name(s.id), res.Status, kind, s.status)

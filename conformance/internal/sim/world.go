@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -603,7 +604,9 @@ func (w *world) check() {
 	}
 	w.checkFeeds()
 	for _, runs := range byExternal {
-		slices.SortFunc(runs, func(a, b store.Run) int { return a.CreatedAt.Compare(b.CreatedAt) })
+		slices.SortFunc(runs, func(a, b store.Run) int {
+			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), a.FinishedAt.Compare(b.FinishedAt))
+		})
 		for i := 1; i < len(runs); i++ {
 			if runs[i].CreatedAt.Before(runs[i-1].FinishedAt) {
 				w.failLocked("runs %s and %s with external id %q were active together", w.name(runs[i-1].ID), w.name(runs[i].ID), runs[i].ExternalID)
