@@ -71,11 +71,11 @@ func (l *limitedClaim) claim(ctx context.Context) error {
 		}
 	}
 	err := l.rounds(ctx)
-	switch {
-	case l.spared:
-		tries.succeeded()
-	case tried && (len(l.runs) > 0 || l.parked):
+	if tried && (len(l.runs) > 0 || l.parked) {
 		tries.failed()
+	}
+	if l.spared {
+		tries.spared()
 	}
 	return err
 }
@@ -122,7 +122,7 @@ const (
 	manyFresh = 1016
 )
 
-// limitedClaim is a claim that plans.
+// limitedClaim is a claim when runs under limits may be claimable.
 type limitedClaim struct {
 	core *Core
 	*store.ClaimParams
@@ -144,7 +144,7 @@ type limitedClaim struct {
 	listed  int64 // the most flows of a list that were read
 	recent  int64 // the most fresh runs of a list that were read
 	parked  bool  // flows were parked
-	spared  bool  // flows need not be parked; see brief
+	spared  bool  // a flow that is full was not parked; see brief
 	loose   int   // the most parks, and flows of a lane that have become due, that were read
 	fresh   map[flowOf]*waiting
 }
@@ -553,8 +553,8 @@ func (l *limitedClaim) settle(w *planChanges) {
 	p := l.plan
 	freed, wake := map[limitKey]bool{}, map[limitKey]bool{}
 	stays := map[*waiting]bool{}
-	many := len(p.picks) >= manyPicks
-	l.spared = l.brief()
+	brief, many := l.brief(), len(p.picks) >= manyPicks
+	l.spared = false
 	// parked returns when the flow may go, as far as that is known.
 	parked := func(f *waiting, at park, until int64) (t any) {
 		if until > 0 {
@@ -592,7 +592,9 @@ func (l *limitedClaim) settle(w *planChanges) {
 			if t == 0 {
 				l.core.permits.Wait(where.name, where.key)
 			}
-			if !l.spared || f.taken == 0 || f.state != flowReady && !many {
+			if brief && f.taken > 0 && (f.state == flowReady || many) {
+				l.spared = true
+			} else {
 				state, at, until = flowParked, where, t
 			}
 		}
@@ -617,13 +619,16 @@ func (l *limitedClaim) settle(w *planChanges) {
 	l.parked = l.parked || len(w.parked)+len(w.flowed) > 0
 }
 
-// manyPicks is how many runs a claim takes so that a flow that was parked need not be parked again. Then it matters little that
-// another worker parks it.
+// manyPicks is the number of runs from which on a claim does not park a flow again that was parked. For fewer runs, it would
+// cost more that another worker, which looks meanwhile, parks the flow.
 const manyPicks = 32
 
-// brief reports whether flows of which runs are taken need not be parked, because their keys probably have permits again when
-// this worker claims next: it has got as many runs as it wanted. Then it can claim at once, as long as nobody parks them.
+// brief reports whether flows of which runs are taken need not be parked. The worker has got as many runs as it wanted, so it
+// claims next when one of them ends, and that ends a permit as well. If nobody parks the flows until then, it can claim at once.
 func (l *limitedClaim) brief() bool {
+	if !l.core.config.AtOnce || l.left == 0 || len(l.plan.picks) < l.left {
+		return false
+	}
 	rows := 0
 	for _, f := range l.plan.flows {
 		if !f.fresh {
@@ -633,7 +638,7 @@ func (l *limitedClaim) brief() bool {
 			return false
 		}
 	}
-	return l.core.config.AtOnce && len(l.plan.picks) == l.left && l.left > 0 && rows <= onceFlows
+	return rows <= onceFlows
 }
 
 // settlePark decides when a park is looked at again.

@@ -109,8 +109,9 @@ func onceFull(list string) string {
 			CROSS JOIN limit_keys k ON k.namespace=?2 AND k.name=l.name AND k.key=u.value->>1 WHERE k.held>=` + keyRule + `->>'c')`
 }
 
-// attempts says when to try a claim at once in a namespace.
-type attempts struct{ skip, skipped int }
+// attempts says when to try a claim at once in a namespace. After a try that failed, a number of claims plan without trying:
+// one, and after each further failure twice as many and one.
+type attempts struct{ skip, skipped, failures int }
 
 const (
 	maxSkips      = 63   // claims that plan without trying
@@ -140,10 +141,21 @@ func (a *attempts) due() bool {
 	return true
 }
 
-func (a *attempts) succeeded() { a.skip = 0 }
+func (a *attempts) succeeded() { *a = attempts{} }
 
-// failed lets twice as many claims plan before the next try, because limits hold runs back.
-func (a *attempts) failed() { a.skip = min(2*a.skip+1, maxSkips) }
+// failed notes that limits held runs back.
+func (a *attempts) failed() {
+	a.skip = min(2*a.skip+1, maxSkips)
+	a.failures++
+}
+
+// spared notes that a plan has parked nothing for the sake of the next claim, which is to try. If that was in vain, the
+// next plan that does so changes nothing.
+func (a *attempts) spared() {
+	if a.failures <= 1 {
+		a.skipped = a.skip
+	}
+}
 
 // atOnce claims at once. If it takes no run, a plan has to decide.
 func (l *limitedClaim) atOnce(ctx context.Context) error {
