@@ -188,8 +188,9 @@ type Leases interface {
 	// for PassOn, with the build of the lease that ends. The run must be claimable, pending, and without steps,
 	// state, signals and groups. The permits end instead, and claims decide, if the run is pinned to another
 	// build than that of the lease, if one of the limits has a rate or is fair, if more leases are under it than
-	// it permits, and if a claim has left a run that differs in one of these because of one of the keys. So no
-	// run that waits for a permit is overtaken by one that comes later.
+	// it permits, and if a claim has left a run that differs in one of these because of one of the keys. So a
+	// run that a claim has left is not overtaken by one that comes later. One that was started since the last
+	// claim may be, as if it had been started after the end.
 	// P12: the inputs, metas and failures of the runs that a call leases have no more than [DefaultClaimBytes]
 	// together. P4: the result of a Repeated commit has the run for as long as that lease is valid. As of a claim
 	// that is sent again, a run whose state was set since, or that was canceled, may be left out.

@@ -546,11 +546,13 @@ func limitPace(e *E) {
 	receive(e, "the step", hold.entered)
 	x := e.explains("a run before any has ended", start(e, wf, "slow a").ID(), engine.ReasonLimit, "1 of 1 held", "no other run waits")
 	e.check(!strings.Contains(x.String(), "pace"), "a pace is known before any run has ended:\n%s", x.String())
-	for range 4 { // of another key: they say nothing about this one
-		result(e, start(e, wf, "quick b"))
-	}
 	last := start(e, wf, "slow a", engine.Priority(-1))
 	first := start(e, wf, "slow a", engine.Priority(1))
+	// Those of another key say nothing about this one. Their claims leave the runs of this key, without which an end
+	// might pass its permit on to the run of its own priority.
+	for range 4 {
+		result(e, start(e, wf, "quick b"))
+	}
 	e.waitingAt(one, "a", 3)
 	x = e.explains("the last one", last.ID(), engine.ReasonLimit, holder.ID().String(), "2 others wait, 2 of them ahead of it")
 	e.check(!strings.Contains(x.String(), "pace"), "the pace of another key counts:\n%s", x.String())
