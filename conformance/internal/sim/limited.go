@@ -27,6 +27,7 @@ type limited struct {
 	under  map[store.ID]*uses
 	given  map[store.LimitUse][]grant // by limit and key, with no tokens
 	active map[*execution][]store.LimitUse
+	probes map[store.ID]bool // the runs of probe
 }
 
 // uses are the limits that a run is under, as its start and its commits say.
@@ -72,7 +73,7 @@ func (w *world) limitWorld() {
 		l.limits[calls] = limit.New("calls", limit.Concurrency(1+r.IntN(2)), limit.Rate(2, perTwo, limit.Burst(1+r.IntN(2))))
 	}
 	w.limits = l
-	l.under, l.given, l.active = map[store.ID]*uses{}, map[store.LimitUse][]grant{}, map[*execution][]store.LimitUse{}
+	l.under, l.given, l.active, l.probes = map[store.ID]*uses{}, map[store.LimitUse][]grant{}, map[*execution][]store.LimitUse{}, map[store.ID]bool{}
 	m := &maker{Rand: r, lease: w.profile.lease, long: w.profile.long / 10, store: time.Now().Add(w.profile.skew)}
 	for range 1 + r.IntN(5) {
 		w.plans = append(w.plans, w.newPlan(m, len(w.plans)))
@@ -438,6 +439,7 @@ func (w *world) probe(lim *limit.Limit, key string, now time.Time) {
 	name := fmt.Sprintf("probe-%s-%s", lim.Name(), key)
 	for i := range runs {
 		runs[i] = store.NewRun{ID: store.NewID(), Workflow: name, Queue: "probe", Under: []store.LimitUse{{Limit: lim.Name(), Key: key}}}
+		w.limits.probes[runs[i].ID] = true
 	}
 	if _, err := w.store.Create(w.ctx, store.CreateParams{Namespace: namespace, Runs: runs, Now: now}); err != nil {
 		w.failLocked("create of probes: %v", err)

@@ -164,6 +164,9 @@ func (w *world) receive(from string, h http.Header, body []byte) {
 		return
 	}
 	w.noteLocked(from, "tells that run %s is %v", w.name(of.run), of.kind)
+	if w.limits != nil && w.limits.probes[of.run] {
+		return // made by checkLimits
+	}
 	id := h.Get(webhook.HeaderID)
 	if before, ok := w.outbox.told[id]; ok {
 		w.count("webhook: delivered again")
