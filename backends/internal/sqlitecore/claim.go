@@ -85,7 +85,7 @@ var claimDue = sqlkit.Text(claimLevels + freshTable + `,
 			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority=level.priority
 			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)
 		WHERE level.priority IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mine) AND NOT (SELECT some FROM news)),
-	wanted AS MATERIALIZED (SELECT id, priority, visible_at FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)`)
+	wanted AS (SELECT id, priority, visible_at FROM due WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0)`)
 
 // claimSet: ?6 worker, ?8 its build. Runs that the first arrival of the request took already have the end
 // of their lease; due runs have an earlier time.
@@ -96,15 +96,13 @@ var claimSet = sqlkit.Text(`
 	WHERE id IN `)
 
 var (
-	// claimRuns takes the first run, and the following ones that fit into ?9. It sorts the runs
-	// only if not all of them fit.
+	// claimRuns takes the first run, and the following ones that fit into ?9. It adds their sizes up one by one only if
+	// not all of them fit.
 	claimRuns = claimDue + `,
-	sized AS MATERIALIZED (SELECT w.id, w.priority, w.visible_at, ` + inputLength + `+` + metaLength + `+` + failureLength + ` AS size
-		FROM wanted w CROSS JOIN runs r ON r.id=w.id),
-	total AS MATERIALIZED (SELECT sum(size)<=?9 AS fits FROM sized)` +
-		claimSet + `(SELECT id FROM sized WHERE (SELECT fits FROM total)
-		UNION ALL SELECT id FROM (SELECT id, row_number() OVER place AS nth, sum(size) OVER place AS total FROM sized WHERE NOT (SELECT fits FROM total)
-			WINDOW place AS (ORDER BY priority DESC, visible_at, id ROWS UNBOUNDED PRECEDING)) WHERE nth=1 OR total<=?9
+	sized AS (SELECT w.id, ` + inputLength + `+` + metaLength + `+` + failureLength + ` AS size FROM wanted w CROSS JOIN runs r ON r.id=w.id),
+	list AS (SELECT json_group_array(hex(id)) AS ids, json_group_array(size) AS sizes, sum(size)<=?9 AS fits FROM sized),
+	room AS MATERIALIZED (SELECT ids, iif(fits, ?4+0, (SELECT count(*) FROM (SELECT z.key AS nth, sum(z.value) OVER (ORDER BY z.key) AS total FROM json_each(list.sizes) z) WHERE nth=0 OR total<=?9)) AS n FROM list)` +
+		claimSet + `(SELECT unhex(i.value) FROM room CROSS JOIN json_each(room.ids) i WHERE i.key<room.n
 		UNION ALL SELECT id FROM mine)
 	RETURNING ` + claimColumns
 

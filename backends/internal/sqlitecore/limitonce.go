@@ -45,31 +45,29 @@ func onceDue(size string) string {
 		FROM level CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x
 			WHERE x.namespace=?2 AND x.queue=level.queue AND x.workflow=level.workflow AND x.pin=level.pin AND x.priority=level.priority
 			AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 ORDER BY x.visible_at, x.id LIMIT ?4+0)
-		WHERE level.priority IS NOT NULL AND (SELECT yes FROM plain)
+		WHERE level.priority IS NOT NULL
 		UNION ALL SELECT r.id, r.priority, r.visible_at, fresh.d, fresh.n, r.under
 		FROM fresh CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x WHERE x.namespace=?2 AND x.queue=fresh.queue AND x.workflow=fresh.workflow AND x.pin=fresh.pin
 			AND x.priority=fresh.priority AND x.fresh=1 AND x.visible_at<=?3 ORDER BY x.visible_at, x.id LIMIT ?4+0)
-		WHERE fresh.priority IS NOT NULL AND (SELECT yes FROM plain)
+		WHERE fresh.priority IS NOT NULL
 		UNION ALL SELECT r.id, r.priority, r.visible_at, flows.d, flows.n, r.under
 		FROM flows CROSS JOIN runs r ON r.id IN (SELECT x.id FROM runs x INDEXED BY runs_flow WHERE x.namespace=?2 AND x.queue=flows.queue AND x.workflow=flows.workflow AND x.pin=flows.pin
-			AND x.priority=flows.priority AND x.flow=flows.flow AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=1 ORDER BY x.visible_at, x.id LIMIT ?4+0)
-		WHERE (SELECT yes FROM plain)),
-	placed AS (SELECT *, row_number() OVER (PARTITION BY d ORDER BY priority DESC, visible_at, id) AS place FROM due),
-	first AS (SELECT * FROM placed WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0),
-	wanted AS MATERIALIZED (SELECT r.id, r.priority, r.visible_at, first.under, ` + size + ` AS size FROM first CROSS JOIN runs r ON r.id=first.id),
-	uses AS MATERIALIZED (SELECT u.value->>0 AS name, u.value->>1 AS key, sum(n) AS n FROM (SELECT under, count(*) AS n FROM wanted GROUP BY 1) lists CROSS JOIN json_each(lists.under) u GROUP BY 1, 2),
-	left AS MATERIALIZED (SELECT u.n, iif(` + keyRule + `->>'t'>0, 0, max(0, ` + keyRule + `->>'c'-coalesce(k.held, 0))) AS room
-		FROM uses u CROSS JOIN limits l ON l.namespace=?2 AND l.name=u.name LEFT JOIN limit_keys k ON k.namespace=?2 AND k.name=u.name AND k.key=u.key),
-	room(n) AS MATERIALIZED (SELECT CASE WHEN EXISTS (SELECT 1 FROM wanted WHERE under IS NULL) OR (SELECT sum(size) FROM wanted)>?9 THEN 0
-		WHEN NOT EXISTS (SELECT 1 FROM left WHERE n>room) THEN ?4+0
-		WHEN (SELECT min(under)=max(under) FROM due) THEN (SELECT min(room) FROM left) ELSE 0 END)`)
+			AND x.priority=flows.priority AND x.flow=flows.flow AND x.visible_at<=?3 AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=1 ORDER BY x.visible_at, x.id LIMIT ?4+0)),
+	placed AS (SELECT *, row_number() OVER (PARTITION BY d ORDER BY priority DESC, visible_at, id) AS place, min(under) OVER ()=max(under) OVER () AS alike FROM due),
+	wanted AS (SELECT * FROM placed WHERE place<=n ORDER BY priority DESC, visible_at, id LIMIT ?4+0),
+	list AS (SELECT json_group_array(hex(w.id)) AS ids, json_group_array(w.under) AS unders, min(w.alike) AS alike,
+		(SELECT yes FROM plain) AND NOT max(w.under IS NULL) AND sum(` + size + `)<=?9 AS good FROM wanted w CROSS JOIN runs r ON r.id=w.id),
+	room AS MATERIALIZED (SELECT ids, CASE WHEN good THEN (SELECT CASE WHEN max(n>left) THEN iif(alike, min(left), 0) ELSE ?4+0 END FROM (
+			SELECT u.n, iif(` + keyRule + `->>'t'>0, 0, max(0, ` + keyRule + `->>'c'-coalesce(k.held, 0))) AS left
+			FROM (SELECT e.value->>0 AS name, e.value->>1 AS key, sum(same.n) AS n FROM (SELECT value, count(*) AS n FROM json_each(list.unders) GROUP BY 1) same CROSS JOIN json_each(same.value) e GROUP BY 1, 2) u
+			CROSS JOIN limits l ON l.namespace=?2 AND l.name=u.name LEFT JOIN limit_keys k ON k.namespace=?2 AND k.name=u.name AND k.key=u.key)) ELSE 0 END AS n FROM list)`)
 }
 
 var (
 	// onceTake takes the runs, with the parameters of claimRuns.
 	onceTake = lines.Replace(onceDue(inputLength+`+`+metaLength+`+`+failureLength)+onceSet) + claimColumns
 	onceBare = lines.Replace(onceDue(`0`)+onceSet) + bareColumns + `, parts, due_at`
-	onceSet  = strings.Replace(claimSet, `leased=1,`, `leased=1, limited=0, fresh=0, drawn=under IS NOT NULL,`, 1) + `(SELECT id FROM wanted ORDER BY priority DESC, visible_at, id LIMIT (SELECT n FROM room)) RETURNING `
+	onceSet  = strings.Replace(claimSet, `leased=1,`, `leased=1, limited=0, fresh=0, drawn=under IS NOT NULL,`, 1) + `(SELECT unhex(i.value) FROM room CROSS JOIN json_each(room.ids) i WHERE i.key<room.n) RETURNING `
 
 	// onceAgain reads the runs that the same request has taken before, if onceTake has changed nothing.
 	onceAgain     = claimed + `SELECT ` + claimColumns + onceFound

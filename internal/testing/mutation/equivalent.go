@@ -110,7 +110,7 @@ var equivalents = []Equivalent{
 	{sqliteCore + "control.go", "seq=iif(leased, 0, seq)", "0", "1", same, "the next claim sets seq, and before it nobody has a lease"},
 	{sqliteCore + "commit.go", "payload=NULL WHERE run_id=? AND id=? AND consumed=0 AND", " AND consumed=0", "", same, "a consumed signal has no payload any more"},
 	{sqliteCore + "claim.go", "AND x.workflow=lane.workflow AND x.pin=lane.pin AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0) FROM lane", " AND x.limited=0", "", pace, "a level without runs adds nothing"},
-	{sqliteCore + "claim.go", "total AS MATERIALIZED (SELECT sum(size)<=?9 AS fits", "9", "4", pace, "the runs are sorted although all of them fit"},
+	{sqliteCore + "claim.go", "sum(size)<=?9 AS fits", "9", "4", pace, "the sizes are added up one by one although all of the runs fit"},
 	{sqliteCore + "limitsql.go", "WHERE namespace=?1 AND stamp=?2 AND version=?3+1)`", " AND version=?3+1", "", same, "the plan has its stamp only where it was applied"},
 	{sqliteCore + "limitclaim.go", "if o := last[k]; o == nil || f.fair == \"\" && f.head().after(o.head()) || f.fair != \"\" && cmp.Or(cmp.Compare(f.turn, o.turn), cmp.Compare(f.fairUse.key, o.fairUse.key)) > 0 {", "o == nil || f.fair == \"\" && f.head().after(o.head()) || f.fair != \"\" && cmp.Or(cmp.Compare(f.turn, o.turn), cmp.Compare(f.fairUse.key, o.fairUse.key)) > 0", "o == nil || f.fair == \"\" && f.head().after(o.head())", pace, "each plan takes fewer runs, and the claim makes more plans"},
 	{sqliteCore + "limitsql.go", "AND p.wake_at IS NOT NULL AND p.wake_at<=?3 LIMIT ?7+0)", " AND p.wake_at<=?3", "", pace, "the index has the due parks first, and another one costs a look"},
