@@ -501,6 +501,18 @@ var permitCases = []Case{
 		c.end(taken[0], complete(""))
 		c.takes("the claim after the end", 10, ids[1])
 	}},
+	{"limit/takeover-beside-a-new-one", "P21", "a claim that takes a run over and another one for the first time adds the permits of the second alone", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 3})
+		first := c.createUnder(use("l", "k"))[0]
+		c.takes("the first claim", 10, first)
+		c.advance(aLease)
+		second := c.createUnder(use("l", "k"))[0]
+		taken := c.takes("the takeover and the new run", 10, first, second)
+		c.heldUnder("l", "k", 2)
+		c.end(taken[0], complete(""))
+		c.end(taken[1], complete(""))
+		c.heldUnder("l", "k", 0)
+	}},
 	{"limit/takeover-above", "P21", "a takeover is permitted although the limit was lowered", func(c *C) {
 		c.putLimit("l", store.LimitRule{Concurrency: 2})
 		ids := c.createUnder(use("l", "k"), use("l", "k"), use("l", "k"))

@@ -34,7 +34,7 @@ var buildPatches = []Patch{
 
 // sqliteBuildPatches are planted in the statements that SQLite and Turso share.
 var sqliteBuildPatches = []Patch{
-	{"claim-ignores-pins", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin AND x.priority=level.priority\n\t\t\tAND x.visible_at<=?3", "AND x.priority=level.priority\n\t\t\tAND x.visible_at<=?3", "build/beside-pinned"},
+	{"claim-ignores-pins", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin AND x.priority=level.priority\n\t\t\tAND x.visible_at<=?3", "AND x.priority=level.priority\n\t\t\tAND x.visible_at<=?3", "cost/claim"},
 	{"claim-waits-for-runs-pinned-elsewhere", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin\n\t\tAND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ` + soon", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0)), ` + soon", "build/beside-pinned"},
 	{"claim-tells-of-runs-pinned-elsewhere", "condition", sqliteCore + "claim.go", "AND x.pin=level.pin\n\t\t\tAND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 AND x.stamp<>?4", "AND x.priority=level.priority AND x.visible_at IS NOT NULL AND x.status<>{paused} AND x.limited=0 AND x.stamp<>?4", "build/beside-pinned"},
 	{"claim-keeps-the-build-of-an-earlier-lease", "condition", sqliteCore + "claim.go", `lease_build=nullif(?8, '')`, `lease_build=coalesce(lease_build, nullif(?8, ''))`, "build/recorded-by"},
