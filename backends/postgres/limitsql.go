@@ -70,24 +70,27 @@ var (
 	unused = `k.held=f.n AND k.weight=1 AND k.tat<=` + now + ` AND k.vtime<=coalesce((SELECT l.clock FROM pawl.limits l WHERE l.namespace=$2::text AND l.name=k.name), 0)`
 
 	// foldMarks deletes the marks of namespace $2 from $3 on, at most $4, and enters them into the rows of
-	// keys and flows. A run that has come since the transaction began is ready by the next claim, not by this one. It keeps the keys that got room in a setting of the transaction, and returns whether there
+	// keys and flows. A run that has come since the transaction began is ready by the next claim, not by this one.
+	// It finds each row once and changes it by its ctid, which stays the same because only transactions with the lock
+	// write these rows. It keeps the keys that got room in a setting of the transaction, and returns whether there
 	// were some, the number of the last mark, and how many there were.
 	foldMarks = `WITH gone AS MATERIALIZED (DELETE FROM pawl.limit_marks m WHERE m.namespace=$2::text AND m.seq>=$3::bigint AND m.seq<=(
 			SELECT max(s.seq) FROM (SELECT x.seq FROM pawl.limit_marks x WHERE x.namespace=$2::text AND x.seq>=$3::bigint ORDER BY x.seq LIMIT $4::bigint) s) RETURNING m.*),
 		freed AS MATERIALIZED (SELECT $2::text AS namespace, e.value->>0 AS name, e.value->>1 AS key, sum(g.n)::bigint AS n
 			FROM (SELECT freed, freed_step, count(*) AS n FROM gone WHERE coalesce(freed, freed_step) IS NOT NULL GROUP BY 1, 2) g
 			CROSS JOIN LATERAL ` + usesOf(`g.freed`, `g.freed_step`) + ` e(value) GROUP BY 2, 3),
-		kept AS (UPDATE pawl.limit_keys k SET held=k.held-f.n FROM freed f
-			WHERE k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) AND NOT (` + unused + `) RETURNING k.name, k.key),
-		dropped AS (DELETE FROM pawl.limit_keys k USING freed f
-			WHERE k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key]) AND ` + unused + ` RETURNING k.name, k.key),
+		held AS MATERIALIZED (SELECT k.ctid AS place, k.name, k.key, f.n, ` + unused + ` AS spent FROM freed f JOIN pawl.limit_keys k
+			ON k.namespace=ANY(ARRAY[f.namespace]) AND k.name=ANY(ARRAY[f.name]) AND k.key=ANY(ARRAY[f.key])),
+		kept AS (UPDATE pawl.limit_keys k SET held=k.held-h.n FROM held h WHERE k.ctid=h.place AND NOT h.spent),
+		dropped AS (DELETE FROM pawl.limit_keys k USING held h WHERE k.ctid=h.place AND h.spent),
 		gone_runs AS MATERIALIZED (SELECT g.left_flow, g.pin, g.run, g.seq FROM gone g WHERE g.left_flow IS NOT NULL),
-		came AS MATERIALIZED (SELECT DISTINCT ON (g.flow, g.pin) g.* FROM gone g WHERE g.flow IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM gone_runs x WHERE x.left_flow=g.flow AND x.run=g.run AND x.seq>g.seq) ORDER BY g.flow, g.pin, g.at, g.run),
+		came AS MATERIALIZED (SELECT c.*, f.* FROM (SELECT DISTINCT ON (g.flow, g.pin) g.* FROM gone g WHERE g.flow IS NOT NULL
+				AND NOT EXISTS (SELECT 1 FROM gone_runs x WHERE x.left_flow=g.flow AND x.run=g.run AND x.seq>g.seq) ORDER BY g.flow, g.pin, g.at, g.run) c
+			LEFT JOIN LATERAL (SELECT f.ctid AS place, f.head_at, f.head_id, f.at AS due, f.state=3 AND f.limit_name IS NULL AS sleeps FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin OFFSET 0) f ON true),
 		known AS (UPDATE pawl.limit_flows f SET head_at=least(f.head_at, c.at), head_id=CASE WHEN (c.at, c.run)<(f.head_at, f.head_id) THEN c.run ELSE f.head_id END,
-				at=CASE WHEN f.state=3 AND f.limit_name IS NULL THEN least(f.at, c.at) ELSE f.at END
-			FROM came c WHERE f.flow=ANY(ARRAY[c.flow]) AND f.pin=ANY(ARRAY[c.pin]) AND ((c.at, c.run)<(f.head_at, f.head_id) OR f.state=3 AND f.limit_name IS NULL AND c.at<f.at)
-				AND NOT EXISTS (SELECT 1 FROM gone_runs g WHERE g.left_flow=f.flow AND g.run=f.head_id)),
+				at=CASE WHEN c.sleeps THEN least(f.at, c.at) ELSE f.at END
+			FROM came c WHERE f.ctid=c.place AND ((c.at, c.run)<(c.head_at, c.head_id) OR c.sleeps AND c.at<c.due)
+				AND NOT EXISTS (SELECT 1 FROM gone_runs g WHERE g.left_flow=c.flow AND g.run=c.head_id)),
 		behind AS MATERIALIZED (SELECT g.left_flow AS flow, g.pin, g.run, c.at, c.run AS came FROM gone_runs g LEFT JOIN came c ON c.flow=g.left_flow AND c.pin=g.pin),
 		left_behind AS (UPDATE pawl.limit_flows f SET state=1, head_at=least(f.head_at, b.at), head_id=CASE WHEN (b.at, b.came)<(f.head_at, f.head_id) THEN b.came ELSE f.head_id END
 			FROM behind b WHERE f.flow=ANY(ARRAY[b.flow]) AND f.pin=ANY(ARRAY[b.pin]) AND f.head_id=b.run),
@@ -98,8 +101,8 @@ var (
 					WHERE k.namespace=$2::text AND k.name=t.fair AND k.key=t.fair_key)) END
 			FROM came c CROSS JOIN LATERAL (SELECT array_agg(e.value->>0) AS names, array_agg(e.value->>1) AS keys FROM ` + usesOf(`c.under`, `c.step_under`) + ` e(value)) u
 				CROSS JOIN LATERAL (SELECT ` + fairOf(`e.key`) + ` FROM unnest(u.names, u.keys) e(name, key) JOIN fairs l ON l.name=e.name WHERE EXISTS (TABLE fairs)) t
-			WHERE (SELECT count(*) FROM pawl.limit_flows f WHERE f.flow=c.flow AND f.pin=c.pin)=0)
-		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(k.name, k.key)), '[]')::text FROM (TABLE kept UNION ALL TABLE dropped) k), true) <> '[]',
+			WHERE c.place IS NULL)
+		SELECT set_config('pawl_tx.leased', '', true) || set_config('pawl_tx.freed', (SELECT coalesce(json_agg(json_build_array(h.name, h.key)), '[]')::text FROM held h), true) <> '[]',
 			coalesce(max(g.seq), 0), count(*) FROM gone g`
 
 	// loadLimits reads what decides on a claim: rows of several kinds, in one form. Parameters: those of

@@ -892,6 +892,22 @@ var permitCases = []Case{
 		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("d0", 1), demand("d1", 1)}})
 		c.eq("runs", runIDs(got.Runs), []store.ID{ids[0], last})
 	}},
+	{"limit/crowd-behind-the-rest-of-a-key", "P7", "a run that a claim leaves because its demand is full goes before later runs of many other keys", func(c *C) {
+		c.putLimit("l", store.LimitRule{Concurrency: 5})
+		create := func(key string) store.ID {
+			c.advance(time.Microsecond)
+			return c.create(store.NewRun{Queue: "d0", Under: use("l", key)})
+		}
+		first, second := create("k"), create("k")
+		for i := range 60 {
+			create(fmt.Sprint(i))
+		}
+		create("k")
+		got := c.claim(store.ClaimParams{Demands: []store.Demand{demand("d0", 1), demand("d1", 5)}})
+		c.eq("the first claim", runIDs(got.Runs), []store.ID{first})
+		got = c.claim(store.ClaimParams{Demands: []store.Demand{demand("d0", 1)}})
+		c.eq("the second claim", runIDs(got.Runs), []store.ID{second})
+	}},
 	{"limit/crowd-at-a-full-key", "P7", "many runs that wait for a full key, each under another limit too, do not hide a run that may go, which goes before a later one under no limit", func(c *C) {
 		for _, after := range []time.Duration{0, time.Minute} {
 			for _, fair := range []bool{false, true} {
