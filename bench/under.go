@@ -19,7 +19,8 @@ type under struct {
 	options []workflow.Option
 	slots   int // of each worker
 	workers int
-	part    int // of the runs, one in so many
+	part    int  // of the runs, one in so many
+	bare    bool // without what the schema does for limits
 }
 
 func unders() []under {
@@ -29,14 +30,15 @@ func unders() []under {
 		return []workflow.Option{workflow.Under(pawllimit.New("one", pawllimit.Concurrency(1)))}
 	}
 	return []under{
-		{"under limits: none", nil, 1000, 1, 1},
-		{"under limits: one of 1,000 without a key", all, 1000, 1, 1},
-		{"under limits: one of 10 with 10,000 keys", []workflow.Option{workflow.UnderKey(pawllimit.New("keys", pawllimit.Concurrency(10)), key(10_000))}, 1000, 1, 1},
-		{"under limits: none, a worker of 500 slots", nil, 500, 1, 1},
-		{"under limits: one of 1,000, a worker of 500 slots", all, 500, 1, 1},
-		{"under limits: none, a worker of one slot", nil, 1, 1, 10},
-		{"under limits: one of 1, a worker", one(), 1000, 1, 10},
-		{"under limits: one of 1, eight workers", one(), 1000, 8, 10},
+		{name: "under limits: none", slots: 1000, workers: 1, part: 1},
+		{name: "under limits: none, triggers of limits dropped", slots: 1000, workers: 1, part: 1, bare: true},
+		{name: "under limits: one of 1,000 without a key", options: all, slots: 1000, workers: 1, part: 1},
+		{name: "under limits: one of 10 with 10,000 keys", options: []workflow.Option{workflow.UnderKey(pawllimit.New("keys", pawllimit.Concurrency(10)), key(10_000))}, slots: 1000, workers: 1, part: 1},
+		{name: "under limits: none, a worker of 500 slots", slots: 500, workers: 1, part: 1},
+		{name: "under limits: one of 1,000, a worker of 500 slots", options: all, slots: 500, workers: 1, part: 1},
+		{name: "under limits: none, a worker of one slot", slots: 1, workers: 1, part: 10},
+		{name: "under limits: one of 1, a worker", options: one(), slots: 1000, workers: 1, part: 10},
+		{name: "under limits: one of 1, eight workers", options: one(), slots: 1000, workers: 8, part: 10},
 	}
 }
 
@@ -93,6 +95,11 @@ func (u *under) run(ctx context.Context, at *site, n int) (time.Duration, error)
 		}
 		subjects = append(subjects, s)
 	}
+	if u.bare {
+		if err := at.withoutLimits(ctx, place); err != nil {
+			return 0, err
+		}
+	}
 	if err := subjects[0].know(ctx, w); err != nil {
 		return 0, err
 	}
@@ -119,6 +126,27 @@ func (u *under) run(ctx context.Context, at *site, n int) (time.Duration, error)
 	}
 	_, err = workflow.Results(ctx, handles)
 	return time.Since(from), err
+}
+
+// withoutLimits drops the triggers that keep limits, and on PostgreSQL the index of the runs under limits. On SQLite,
+// statements name that index, which has no entries here.
+func (at *site) withoutLimits(ctx context.Context, place string) error {
+	drops := []string{
+		`DROP TRIGGER IF EXISTS runs_limit_insert`, `DROP TRIGGER IF EXISTS runs_limit_left`, `DROP TRIGGER IF EXISTS runs_limit_came`,
+		`DROP TRIGGER IF EXISTS runs_limit_ended`, `DROP TRIGGER IF EXISTS runs_limit_step_ended`,
+	}
+	if at.wal != nil { // PostgreSQL
+		drops = []string{
+			`DROP TRIGGER limit_came ON pawl.runs`, `DROP TRIGGER limit_changed ON pawl.runs`, `DROP TRIGGER limit_gone ON pawl.runs`,
+			`DROP INDEX pawl.runs_flow`,
+		}
+	}
+	for _, sql := range drops {
+		if err := at.raw(ctx, place, sql); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	return nil
 }
 
 // The load of the fairness test.
