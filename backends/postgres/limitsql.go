@@ -71,9 +71,9 @@ var (
 
 	// foldMarks deletes the marks of namespace $2 from $3 on, at most $4, and enters them into the rows of
 	// keys and flows. A run that has come since the transaction began is ready by the next claim, not by this one.
-	// It finds each row once and changes it by its ctid, which stays the same because only transactions with the lock
-	// write these rows. It keeps the keys that got room in a setting of the transaction, and returns whether there
-	// were some, the number of the last mark, and how many there were.
+	// The statement finds each row once and changes it by its ctid. The ctid stays valid, because only transactions
+	// with the lock write these rows. The statement keeps the keys that got room in a setting of the transaction. It
+	// returns whether there were some, the number of the last mark, and how many marks there were.
 	foldMarks = `WITH gone AS MATERIALIZED (DELETE FROM pawl.limit_marks m WHERE m.namespace=$2::text AND m.seq>=$3::bigint AND m.seq<=(
 			SELECT max(s.seq) FROM (SELECT x.seq FROM pawl.limit_marks x WHERE x.namespace=$2::text AND x.seq>=$3::bigint ORDER BY x.seq LIMIT $4::bigint) s) RETURNING m.*),
 		freed AS MATERIALIZED (SELECT $2::text AS namespace, e.value->>0 AS name, e.value->>1 AS key, sum(g.n)::bigint AS n

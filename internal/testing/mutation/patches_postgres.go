@@ -124,6 +124,7 @@ var postgresPatches = []Patch{
 	{"limit-folds-and-wakes-none-of-a-dropped-key", "order", pg + "limitsql.go", `::text FROM held h)`, `::text FROM held h WHERE NOT h.spent)`, "limit/pass-on-history"},
 	{"limit-folds-and-drops-every-key", "condition", pg + "limitsql.go", `WHERE k.ctid=h.place AND h.spent)`, `WHERE k.ctid=h.place)`, "limit/concurrency"},
 	{"limit-folds-and-keeps-every-key", "condition", pg + "limitsql.go", `WHERE k.ctid=h.place AND h.spent)`, `WHERE false AND k.ctid=h.place AND h.spent)`, "cost/claim"},
+	{"limit-settles-on-its-last-run", "order", pg + "limitsql.go", `ORDER BY x.visible_at, x.id LIMIT 1) c ON true),`, `ORDER BY x.visible_at DESC, x.id LIMIT 1) c ON true),`, "limit/crowd-behind-the-rest-of-a-key"},
 	{"limit-looks-for-parked-flows-elsewhere", "name", pg + "limitsql.go", "FROM pawl.limit_flows p WHERE p.namespace=$2::text AND p.limit_name IS NOT NULL)", "FROM pawl.limit_flows p WHERE p.namespace>$2::text AND p.limit_name IS NOT NULL)", "limit/concurrency"},
 	{"limit-pass-keeps-its-mark", "transaction", pg + "passon.go", `passed AS (DELETE FROM pawl.limit_marks m WHERE m.namespace=$2::text AND`, `passed AS (DELETE FROM pawl.limit_marks m WHERE m.namespace=$2::text AND false AND`, "limit/pass-on-chain"},
 	{"limit-pass-keeps-what-others-free", "transaction", pg + "passon.go", `m.seq=ANY((SELECT array_agg(fit.seq) FROM fit)::bigint[])`, `m.seq=ANY((SELECT array_agg(own.seq) FROM own)::bigint[]) AND EXISTS (SELECT 1 FROM fit)`, "limit/pass-on-together"},
